@@ -1,0 +1,41 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace adjoin {
+
+/// The root of everything that adjoin throws on purpose.
+class Error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The caller's mistake, found before anything is sent or written.
+class InvalidArgument : public Error {
+  using Error::Error;
+};
+
+/// A peer, the network or a deadline.
+class CommunicationError : public Error {
+  using Error::Error;
+};
+
+/// Our own mistake; please report it.
+class InternalError : public Error {
+  using Error::Error;
+};
+
+/// Throws InvalidArgument with `message` unless `condition` holds.
+inline void require(bool condition, const std::string& message) {
+  if (!condition) throw InvalidArgument(message);
+}
+
+/// The same for a message that is costly to build: `message` is called only when `condition` fails.
+template <class MakeMessage>
+  requires std::is_invocable_r_v<std::string, MakeMessage>
+void require(bool condition, MakeMessage&& message) {
+  if (!condition) throw InvalidArgument(message());
+}
+
+}  // namespace adjoin

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "adjoin/base/buffer.hpp"
+#include "adjoin/comm/reduction.hpp"
+
+namespace adjoin {
+
+/// One send or one receive of a buffer.
+struct Message {
+  enum class Kind : uint8_t { send, receive };
+  Kind kind = Kind::send;
+  int peer = 0;
+  Buffer buffer;  // a send only reads it
+  int tag = 0;
+};
+
+/// One worker's view of one group: the whole contract that a transport fulfils.
+///
+/// Arguments have been validated by Communicator. Five functions must be given; each collective has a default that runs
+/// an algorithm (comm/algorithm) by `exchange`, and a transport overrides those that it does better.
+/// A backend may be used by one thread at a time. Blocking calls end with CommunicationError once the world is aborted.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Posts all messages together and returns when all are done. A send is synchronous: it ends when it was received.
+  virtual void exchange(std::span<const Message> messages) = 0;
+  /// A backend for the given ranks of this group, in that order; called by its members only, this rank among them.
+  virtual std::shared_ptr<Backend> subset(std::span<const int> ranks) = 0;
+  /// Ends every worker's blocked and later calls with `reason`.
+  virtual void abort(std::string_view reason) noexcept = 0;
+
+  virtual void barrier();
+  virtual void broadcast(Buffer buffer, int root);
+  /// `out` is used on the root only; it may be `in` itself there.
+  virtual void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root);
+  virtual void all_reduce(Buffer buffer, Reduction reduction);
+  /// Rank r gives counts[r] elements; the root's `out` holds all, in rank order.
+  virtual void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root);
+  virtual void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root);
+  virtual void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts);
+  /// `in` holds the blocks of all ranks in rank order; `out` is this rank's reduced block of counts[rank] elements.
+  virtual void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction);
+  virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                          std::span<const int64_t> receive_counts);
+};
+
+}  // namespace adjoin

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string_view>
+
+#include "adjoin/base/buffer.hpp"
+#include "adjoin/base/observer.hpp"
+#include "adjoin/comm/backend.hpp"
+
+namespace adjoin {
+
+/// One worker's handle on one group of workers: what users hold and pass around, by value.
+///
+/// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
+/// operation, what was expected and what came. Collectives are called by all ranks of the group in the same order with
+/// arguments that agree; counts may differ per rank and may be zero. Copies share the group.
+/// A call made after the world was aborted, or blocked while it is, throws CommunicationError with the reason.
+class Communicator {
+ public:
+  using Where = std::source_location;
+
+  /// A group of this worker alone: every collective is the identity.
+  Communicator();
+  explicit Communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Observer> observer = nullptr);
+
+  int rank() const;
+  int size() const;
+
+  /// Sends to rank `to`; ends when it was received. Zero elements are a message too.
+  void send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
+  void recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const;
+  /// A send and a receive posted together, so that a ring of them does not deadlock.
+  void sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const;
+  void exchange(std::span<const Message> messages, Where where = Where::current()) const;
+
+  void barrier(Where where = Where::current()) const;
+  void broadcast(Buffer buffer, int root, Where where = Where::current()) const;
+  /// `out` is used on the root only, where it may be `in` itself.
+  void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const;
+  void all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const;
+  /// Rank r gives counts[r] elements; the root's `out` holds all in rank order. `counts` is the same on all ranks.
+  void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
+              Where where = Where::current()) const;
+  void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
+               Where where = Where::current()) const;
+  /// As gather, and every rank gets all. `in` may be this rank's own block of `out`.
+  void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where = Where::current()) const;
+  /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks.
+  /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
+  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
+                      Reduction reduction = Reduction::sum, Where where = Where::current()) const;
+  /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
+  void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                  std::span<const int64_t> receive_counts, Where where = Where::current()) const;
+
+  /// Groups by color, ordered by key and then rank; called by all ranks. A negative color gives no group.
+  std::optional<Communicator> split(int color, int key, Where where = Where::current()) const;
+  /// The group of the given ranks of this one, in that order; called by its members only.
+  Communicator subset(std::span<const int> ranks, Where where = Where::current()) const;
+
+  /// Ends every worker of the world: their blocked and later calls throw CommunicationError with `reason`.
+  void abort(std::string_view reason) const noexcept;
+
+  /// This group with `observer` seeing every operation; groups made from it inherit the observer.
+  Communicator observed_by(std::shared_ptr<Observer> observer) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace adjoin

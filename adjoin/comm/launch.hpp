@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin {
+
+/// Runs `fn(world)` on `ranks` threads of this process and joins them all.
+///
+/// Throws: the first cause. When a worker throws, the others' blocked calls end at once; what the first one threw
+///         is thrown here as the same class of Error, its message led by "rank N: ". InvalidArgument if ranks < 1.
+void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn);
+
+/// Whether this process was started by mpirun or srun as one rank of an MPI job.
+bool started_by_mpi();
+
+/// The number of ranks of that MPI job, read from the environment (no MPI call): 1 where there is none.
+int mpi_job_size();
+
+/// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has.
+///
+/// A rank that throws ends the whole job: the others' blocked calls end, and the first cause is printed once, with its
+/// rank, and thrown here on the rank that caused it.
+void launch_mpi(const std::function<void(const Communicator& world)>& fn);
+
+/// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.
+/// Throws: InvalidArgument when started by MPI with another number of ranks than `ranks`.
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn);
+
+}  // namespace adjoin
