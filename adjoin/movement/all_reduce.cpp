@@ -6,7 +6,9 @@
 namespace adjoin {
 namespace {
 
-at::Tensor same(const at::Tensor& x) { return x; }
+at::Tensor same(const at::Tensor& x) {
+  return x;
+}
 
 at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   if (group.size() == 1) return x;

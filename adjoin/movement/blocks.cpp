@@ -13,7 +13,8 @@
 namespace adjoin {
 namespace {
 
-void check(const char* operation, const at::Tensor& x, const Communicator& group, const Split& split, int64_t expected) {
+void check(const char* operation, const at::Tensor& x, const Communicator& group, const Split& split,
+           int64_t expected) {
   require(split.parts() == group.size(), [&] {
     return std::string(operation) + ": expected a split into " + std::to_string(group.size()) +
            " parts, one for each rank of the group, got " + std::to_string(split.parts());

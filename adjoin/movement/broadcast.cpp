@@ -55,7 +55,9 @@ Plan plan(const char* operation, const Grid& small, const Grid& large) {
   return plan;
 }
 
-at::Tensor nothing_like(const at::Tensor& x) { return at::empty({0}, x.options().requires_grad(false)); }
+at::Tensor nothing_like(const at::Tensor& x) {
+  return at::empty({0}, x.options().requires_grad(false));
+}
 
 at::Tensor copies_of_originals(const at::Tensor& x, const Plan& plan) {
   const auto received = exchange_tensors(x, plan.copies, plan.original, plan.world);

@@ -8,8 +8,8 @@ namespace adjoin {
 
 /// Copies each worker's tensor along the axes on which the grid `from` has one worker and `to` has more.
 ///
-/// Both grids have the same axes and are of the same world, all of whose ranks call; they may share workers or not. A worker
-/// outside `from` passes any zero-volume tensor of the same dtype; one outside `to` gets a zero-volume tensor.
+/// Both grids have the same axes and are of the same world, all of whose ranks call; they may share workers or not. A
+/// worker outside `from` passes any zero-volume tensor of the same dtype; one outside `to` gets a zero-volume tensor.
 /// Shape:   any on `from`, which may differ from cell to cell -> the same on the cells of `to` that copy it
 /// Kinds:   a tensor on `from` -> copied along the new axes of `to`
 /// Adjoint: sum_reduce(to, from)

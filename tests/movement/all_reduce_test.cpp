@@ -10,7 +10,8 @@ namespace {
 
 TEST(CopyTo, is_the_adjoint_of_a_sum_over_the_group) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    expect_adjoint([&](const at::Tensor& x) { return copy_to(x, world); }, Kind::replicated, Kind::copied, {3, 5}, world);
+    expect_adjoint([&](const at::Tensor& x) { return copy_to(x, world); }, Kind::replicated, Kind::copied, {3, 5},
+                   world);
   });
 }
 
@@ -40,7 +41,8 @@ TEST(AllSumReduce, is_its_own_adjoint_along_each_axis_of_a_grid) {
 
 TEST(AllReduceMovements, keep_zero_volume_tensors_in_the_graph) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    expect_adjoint([&](const at::Tensor& x) { return copy_to(x, world); }, Kind::replicated, Kind::copied, {0, 5}, world);
+    expect_adjoint([&](const at::Tensor& x) { return copy_to(x, world); }, Kind::replicated, Kind::copied, {0, 5},
+                   world);
     expect_adjoint([&](const at::Tensor& x) { return reduce_from(x, world); }, Kind::partial, Kind::replicated, {0},
                    world);
   });

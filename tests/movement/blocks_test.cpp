@@ -37,10 +37,18 @@ void check_adjoints(Operation operation, Kind from, Kind to) {
   });
 }
 
-TEST(GatherFrom, is_the_adjoint_of_taking_a_block) { check_adjoints(gather_from, Kind::split, Kind::replicated); }
-TEST(ScatterTo, is_the_adjoint_of_gathering_blocks) { check_adjoints(scatter_to, Kind::replicated, Kind::split); }
-TEST(AllGather, is_the_adjoint_of_reduce_scatter) { check_adjoints(all_gather, Kind::split, Kind::copied); }
-TEST(ReduceScatter, is_the_adjoint_of_all_gather) { check_adjoints(reduce_scatter, Kind::partial, Kind::split); }
+TEST(GatherFrom, is_the_adjoint_of_taking_a_block) {
+  check_adjoints(gather_from, Kind::split, Kind::replicated);
+}
+TEST(ScatterTo, is_the_adjoint_of_gathering_blocks) {
+  check_adjoints(scatter_to, Kind::replicated, Kind::split);
+}
+TEST(AllGather, is_the_adjoint_of_reduce_scatter) {
+  check_adjoints(all_gather, Kind::split, Kind::copied);
+}
+TEST(ReduceScatter, is_the_adjoint_of_all_gather) {
+  check_adjoints(reduce_scatter, Kind::partial, Kind::split);
+}
 
 TEST(Blocks, joined_are_the_whole_that_they_were_taken_from) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {

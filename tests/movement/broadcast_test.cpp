@@ -9,14 +9,17 @@
 namespace adjoin {
 namespace {
 
-at::Tensor nothing() { return at::empty({0}, at::kDouble); }
+at::Tensor nothing() {
+  return at::empty({0}, at::kDouble);
+}
 
 TEST(Broadcast, copies_each_cells_tensor_along_the_new_axis) {
   for_each_world({4}, [](const Communicator& world) {
     if (world.size() != 4) return;
     const Grid column(world, GridShape({{"r", 2}, {"c", 1}}, {3, 1})), square(world, {{"r", 2}, {"c", 2}});
-    const at::Tensor x =
-        column.has_me() ? at::full({1 + column.coordinate("r")}, 10.0 + column.coordinate("r"), at::kDouble) : nothing();
+    const at::Tensor x = column.has_me()
+                             ? at::full({1 + column.coordinate("r")}, 10.0 + column.coordinate("r"), at::kDouble)
+                             : nothing();
     const at::Tensor y = broadcast(x, column, square);
     const int64_t row = square.coordinate("r");  // row 0 comes from rank 3, row 1 from rank 1, of another shape
     EXPECT_TRUE(y.equal(at::full({1 + row}, 10.0 + static_cast<double>(row), at::kDouble)));
