@@ -1,0 +1,47 @@
+# How everything is compiled: the language, warnings, sanitizers, and what makes a second build quick.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# One code model for libraries and programs alike (not -fPIC here and -fPIE there), so that they can share the
+# precompiled header.
+add_compile_options(-fPIC)
+
+if(ADJOIN_SANITIZE)
+  add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${ADJOIN_SANITIZE})
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(ADJOIN_CCACHE ccache)
+  if(ADJOIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    # Without these settings ccache refuses whatever uses a precompiled header. The base folder lets two checkouts share.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+        CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${ADJOIN_CCACHE})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+  find_program(ADJOIN_MOLD mold)
+  if(ADJOIN_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
+
+function(adjoin_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+endfunction()
+
+# What both libraries have in common. `export_name` is what users link to: adjoin::<export_name>.
+function(adjoin_library target export_name headers)
+  adjoin_warnings(${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${headers})
+  # `cmake --build … --target <target>_verify_interface_header_sets` compiles every header on its own.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${export_name} VERIFY_INTERFACE_HEADER_SETS ON)
+  add_library(adjoin::${export_name} ALIAS ${target})
+endfunction()

@@ -1,0 +1,22 @@
+# What the libraries link to. A missing one ends the configuration; none is optional.
+
+find_package(Threads REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
+
+if(NOT ADJOIN_CORE_ONLY)
+  find_package(LibTorch 2.13 REQUIRED)
+  find_package(ZLIB REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(tomlplusplus REQUIRED)
+  find_package(CLI11 REQUIRED)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+  pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+endif()
+
+if(ADJOIN_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  if(NOT ADJOIN_CORE_ONLY)
+    find_package(benchmark REQUIRED)
+  endif()
+endif()

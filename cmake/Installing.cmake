@@ -1,0 +1,25 @@
+# `cmake --install` puts headers, static libraries, the program and a CMake package into a prefix.
+
+if(ADJOIN_CORE_ONLY)
+  return()
+endif()
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/adjoin")
+
+install(TARGETS adjoin_core EXPORT adjoinCoreTargets FILE_SET HEADERS)
+install(TARGETS adjoin EXPORT adjoinTargets FILE_SET HEADERS)
+install(EXPORT adjoinCoreTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
+install(EXPORT adjoinTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
+
+set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS adjoin_program)
+
+configure_package_config_file(cmake/adjoinConfig.cmake.in "${PROJECT_BINARY_DIR}/adjoinConfig.cmake"
+                              INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/adjoinConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/adjoinConfig.cmake" "${PROJECT_BINARY_DIR}/adjoinConfigVersion.cmake"
+              cmake/FindLibTorch.cmake
+        DESTINATION "${package_dir}")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
