@@ -47,7 +47,7 @@ struct Call {
   const void* in = nullptr;
   void* out = nullptr;
   const Counts* counts = nullptr;
-  std::source_location where;
+  std::source_location where = {};
 };
 
 uint64_t hash_of(std::span<const int64_t> counts);

@@ -9,15 +9,15 @@ namespace adjoin::threads {
 
 namespace {
 
-std::string describe(const Buffer& buffer) {
+std::string describe_buffer(const Buffer& buffer) {
   return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
 }
 
 std::string describe_difference(const Posting& send, const Posting& receive) {
   return "the message of rank " + std::to_string(send.owner) + " to rank " + std::to_string(receive.owner) +
-         " with tag " + std::to_string(send.message.tag) + " is " + describe(send.message.buffer) + " where sent, at " +
-         describe(send.where) + ", but " + describe(receive.message.buffer) + " where received, at " +
-         describe(receive.where);
+         " with tag " + std::to_string(send.message.tag) + " is " + describe_buffer(send.message.buffer) +
+         " where sent, at " + describe(send.where) + ", but " + describe_buffer(receive.message.buffer) +
+         " where received, at " + describe(receive.where);
 }
 
 }  // namespace
