@@ -78,7 +78,7 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Comm
 }
 
 at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context) {
-  at::Tensor x = nn::token_dropout(embedding_(ids), options_.token_dropout, "tokens", context);
+  at::Tensor x = embedding_(ids);
   if (positions_) x = x + positions_(at::arange(context.first_token, context.first_token + ids.size(1), ids.options()));
   for (TransformerBlock& block : blocks_) x = block(x, keep, context);
   if (norm_) x = norm_(x);

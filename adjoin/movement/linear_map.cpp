@@ -26,7 +26,7 @@ struct Apply : torch::autograd::Function<Apply> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
-    return {apply({capsule->map.adjoint, capsule->map.forward}, gradients[0], gradients[0].requires_grad()),
+    return {adjoin::apply({capsule->map.adjoint, capsule->map.forward}, gradients[0], gradients[0].requires_grad()),
             at::Tensor()};
   }
 };

@@ -15,7 +15,7 @@ struct SelfAttentionOptions {
   bool bias = false;
   std::optional<double> scale = {};  ///< of the scores; 1/sqrt(hidden / heads) unless given
   double dropout = 0;                ///< of the attention probabilities; above 0 the fused kernel cannot be used
-  std::string name;                  ///< the full name, for the dropout masks
+  std::string name = {};             ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };

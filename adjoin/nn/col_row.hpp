@@ -9,9 +9,9 @@ namespace adjoin::nn {
 struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
   bool bias = true;
-  bool gelu = true;    ///< otherwise nothing stands between the two
-  double dropout = 0;  ///< after the activation
-  std::string name;    ///< the full name, for the dropout masks
+  bool gelu = true;       ///< otherwise nothing stands between the two
+  double dropout = 0;     ///< after the activation
+  std::string name = {};  ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };

@@ -1,6 +1,7 @@
 #include "adjoin/nn/dropout.hpp"
 
 #include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -82,22 +83,6 @@ at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, con
     return RowOfWords{key, first, word(context.first_token + r % tokens), word(context.first_sample + r / tokens),
                       word(context.step)};
   });
-}
-
-at::Tensor token_dropout(const at::Tensor& x, double p, const std::string& name, const StepContext& context) {
-  check_probability(p);
-  if (!context.training || p == 0) return x;
-  const PhiloxKey key = philox_key(context.seed, name);
-  const int64_t samples = x.size(0), tokens = x.size(1);
-  at::Tensor keep = at::empty({samples, tokens, 1}, x.options().dtype(at::kFloat).requires_grad(false));
-  std::vector<uint16_t> random(static_cast<size_t>(tokens));
-  for (int64_t s = 0; s < samples; ++s) {
-    philox_row(random, key, word(context.first_token), word(context.first_sample + s), 0, word(context.step));
-    float* row = keep.mutable_data_ptr<float>() + s * tokens;
-    for (int64_t t = 0; t < tokens; ++t) row[t] = random[static_cast<size_t>(t)] >= threshold_of(p);
-    if (context.first_token == 0 && tokens > 0) row[0] = 1;
-  }
-  return x * keep.to(x.scalar_type());
 }
 
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,

@@ -22,11 +22,6 @@ struct DropoutPlace {
 /// > 0 Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
 
-/// Sets whole tokens to zero with probability `p`, unscaled, except the first one of each sample (the one that stands
-/// for the whole text).
-/// Shape: [samples, tokens, features]
-at::Tensor token_dropout(const at::Tensor& x, double p, const std::string& name, const StepContext& context);
-
 /// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys].
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
                              const StepContext& context);
