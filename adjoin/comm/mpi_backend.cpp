@@ -154,14 +154,25 @@ class MpiBackend final : public Backend {
 
   void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                   std::span<const int64_t> receive_counts) override {
-    int64_t largest = std::max(in.count, out.count);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_INT64_T, MPI_MAX, comm_.get()), "all_to_all");
-    if (largest > shared_->largest_piece) return Backend::all_to_all(in, send_counts, out, receive_counts);
-    const auto sent = as_ints(send_counts), send_starts = as_ints(algorithm::starts_of(send_counts));
-    const auto got = as_ints(receive_counts), starts = as_ints(algorithm::starts_of(receive_counts));
-    check_mpi(MPI_Alltoallv(in.data, sent.data(), send_starts.data(), mpi_type(in.type), out.data, got.data(),
-                            starts.data(), mpi_type(out.type), comm_.get()),
-              "all_to_all");
+    // As OpenMPI's own linear algorithm. MPI_Alltoallv counts in int, and whether that is enough no rank knows alone.
+    const auto send_starts = algorithm::starts_of(send_counts), receive_starts = algorithm::starts_of(receive_counts);
+    const auto own = static_cast<size_t>(rank_);
+    std::vector<Message> messages;
+    for (int step = 1; step < size_; ++step) {
+      const int to = (rank_ + step) % size_, from = (rank_ - step + size_) % size_;
+      const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);
+      const ConstBuffer sent = in.slice(send_starts[t], send_counts[t]);
+      messages.push_back({Message::Kind::send,
+                          to,
+                          {const_cast<void*>(sent.data), sent.count, sent.type, sent.device},
+                          kCollectiveTag});
+      messages.push_back(
+          {Message::Kind::receive, from, out.slice(receive_starts[f], receive_counts[f]), kCollectiveTag});
+    }
+    const ConstBuffer mine = in.slice(send_starts[own], send_counts[own]);
+    if (mine.count > 0)
+      std::memcpy(out.slice(receive_starts[own], 0).data, mine.data, static_cast<size_t>(mine.bytes()));
+    exchange(messages);
   }
 
  private:
@@ -189,7 +200,8 @@ class MpiBackend final : public Backend {
         received->push_back(piece);
         check_mpi(MPI_Irecv(piece.data, count, type, m.peer, tag, comm_.get(), &requests.emplace_back()), "recv");
       } else {
-        check_mpi(MPI_Issend(piece.data, count, type, m.peer, tag, comm_.get(), &requests.emplace_back()), "send");
+        const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
+        check_mpi(start(piece.data, count, type, m.peer, tag, comm_.get(), &requests.emplace_back()), "send");
       }
     });
   }
