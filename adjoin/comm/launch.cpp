@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/mpi_backend.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 
 namespace adjoin {
@@ -113,6 +114,19 @@ int mpi_job_size() {
 int mpi_job_rank() {
   if (!started_by_mpi()) return 0;
   return number_from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
+}
+
+void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
+  const MpiSession session;
+  try {
+    fn(Communicator(session.world()));
+  } catch (const InvalidArgument& e) {
+    session.end_job(e.what(), 2);
+  } catch (const std::exception& e) {
+    session.end_job(e.what(), 1);
+  } catch (...) {
+    session.end_job("an exception of an unknown type", 1);
+  }
 }
 
 void launch(int ranks, const std::function<void(const Communicator& world)>& fn) {
