@@ -40,6 +40,27 @@ bool is_left_composed(char32_t point) {
   return point == 0x11938;
 }
 
+/// Lower case as of Unicode 17, of which older versions of utf8proc lack the last 55 letters.
+char32_t to_lower(char32_t point) {
+  if (point >= 0x10d50 && point <= 0x10d65) return point + 0x20;
+  if (point >= 0x16ea0 && point <= 0x16eb8) return point + 0x1b;
+  switch (point) {
+    case 0xa7cb:
+      return 0x264;
+    case 0xa7dc:
+      return 0x19b;
+    case 0x1c89:
+    case 0xa7cc:
+    case 0xa7ce:
+    case 0xa7d2:
+    case 0xa7d4:
+    case 0xa7da:
+      return point + 1;
+    default:
+      return static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point)));
+  }
+}
+
 class WordCutter {
  public:
   explicit WordCutter(const std::function<void(std::string_view)>& visit) : visit_(visit) {}
@@ -106,8 +127,7 @@ class WordCutter {
 
   void put(char32_t point) {
     std::string text;
-    append_utf8(text, point < 0x80 ? static_cast<char32_t>(to_lower_ascii(static_cast<char>(point)))
-                                   : static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point))));
+    append_utf8(text, to_lower(point));
     if (is_punctuation(point))
       put_separator(text);
     else
