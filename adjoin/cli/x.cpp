@@ -1,0 +1,1 @@
+int adjoin_nothing;
