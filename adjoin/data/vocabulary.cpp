@@ -46,7 +46,8 @@ std::vector<std::string> spell(const std::string& word) {
   std::vector<std::string> characters;
   for (size_t at = 0; at < word.size();) {
     const auto length = static_cast<size_t>(decode_utf8(word, at).length);
-    characters.push_back((at == 0 ? "" : "##") + word.substr(at, length));
+    std::string& character = characters.emplace_back(at == 0 ? "" : "##");
+    character.append(word, at, length);
     at += length;
   }
   return characters;
