@@ -19,11 +19,11 @@ constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most
     {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv or .csv.gz files, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
     {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; without it one is trained on the training reviews", ""},
-    {"Data", "vocabulary_size", &C::vocabulary_size, "Pieces in a trained vocabulary (needs no --vocab)", "", 64, kLarge},
     {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that less is padded", ""},
 
     {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
+    {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
     {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
     {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
     {"Model", "heads", &C::heads, "Attention heads", "", 1, kLarge},
@@ -57,17 +57,17 @@ constexpr Field kFields[] = {
 };
 
 constexpr Preset kPresets[] = {
-    // name       layers hidden heads sequence  pooling  positions  score_scale final_norm  dropout token_dropout  batch epochs  lr    weight_decay precision
-    {"tiny",           2,    64,    4,      64,  "mean", "learned", "head",     true,           0.1,         0.0,     32,     3,  3e-3,        0.01,  "fp32"},
-    {"small",          2,   128,    4,     256,  "mean", "learned", "head",     true,           0.1,         0.1,     32,     2,  1e-3,        0.01,  "bf16"},
-    {"bert-base",     12,   768,   12,     512,   "cls",    "none", "hidden",   false,          0.1,         0.0,      8,     1,  1e-4,        0.01,  "fp32"},
-    {"bert-large",    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,          0.1,         0.0,      8,     1,  1e-4,        0.01,  "fp32"},
+    // name    vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
+    {"tiny",         2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,     3, 3e-3,        0.01,  "fp32"},
+    {"small",        8000,     2,   128,    4,     256,  "mean", "learned", "head",     true,          0.1,          0.1,    32,     2, 1e-3,        0.01,  "bf16"},
+    {"bert-base",   30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+    {"bert-large",  30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
 };
 // clang-format on
 
-constexpr std::string_view kOfPresets[] = {"layers",    "hidden",      "heads",      "sequence",     "pooling",
-                                           "positions", "score_scale", "final_norm", "dropout",      "token_dropout",
-                                           "batch",     "epochs",      "lr",         "weight_decay", "precision"};
+constexpr std::string_view kOfPresets[] = {
+    "vocabulary_size", "layers",  "hidden",        "heads", "sequence", "pooling", "positions",    "score_scale",
+    "final_norm",      "dropout", "token_dropout", "batch", "epochs",   "lr",      "weight_decay", "precision"};
 
 bool is_among(std::string_view choices, std::string_view value) {
   while (true) {
@@ -126,6 +126,7 @@ Configuration configuration_of(std::string_view preset) {
   }
   Configuration c;
   c.preset = found->name;
+  c.vocabulary_size = found->vocabulary_size;
   c.layers = found->layers;
   c.hidden = found->hidden;
   c.heads = found->heads;

@@ -13,11 +13,11 @@ namespace adjoin::train {
 struct Configuration {
   std::string data;
   std::string vocab;
-  int64_t vocabulary_size = 8000;
   int64_t samples = 0;
   bool bucket = true;
 
   std::string preset = "small";
+  int64_t vocabulary_size = 8000;
   int64_t layers = 2;
   int64_t hidden = 128;
   int64_t heads = 4;
@@ -71,7 +71,7 @@ std::span<const Field> fields();
 /// What a preset decides: the other fields keep their defaults.
 struct Preset {
   std::string_view name;
-  int64_t layers, hidden, heads, sequence;
+  int64_t vocabulary_size, layers, hidden, heads, sequence;
   std::string_view pooling, positions, score_scale;
   bool final_norm;
   double dropout, token_dropout;

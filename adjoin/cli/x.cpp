@@ -1,1 +1,0 @@
-int adjoin_nothing;
