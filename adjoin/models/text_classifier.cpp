@@ -2,6 +2,8 @@
 
 #include <ATen/ops/arange.h>
 
+#include <cmath>
+
 #include "adjoin/base/error.hpp"
 
 namespace adjoin::models {
@@ -29,9 +31,11 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
                                      .heads = options.heads,
                                      .dropout = options.attention_dropout,
                                      .name = name + ".attention",
+                                     .deviation = options.deviation,
                                      .tensor = options.tensor};
   if (!options.scale_by_head) attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
   nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
+  feed_forward.deviation = options.deviation;
   feed_forward.name = name + ".feed_forward";
   feed_forward.tensor = options.tensor;
   norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, group, options.tensor));
@@ -52,14 +56,14 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Comm
       "embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
                                                                       .features = options_.hidden,
                                                                       .cut = options_.embedding_cut,
-                                                                      .deviation = options_.embedding_deviation,
+                                                                      .deviation = options_.deviation,
                                                                       .tensor = options_.tensor},
                                          group));
   if (options_.positions > 0)
     positions_ = register_module(
         "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
                                                                         .features = options_.hidden,
-                                                                        .deviation = options_.embedding_deviation,
+                                                                        .deviation = options_.deviation,
                                                                         .tensor = options_.tensor},
                                            group));
   for (int64_t i = 0; i < options_.layers; ++i) {
@@ -73,6 +77,7 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Comm
                                                                            .bias = false,
                                                                            .dropout = options_.dropout,
                                                                            .name = "classifier",
+                                                                           .deviation = options_.deviation,
                                                                            .tensor = options_.tensor},
                                                          group));
 }

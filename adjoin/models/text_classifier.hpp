@@ -26,7 +26,7 @@ struct TextClassifierOptions {
   bool final_norm = false;
   bool mean_pooling = false;  ///< the mean over the tokens that count, instead of token 0
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
-  double embedding_deviation = 0.02;
+  double deviation = 0.02;  ///< of all initial weights but the norms'
   at::TensorOptions tensor = at::kFloat;
 };
 

@@ -13,7 +13,7 @@ namespace adjoin::train {
 std::vector<data::Review> read_reviews(const std::string& data, data::Part part, int64_t samples) {
   std::vector<data::Review> reviews;
   if (data == "sample") {
-    reviews = data::sample_corpus(part);
+    reviews = data::sample_corpus(part).samples;
   } else {
     data::Reviews loaded = data::load_reviews(data, part);
     if (loaded.dropped_bytes > 0)
