@@ -129,7 +129,7 @@ TEST(AllReduce, reduces_all_types_on_all_ranks) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (int r = 0; r < kReductions; ++r)
-        for (const int64_t count : {0, 1, 3, 700, 5003, 40000}) {
+        for (const int64_t count : {0, 1, 3, 700, 9001}) {
           auto bytes = all_given<T>(world.rank(), count);
           world.all_reduce(as_buffer<T>(bytes), static_cast<Reduction>(r));
           ASSERT_EQ(bytes, reduced_over<T>(world.size(), count, static_cast<Reduction>(r)))
