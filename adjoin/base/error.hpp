@@ -21,6 +21,11 @@ class CommunicationError : public Error {
   using Error::Error;
 };
 
+/// A disk or file that fails under a right request: full, read-only, too large. Says which file and why.
+class IoError : public Error {
+  using Error::Error;
+};
+
 /// Our own mistake; please report it.
 class InternalError : public Error {
   using Error::Error;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string_view>
 
@@ -8,6 +9,11 @@
 #include "adjoin/comm/reduction.hpp"
 
 namespace adjoin {
+
+/// The tags that users may give are 0 to kMaxTag.
+inline constexpr int kMaxTag = 30000;  // MPI promises 32767
+/// The tag of the messages of collectives, which no user's message can match.
+inline constexpr int kCollectiveTag = -1;
 
 /// One send or one receive of a buffer.
 struct Message {
@@ -49,6 +55,17 @@ class Backend {
   virtual void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction);
   virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                           std::span<const int64_t> receive_counts);
+
+  /// Says which call of the user the next operation serves, for messages about it. Returns the call's place among
+  /// those of this rank on this group, from 1.
+  uint64_t begin_call(std::source_location where) {
+    where_ = where;
+    return ++sequence_;
+  }
+
+ protected:
+  std::source_location where_;
+  uint64_t sequence_ = 0;
 };
 
 }  // namespace adjoin

@@ -10,7 +10,8 @@ namespace adjoin {
 /// Runs `fn(world)` on `ranks` threads of this process and joins them all.
 ///
 /// Throws: the first cause. When a worker throws, the others' blocked calls end at once; what the first one threw
-///         is thrown here as the same class of Error, its message led by "rank N: ". InvalidArgument if ranks < 1.
+///         is thrown here as the same class of Error (Error for other exceptions), its message led by "rank N: ".
+///         InvalidArgument if ranks < 1.
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn);
 
 /// Whether this process was started by mpirun or srun as one rank of an MPI job.
@@ -19,14 +20,19 @@ bool started_by_mpi();
 /// The number of ranks of that MPI job, read from the environment (no MPI call): 1 where there is none.
 int mpi_job_size();
 
-/// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has.
+/// This process's rank in that MPI job, read from the environment: 0 where there is none.
+/// What a program finds wrong before launch, every rank finds: print it on rank 0 only.
+int mpi_job_rank();
+
+/// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
 ///
-/// A rank that throws ends the whole job: the others' blocked calls end, and the first cause is printed once, with its
-/// rank, and thrown here on the rank that caused it.
+/// A rank that throws ends the whole job and does not return from here: it prints the first cause on stderr, once for
+/// the job, led by "rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and 1 for others. So a `main` that
+/// catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the cause.
 void launch_mpi(const std::function<void(const Communicator& world)>& fn);
 
 /// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.
-/// Throws: InvalidArgument when started by MPI with another number of ranks than `ranks`.
+/// Throws: InvalidArgument when started by MPI with another number of ranks than `ranks`, on every rank alike.
 void launch(int ranks, const std::function<void(const Communicator& world)>& fn);
 
 }  // namespace adjoin

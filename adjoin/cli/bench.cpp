@@ -1,0 +1,54 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/train/run.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct StepOptions {
+  std::shared_ptr<GivenConfiguration> given;
+  train::BenchStepOptions bench;
+  bool json = false;
+};
+
+void run_step(StepOptions& options) {
+  options.bench.configuration = options.given->resolve();
+  require(options.bench.steps >= 1,
+          [&] { return "--steps is " + std::to_string(options.bench.steps) + ", expected 1 or more"; });
+  require(options.bench.warm_up >= 0,
+          [&] { return "--warm-up is " + std::to_string(options.bench.warm_up) + ", expected 0 or more"; });
+  const train::BenchStepResult result = train::bench_step(options.bench);
+  if (!prints()) return;
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"step_seconds", result.step_seconds},
+                                         {"samples_per_second", result.samples_per_second},
+                                         {"matmul_fraction", result.matmul_fraction}};
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    std::printf("%.4f s a step   %.1f samples/s   %.0f %% of the speed of matrix products alone\n", result.step_seconds,
+                result.samples_per_second, 100 * result.matmul_fraction);
+  }
+}
+
+}  // namespace
+
+void add_bench(Program& program) {
+  CLI::App* bench = program.app.add_subcommand("bench", "Measure speed");
+  bench->require_subcommand(1);
+  auto options = std::make_shared<StepOptions>();
+  CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
+                               [options] { run_step(*options); });
+  step->add_option("--steps", options->bench.steps, "Steps that are measured; their median counts [10]")
+      ->option_text("INTEGER");
+  step->add_option("--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]")
+      ->option_text("INTEGER");
+  step->add_flag("--json", options->json,
+                 "Print one JSON object: step_seconds, samples_per_second, matmul_fraction [false]");
+  options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
+  step->footer(preset_table());
+}
+
+}  // namespace adjoin::cli

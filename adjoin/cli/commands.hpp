@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+namespace adjoin::cli {
+
+/// The command line being built: each subcommand, when it was chosen, leaves what is to be done in `action`, which
+/// runs after all of the line was understood.
+struct Program {
+  CLI::App app{"adjoin trains one neural network on many workers.", "adjoin"};
+  std::function<void()> action;
+};
+
+void add_train(Program& program);
+void add_evaluate(Program& program);
+void add_predict(Program& program);
+void add_tokenize(Program& program);
+void add_bench(Program& program);
+
+}  // namespace adjoin::cli

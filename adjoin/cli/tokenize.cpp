@@ -1,0 +1,31 @@
+#include <cstdio>
+#include <iostream>
+
+#include "adjoin/cli/options.hpp"
+#include "adjoin/data/wordpiece.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+void run(const std::string& vocab) {
+  require_given(vocab, "--vocab");
+  const data::WordPiece pieces = data::WordPiece::load(vocab);
+  std::string out;
+  for (std::string line; std::getline(std::cin, line);) {
+    out.clear();
+    for (const int64_t id : pieces.encode(line)) out += (out.empty() ? "" : " ") + std::to_string(id);
+    std::puts(out.c_str());
+  }
+}
+
+}  // namespace
+
+void add_tokenize(Program& program) {
+  auto vocab = std::make_shared<std::string>();
+  CLI::App* command = add_command(program, program.app, "tokenize",
+                                  "Read one text a line and print its WordPiece ids a line, without special tokens",
+                                  [vocab] { run(*vocab); });
+  command->add_option("--vocab", *vocab, "Vocabulary, one piece a line (required)")->option_text("FILE");
+}
+
+}  // namespace adjoin::cli

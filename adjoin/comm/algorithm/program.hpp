@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/reduction.hpp"
+
+namespace adjoin::algorithm {
+
+/// The memory of one rank that a program works on: what the caller gives, what it gets, and room in between.
+enum class Region : uint8_t { input, output, scratch };
+
+/// Elements [begin, begin + count) of a region.
+struct Slice {
+  Region region = Region::output;
+  int64_t begin = 0;
+  int64_t count = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+/// One message of one rank. receive_and_reduce combines what comes with what is there.
+struct Transfer {
+  enum class Kind : uint8_t { send, receive, receive_and_reduce };
+  Kind kind = Kind::send;
+  int peer = 0;
+  Slice slice;
+};
+
+/// One copy or reduction within a rank: to = from, or to = to (op) from. Both slices have the same count.
+struct LocalMove {
+  enum class Kind : uint8_t { copy, reduce };
+  Kind kind = Kind::copy;
+  Slice from, to;
+};
+
+/// Transfers that are posted together; when all are complete, the local moves follow in order.
+struct Step {
+  std::vector<Transfer> transfers;
+  std::vector<LocalMove> moves;
+};
+
+/// What one rank does in one operation, as data: it can be run, counted, checked, drawn and simulated.
+struct Program {
+  int64_t scratch = 0;  // elements of scratch that it needs
+  std::vector<Step> steps;
+};
+
+/// Where one block of counts begins in a buffer that holds the blocks of all ranks in order.
+std::vector<int64_t> starts_of(std::span<const int64_t> counts);
+
+/// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
+std::vector<int64_t> balanced_counts(int64_t count, int parts);
+
+/// Runs `program` as this rank's part, sending by Backend::exchange with kCollectiveTag.
+void run(const Program& program, Backend& backend, ConstBuffer input, Buffer output,
+         Reduction reduction = Reduction::sum);
+
+}  // namespace adjoin::algorithm

@@ -1,0 +1,56 @@
+#include "adjoin/comm/backend.hpp"
+
+#include "adjoin/comm/algorithm/all_gather.hpp"
+#include "adjoin/comm/algorithm/all_reduce.hpp"
+#include "adjoin/comm/algorithm/all_to_all.hpp"
+#include "adjoin/comm/algorithm/barrier.hpp"
+#include "adjoin/comm/algorithm/broadcast.hpp"
+#include "adjoin/comm/algorithm/gather.hpp"
+#include "adjoin/comm/algorithm/reduce.hpp"
+#include "adjoin/comm/algorithm/reduce_scatter.hpp"
+#include "adjoin/comm/algorithm/scatter.hpp"
+
+namespace adjoin {
+
+using algorithm::run;
+
+void Backend::barrier() {
+  run(algorithm::dissemination_barrier(rank(), size()), *this, {}, {});
+}
+
+void Backend::broadcast(Buffer buffer, int root) {
+  run(algorithm::tree_broadcast(rank(), size(), root, buffer.count), *this, {}, buffer);
+}
+
+void Backend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
+  out.type = in.type;  // where this rank is not the root nothing was given
+  run(algorithm::tree_reduce(rank(), size(), root, in.count), *this, in, out, reduction);
+}
+
+void Backend::all_reduce(Buffer buffer, Reduction reduction) {
+  run(algorithm::ring_all_reduce(rank(), size(), buffer.count), *this, {}, buffer, reduction);
+}
+
+void Backend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
+  out.type = in.type;
+  run(algorithm::direct_gather(rank(), size(), root, counts), *this, in, out);
+}
+
+void Backend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
+  run(algorithm::direct_scatter(rank(), size(), root, counts), *this, in, out);
+}
+
+void Backend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
+  run(algorithm::ring_all_gather(rank(), size(), counts), *this, in, out);
+}
+
+void Backend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
+  run(algorithm::ring_reduce_scatter(rank(), size(), counts), *this, in, out, reduction);
+}
+
+void Backend::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                         std::span<const int64_t> receive_counts) {
+  run(algorithm::pairwise_all_to_all(rank(), size(), send_counts, receive_counts), *this, in, out);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,139 @@
+#include "adjoin/comm/launch.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/mpi_backend.hpp"
+#include "adjoin/comm/thread_backend.hpp"
+
+namespace adjoin {
+
+namespace {
+
+/// What went wrong first, and where.
+class FirstCause {
+ public:
+  void record(int rank, std::exception_ptr cause) {
+    const std::lock_guard lock(mutex_);
+    if (!cause_) rank_ = rank, cause_ = std::move(cause);
+  }
+  bool exists() const { return cause_ != nullptr; }
+
+  [[noreturn]] void rethrow() const {
+    try {
+      std::rethrow_exception(cause_);
+    } catch (const InvalidArgument& e) {
+      throw InvalidArgument(with_rank(e.what()));
+    } catch (const CommunicationError& e) {
+      throw CommunicationError(with_rank(e.what()));
+    } catch (const InternalError& e) {
+      throw InternalError(with_rank(e.what()));
+    } catch (const std::exception& e) {
+      throw Error(with_rank(e.what()));
+    } catch (...) {
+      throw Error(with_rank("an exception of an unknown type"));
+    }
+  }
+
+ private:
+  std::string with_rank(const std::string& message) const { return "rank " + std::to_string(rank_) + ": " + message; }
+
+  std::mutex mutex_;
+  int rank_ = 0;
+  std::exception_ptr cause_;
+};
+
+std::string message_of(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
+                FirstCause& cause) {
+  try {
+    fn(Communicator(world.backend(rank)));
+  } catch (...) {
+    const auto thrown = std::current_exception();
+    cause.record(rank, thrown);
+    world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
+  }
+  world.world->depart(rank);
+}
+
+/// The first of the variables that is set to a number, else `otherwise`.
+int number_from_environment(std::initializer_list<const char*> variables, int otherwise) {
+  for (const char* variable : variables)
+    if (const char* value = std::getenv(variable); value && *value) return std::atoi(value);
+  return otherwise;
+}
+
+bool is_set(const char* variable) {
+  return std::getenv(variable) != nullptr;
+}
+
+}  // namespace
+
+void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn) {
+  require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
+  const ThreadWorld world(ranks);
+  FirstCause cause;
+  {
+    std::vector<std::jthread> workers;  // joined when they go out of scope, whatever happens
+    try {
+      for (int rank = 0; rank < ranks; ++rank) workers.emplace_back([&, rank] { run_worker(world, rank, fn, cause); });
+    } catch (const std::exception& e) {  // the machine gives no more threads
+      cause.record(static_cast<int>(workers.size()), std::current_exception());
+      world.world->abort(e.what());
+    }
+  }
+  if (cause.exists()) cause.rethrow();
+  if (world.world->aborted()) throw CommunicationError(world.world->reason());
+}
+
+// OpenMPI's mpirun sets OMPI_*, MPICH's PMI_*, and `srun --mpi=pmix` PMIX_RANK beside Slurm's own variables, which
+// alone mean nothing: they are also set for programs that are no MPI job.
+bool started_by_mpi() {
+  return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK") || is_set("PMI_RANK");
+}
+
+int mpi_job_size() {
+  if (!started_by_mpi()) return 1;
+  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1);
+}
+
+int mpi_job_rank() {
+  if (!started_by_mpi()) return 0;
+  return number_from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
+}
+
+void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
+  const MpiSession session;
+  try {
+    fn(Communicator(session.world()));
+  } catch (const InvalidArgument& e) {
+    session.end_job(e.what(), 2);
+  } catch (const std::exception& e) {
+    session.end_job(e.what(), 1);
+  } catch (...) {
+    session.end_job("an exception of an unknown type", 1);
+  }
+}
+
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn) {
+  if (!started_by_mpi()) return launch_threads(ranks, fn);
+  require(ranks == mpi_job_size(), "launch: expected a job of " + std::to_string(ranks) + " ranks, got one of " +
+                                       std::to_string(mpi_job_size()) + " from mpirun");
+  launch_mpi(fn);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,148 @@
+#include "adjoin/comm/mpi_shared.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+
+namespace {
+
+template <ElementType T, Reduction R>
+void reduce_for_mpi(void* in, void* in_out, int* count, MPI_Datatype*) {
+  reduce_into({in_out, *count, T}, {in, *count, T}, R);
+}
+
+/// MPI's own operation where it means the same as ours: its MIN and MAX may lose a NaN, and it knows no 16-bit floats.
+MPI_Op builtin(ElementType type, Reduction reduction) {
+  const bool is_half = type == ElementType::float16 || type == ElementType::bfloat16;
+  const bool is_float = type == ElementType::float32 || type == ElementType::float64;
+  const bool is_order = reduction == Reduction::min || reduction == Reduction::max;
+  if (is_half || (is_float && is_order)) return MPI_OP_NULL;
+  switch (reduction) {
+    case Reduction::sum:
+      return type == ElementType::boolean ? MPI_LOR : MPI_SUM;
+    case Reduction::product:
+      return type == ElementType::boolean ? MPI_LAND : MPI_PROD;
+    case Reduction::min:
+      return type == ElementType::boolean ? MPI_LAND : MPI_MIN;
+    case Reduction::max:
+      return type == ElementType::boolean ? MPI_LOR : MPI_MAX;
+  }
+  return MPI_OP_NULL;
+}
+
+template <ElementType T, Reduction R>
+MPI_Op make_operation() {
+  MPI_Op operation = builtin(T, R);
+  if (operation == MPI_OP_NULL) check_mpi(MPI_Op_create(reduce_for_mpi<T, R>, 1, &operation), "MPI_Op_create");
+  return operation;
+}
+
+template <ElementType T>
+std::array<MPI_Op, kReductions> make_operations() {
+  return {make_operation<T, Reduction::sum>(), make_operation<T, Reduction::product>(),
+          make_operation<T, Reduction::min>(), make_operation<T, Reduction::max>()};
+}
+
+template <int... I>
+std::array<std::array<MPI_Op, kReductions>, kElementTypes> make_all_operations(std::integer_sequence<int, I...>) {
+  return {make_operations<static_cast<ElementType>(I)>()...};
+}
+
+}  // namespace
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommunicationError(std::string(call) + " failed: " + std::string(text, static_cast<size_t>(length)));
+}
+
+bool mpi_is_alive() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized && !finalized;
+}
+
+MPI_Datatype mpi_type(ElementType type) {
+  switch (type) {
+    case ElementType::boolean:
+      return MPI_C_BOOL;
+    case ElementType::uint8:
+      return MPI_UINT8_T;
+    case ElementType::int32:
+      return MPI_INT32_T;
+    case ElementType::int64:
+      return MPI_INT64_T;
+    case ElementType::float16:
+    case ElementType::bfloat16:
+      return MPI_UINT16_T;
+    case ElementType::float32:
+      return MPI_FLOAT;
+    case ElementType::float64:
+      return MPI_DOUBLE;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MpiShared::MpiShared(int64_t piece)
+    : largest_piece(piece), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  MPI_Comm host;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  int host_rank = 0;
+  MPI_Comm_rank(host, &host_rank);
+  const MPI_Aint bytes = host_rank == 0 ? sizeof(int) : 0;
+  check_mpi(MPI_Win_allocate_shared(bytes, sizeof(int), MPI_INFO_NULL, host, &somebody_failed_, &window_),
+            "MPI_Win_allocate_shared");
+  MPI_Aint size = 0;
+  int unit = 0;
+  MPI_Win_shared_query(window_, 0, &size, &unit, &somebody_failed_);
+  if (host_rank == 0) std::atomic_ref(*somebody_failed_).store(0);
+  MPI_Barrier(host);
+  MPI_Comm_free(&host);
+}
+
+MpiShared::~MpiShared() {
+  release();
+}
+
+void MpiShared::release() noexcept {
+  if (window_ == MPI_WIN_NULL || !mpi_is_alive()) return;
+  for (int type = 0; type < kElementTypes; ++type)
+    for (int reduction = 0; reduction < kReductions; ++reduction)
+      if (builtin(static_cast<ElementType>(type), static_cast<Reduction>(reduction)) == MPI_OP_NULL)
+        MPI_Op_free(&operations_[static_cast<size_t>(type)][static_cast<size_t>(reduction)]);
+  MPI_Win_free(&window_);
+  somebody_failed_ = nullptr;
+}
+
+MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
+  return operations_[static_cast<size_t>(type)][static_cast<size_t>(reduction)];
+}
+
+bool MpiShared::is_first_to_fail() const noexcept {
+  return !somebody_failed_ || std::atomic_ref(*somebody_failed_).exchange(1) == 0;
+}
+
+void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
+  if (is_first_to_fail()) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "rank %d: %s\n", world_rank, message.c_str());
+    std::fflush(stderr);
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
+  }
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/threads/group.hpp"
+
+namespace adjoin {
+
+/// One worker's view of a group of threads of this process.
+///
+/// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
+/// each does its share, and meet again. A small message travels with the published call and needs only the first
+/// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls
+/// that do not agree throw CommunicationError on all ranks of the group, naming each call and its place.
+class ThreadBackend final : public Backend {
+ public:
+  ThreadBackend(std::shared_ptr<threads::Group> group, int rank);
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+  void exchange(std::span<const Message> messages) override;
+  std::shared_ptr<Backend> subset(std::span<const int> ranks) override;
+  void abort(std::string_view reason) noexcept override;
+
+  void barrier() override;
+  void broadcast(Buffer buffer, int root) override;
+  void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override;
+  void all_reduce(Buffer buffer, Reduction reduction) override;
+  void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override;
+  void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override;
+  void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override;
+  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override;
+  void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                  std::span<const int64_t> receive_counts) override;
+
+ private:
+  /// Begins the next collective; true where it is small and must not be finished.
+  bool begin(threads::Call call, int64_t bytes_of_each, int64_t own_bytes);
+  void finish();
+  const threads::Call& call_of(int rank) const { return group_->call_of(rank, calls_); }
+  /// Where each rank's input is, `offset` bytes in.
+  const std::vector<const void*>& inputs(int64_t offset);
+
+  void wait_for(std::vector<threads::Posting>& postings);
+  void withdraw(std::vector<threads::Posting>& postings);
+
+  std::shared_ptr<threads::Group> group_;
+  int rank_;
+  uint64_t calls_ = 0;
+  std::vector<const void*> inputs_;
+  std::map<std::vector<int>, uint64_t> subsets_made_;
+};
+
+/// The backends of a new world, one for each of its ranks.
+struct ThreadWorld {
+  explicit ThreadWorld(int ranks);
+  std::shared_ptr<Backend> backend(int rank) const;
+
+  std::shared_ptr<threads::World> world;
+  std::shared_ptr<threads::Group> group;
+};
+
+}  // namespace adjoin

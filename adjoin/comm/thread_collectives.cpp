@@ -1,0 +1,199 @@
+// The collectives of ThreadBackend; what is said of `begin` and `finish` in threads/group.hpp holds them together.
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "adjoin/comm/thread_backend.hpp"
+
+namespace adjoin {
+
+using threads::Call;
+using threads::Collective;
+using threads::Counts;
+using threads::Signature;
+
+namespace {
+
+/// Bytes of an all-reduce that are reduced and handed to all ranks while they are in the nearest caches.
+constexpr int64_t kSubBlockBytes = 16 * 1024;
+/// Elements that a rank's share is a multiple of, so that no two ranks write to one cache line of an aligned buffer.
+constexpr int64_t kShareUnit = 64;
+
+void copy_bytes(void* to, const void* from, int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+char* at(void* base, int64_t bytes) {
+  return static_cast<char*>(base) + bytes;
+}
+const char* at(const void* base, int64_t bytes) {
+  return static_cast<const char*>(base) + bytes;
+}
+
+struct Share {
+  int64_t begin, count;
+};
+
+/// The elements that `rank` works on in a collective whose work does not follow from the counts.
+Share share_of(int rank, int size, int64_t count) {
+  const int64_t units = (count + kShareUnit - 1) / kShareUnit;
+  const int64_t begin = std::min(count, units * rank / size * kShareUnit);
+  const int64_t end = std::min(count, units * (rank + 1) / size * kShareUnit);
+  return {begin, end - begin};
+}
+
+int64_t start_of(std::span<const int64_t> counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
+
+int64_t total_of(std::span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+}  // namespace
+
+bool ThreadBackend::begin(Call call, int64_t bytes_of_each, int64_t own_bytes) {
+  const bool small = bytes_of_each <= threads::Group::kSmallBytes;
+  call.where = where_;
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  group_->begin(rank_, ++calls_, call, small ? own_bytes : 0);
+  return small;
+}
+
+void ThreadBackend::finish() {
+  group_->finish(rank_, calls_);
+}
+
+const std::vector<const void*>& ThreadBackend::inputs(int64_t offset) {
+  inputs_.resize(static_cast<size_t>(size()));
+  for (int peer = 0; peer < size(); ++peer) inputs_[static_cast<size_t>(peer)] = at(call_of(peer).in, offset);
+  return inputs_;
+}
+
+void ThreadBackend::barrier() {
+  begin({.signature = {.collective = Collective::barrier}}, 0, 0);
+}
+
+void ThreadBackend::broadcast(Buffer buffer, int root) {
+  const Signature signature{
+      .collective = Collective::broadcast, .type = buffer.type, .root = root, .count = buffer.count};
+  const bool small =
+      begin({.signature = signature, .in = buffer.data}, buffer.bytes(), rank_ == root ? buffer.bytes() : 0);
+  if (rank_ != root) copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
+  if (!small) finish();
+}
+
+void ThreadBackend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
+  const Signature signature{
+      .collective = Collective::reduce, .type = in.type, .reduction = reduction, .root = root, .count = in.count};
+  if (begin({.signature = signature, .in = in.data, .out = out.data}, in.bytes(), in.bytes())) {
+    if (rank_ == root) reduce_all_into(out, inputs(0), reduction);
+    return;
+  }
+  const Share mine = share_of(rank_, size(), in.count);
+  const int64_t offset = mine.begin * size_of(in.type);
+  reduce_all_into({at(call_of(root).out, offset), mine.count, in.type}, inputs(offset), reduction);
+  finish();
+}
+
+void ThreadBackend::all_reduce(Buffer buffer, Reduction reduction) {
+  const Signature signature{
+      .collective = Collective::all_reduce, .type = buffer.type, .reduction = reduction, .count = buffer.count};
+  if (begin({.signature = signature, .in = buffer.data, .out = buffer.data}, buffer.bytes(), buffer.bytes())) {
+    reduce_all_into(buffer, inputs(0), reduction);
+    return;
+  }
+  // Each rank reduces its share and writes it into every rank's buffer while it is in the cache.
+  const Share mine = share_of(rank_, size(), buffer.count);
+  const int64_t step = kSubBlockBytes / size_of(buffer.type);
+  for (int64_t done = 0; done < mine.count; done += step) {
+    const Buffer block = buffer.slice(mine.begin + done, std::min(step, mine.count - done));
+    const int64_t offset = (mine.begin + done) * size_of(buffer.type);
+    reduce_all_into(block, inputs(offset), reduction);
+    for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), block.data, block.bytes());
+  }
+  finish();
+}
+
+void ThreadBackend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
+  const int64_t item = size_of(in.type);
+  const Counts given{counts, {}};
+  const Signature signature{.collective = Collective::gather,
+                            .type = in.type,
+                            .root = root,
+                            .count = total_of(counts),
+                            .counts_hash = threads::hash_of(counts)};
+  const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
+  const Call call{.signature = signature, .in = in.data, .out = out.data, .counts = &given};
+  if (!begin(call, largest, in.bytes())) {
+    copy_bytes(at(call_of(root).out, start_of(counts, rank_) * item), in.data, in.bytes());
+    finish();
+  } else if (rank_ == root) {
+    for (int peer = 0; peer < size(); ++peer)
+      copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in,
+                 counts[static_cast<size_t>(peer)] * item);
+  }
+}
+
+void ThreadBackend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
+  const int64_t item = size_of(out.type), total = total_of(counts);
+  const Counts given{counts, {}};
+  const Signature signature{.collective = Collective::scatter,
+                            .type = out.type,
+                            .root = root,
+                            .count = total,
+                            .counts_hash = threads::hash_of(counts)};
+  const bool small =
+      begin({.signature = signature, .in = in.data, .counts = &given}, total * item, rank_ == root ? total * item : 0);
+  copy_bytes(out.data, at(call_of(root).in, start_of(counts, rank_) * item), out.bytes());
+  if (!small) finish();
+}
+
+void ThreadBackend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
+  const int64_t item = size_of(in.type);
+  const Counts given{counts, {}};
+  const Signature signature{.collective = Collective::all_gather,
+                            .type = in.type,
+                            .count = total_of(counts),
+                            .counts_hash = threads::hash_of(counts)};
+  const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
+  // Copied at once, as the published copy may not be the caller's memory and `in` may lie in `out`.
+  const bool small = begin({.signature = signature, .in = in.data, .counts = &given}, largest, in.bytes());
+  copy_bytes(at(out.data, start_of(counts, rank_) * item), in.data, in.bytes());
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (rank_ + step) % size();  // each rank reads another, not all the same one
+    copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in, counts[static_cast<size_t>(peer)] * item);
+  }
+  if (!small) finish();
+}
+
+void ThreadBackend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
+  const Counts given{counts, {}};
+  const Signature signature{.collective = Collective::reduce_scatter,
+                            .type = in.type,
+                            .reduction = reduction,
+                            .count = total_of(counts),
+                            .counts_hash = threads::hash_of(counts)};
+  const bool small = begin({.signature = signature, .in = in.data, .counts = &given}, in.bytes(), in.bytes());
+  reduce_all_into(out, inputs(start_of(counts, rank_) * size_of(in.type)), reduction);
+  if (!small) finish();
+}
+
+void ThreadBackend::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                               std::span<const int64_t> receive_counts) {
+  const int64_t item = size_of(in.type);
+  const Counts given{send_counts, receive_counts};
+  const Signature signature{.collective = Collective::all_to_all, .type = in.type};
+  begin({.signature = signature, .in = in.data, .counts = &given}, threads::Group::kSmallBytes + 1, 0);
+  for (int step = 0; step < size(); ++step) {
+    const int peer = (rank_ + step) % size();
+    const Call& theirs = call_of(peer);
+    copy_bytes(at(out.data, start_of(receive_counts, peer) * item),
+               at(theirs.in, start_of(theirs.counts->send, rank_) * item),
+               receive_counts[static_cast<size_t>(peer)] * item);
+  }
+  finish();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace adjoin::threads {
+
+/// How long a waiter keeps its core before it sleeps.
+struct Patience {
+  int spins = 0;   // with a pause each; only where every rank has a core of its own
+  int yields = 0;  // then, giving the core to whoever wants it
+
+  /// For `ranks` workers on this machine.
+  static Patience for_ranks(int ranks);
+};
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// A place where threads wait for conditions on atomics, and are woken when these may have changed.
+///
+/// Whoever changes a condition stores with seq_cst and then calls wake(); conditions load with seq_cst. So either the
+/// waker sees the sleeper or the sleeper sees the change.
+class Parking {
+ public:
+  template <class Condition>
+  void wait(const Patience& patience, Condition holds) {
+    for (int i = 0; i < patience.spins; ++i) {
+      if (holds()) return;
+      pause_briefly();
+    }
+    for (int i = 0; i < patience.yields; ++i) {
+      if (holds()) return;
+      std::this_thread::yield();
+    }
+    std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1);
+    changed_.wait(lock, holds);
+    sleepers_.fetch_sub(1);
+  }
+
+  void wake() {
+    if (sleepers_.load() == 0) return;
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+
+ private:
+  std::atomic<int> sleepers_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+}  // namespace adjoin::threads

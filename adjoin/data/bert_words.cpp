@@ -1,0 +1,164 @@
+#include "adjoin/data/bert_words.hpp"
+
+#include <utf8proc.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/unicode_categories.hpp"
+#include "adjoin/data/utf8.hpp"
+
+namespace adjoin::data {
+namespace {
+
+enum class AsciiKind : uint8_t { letter, space, punctuation, control };
+
+constexpr std::array<AsciiKind, 128> make_ascii_kinds() {
+  std::array<AsciiKind, 128> kinds{};
+  for (int c = 0; c < 128; ++c) {
+    const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    kinds[static_cast<size_t>(c)] = alphanumeric          ? AsciiKind::letter
+                                    : space               ? AsciiKind::space
+                                    : c < ' ' || c == 127 ? AsciiKind::control
+                                                          : AsciiKind::punctuation;
+  }
+  return kinds;
+}
+
+constexpr auto kAsciiKinds = make_ascii_kinds();
+
+char to_lower_ascii(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
+/// U+11938 came with Unicode 13; the reference leaves it whole.
+bool is_left_composed(char32_t point) {
+  return point == 0x11938;
+}
+
+/// Lower case as of Unicode 17, of which older versions of utf8proc lack the last 55 letters.
+char32_t to_lower(char32_t point) {
+  if (point >= 0x10d50 && point <= 0x10d65) return point + 0x20;
+  if (point >= 0x16ea0 && point <= 0x16eb8) return point + 0x1b;
+  switch (point) {
+    case 0xa7cb:
+      return 0x264;
+    case 0xa7dc:
+      return 0x19b;
+    case 0x1c89:
+    case 0xa7cc:
+    case 0xa7ce:
+    case 0xa7d2:
+    case 0xa7d4:
+    case 0xa7da:
+      return point + 1;
+    default:
+      return static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point)));
+  }
+}
+
+class WordCutter {
+ public:
+  explicit WordCutter(const std::function<void(std::string_view)>& visit) : visit_(visit) {}
+
+  void cut(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+      if (const char c = text[at]; static_cast<unsigned char>(c) < 0x80) {
+        take_ascii(c);
+        ++at;
+      } else {
+        const CodePoint point = decode_utf8(text, at);
+        if (point.length > 0) take_other(point.value);
+        at += static_cast<size_t>(point.length > 0 ? point.length : 1);
+      }
+    }
+    end_word();
+  }
+
+ private:
+  void take_ascii(char c) {
+    const AsciiKind kind = kAsciiKinds[static_cast<size_t>(c)];
+    if (kind == AsciiKind::control) return;
+    normalize_pending();
+    if (kind == AsciiKind::letter)
+      word_ += to_lower_ascii(c);
+    else
+      put_separator(kind == AsciiKind::space ? std::string_view{} : std::string_view(&c, 1));
+  }
+
+  // Canonical order reaches across neighbours, so what is not ASCII waits until its run ends.
+  void take_other(char32_t point) {
+    if (is_control(point) || point == 0xfffd) return;
+    if (is_white_space(point)) {
+      end_word();
+    } else if (is_cjk_ideograph(point)) {
+      end_word();
+      append_utf8(pending_, point);
+      end_word();
+    } else if (is_left_composed(point)) {
+      normalize_pending();
+      put(point);
+    } else {
+      append_utf8(pending_, point);
+    }
+  }
+
+  void normalize_pending() {
+    if (pending_.empty()) return;
+    decompose_pending();
+    for (const int32_t point : decomposed_)
+      if (!is_nonspacing_mark(static_cast<char32_t>(point))) put(static_cast<char32_t>(point));
+    pending_.clear();
+  }
+
+  void decompose_pending() {
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(pending_.data());
+    const auto size = static_cast<utf8proc_ssize_t>(pending_.size());
+    constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE);
+    const auto needed = utf8proc_decompose(bytes, size, nullptr, 0, kOptions);
+    if (needed < 0) throw InternalError(std::string("bert_words: utf8proc: ") + utf8proc_errmsg(needed));
+    decomposed_.resize(static_cast<size_t>(needed));
+    utf8proc_decompose(bytes, size, decomposed_.data(), needed, kOptions);
+  }
+
+  void put(char32_t point) {
+    std::string text;
+    append_utf8(text, to_lower(point));
+    if (is_punctuation(point))
+      put_separator(text);
+    else
+      word_ += text;
+  }
+
+  void put_separator(std::string_view punctuation) {
+    emit_word();
+    if (!punctuation.empty()) visit_(punctuation);
+  }
+
+  void end_word() {
+    normalize_pending();
+    emit_word();
+  }
+
+  void emit_word() {
+    if (word_.empty()) return;
+    visit_(word_);
+    word_.clear();
+  }
+
+  const std::function<void(std::string_view)>& visit_;
+  std::string word_, pending_;
+  std::vector<int32_t> decomposed_;
+};
+
+}  // namespace
+
+void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit) {
+  WordCutter(visit).cut(text);
+}
+
+}  // namespace adjoin::data

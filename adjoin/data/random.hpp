@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace adjoin::data {
+
+/// A small random generator whose numbers are the same on every machine, unlike the standard's distributions.
+/// Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  /// A generator for one of many streams of a seed; near seeds and streams have nothing in common.
+  SplitMix64(uint64_t seed, uint64_t stream) : state_(mix(mix(seed) + stream * kGamma)) {}
+
+  uint64_t next() { return mix(state_ += kGamma); }
+
+  /// An integer in [0, bound), each as likely as the others.
+  uint64_t below(uint64_t bound) {
+    const uint64_t uneven = (0 - bound) % bound;  // 2^64 mod bound: that many first values would favour some results
+    uint64_t value = next();
+    while (value < uneven) value = next();
+    return value % bound;
+  }
+
+ private:
+  static constexpr uint64_t kGamma = 0x9e3779b97f4a7c15u;
+
+  static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+
+  uint64_t state_;
+};
+
+/// Puts the values into random order (Fisher and Yates).
+template <class T>
+void shuffle(std::vector<T>& values, SplitMix64& random) {
+  for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
+}
+
+}  // namespace adjoin::data

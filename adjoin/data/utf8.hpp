@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace adjoin::data {
+
+/// One code point of a UTF-8 text; `length` is its number of bytes, 0 where the bytes are not UTF-8.
+struct CodePoint {
+  char32_t value = 0;
+  int length = 0;
+};
+
+/// Reads the code point that begins at `text[at]`. Overlong forms, surrogates and values above U+10FFFF are not UTF-8.
+CodePoint decode_utf8(std::string_view text, size_t at);
+
+/// Appends `point` in UTF-8.
+void append_utf8(std::string& text, char32_t point);
+
+/// Removes the bytes that are not UTF-8 and returns how many they were.
+int64_t drop_invalid_utf8(std::string& text);
+
+}  // namespace adjoin::data

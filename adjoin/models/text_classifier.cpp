@@ -1,0 +1,108 @@
+#include "adjoin/models/text_classifier.hpp"
+
+#include <ATen/ops/arange.h>
+
+#include <cmath>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::models {
+namespace {
+
+void check(const TextClassifierOptions& options, const Communicator& group) {
+  require(options.words >= 1 && options.layers >= 1 && options.classes >= 1, [&] {
+    return "TextClassifier: expected at least 1 word, layer and class, got " + std::to_string(options.words) + ", " +
+           std::to_string(options.layers) + " and " + std::to_string(options.classes);
+  });
+  require(group.size() <= options.heads, [&] {
+    return "TextClassifier: expected at most as many tensor-parallel ranks as heads, got " +
+           std::to_string(group.size()) + " ranks and " + std::to_string(options.heads) + " heads";
+  });
+}
+
+}  // namespace
+
+TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name,
+                                           const Communicator& group)
+    : dropout_(options.dropout),
+      after_attention_{name + ".attention.output", 0},
+      after_feed_forward_{name + ".feed_forward.output", 0} {
+  nn::SelfAttentionOptions attention{.hidden = options.hidden,
+                                     .heads = options.heads,
+                                     .dropout = options.attention_dropout,
+                                     .name = name + ".attention",
+                                     .deviation = options.deviation,
+                                     .tensor = options.tensor};
+  if (!options.scale_by_head) attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
+  nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
+  feed_forward.deviation = options.deviation;
+  feed_forward.name = name + ".feed_forward";
+  feed_forward.tensor = options.tensor;
+  norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, group, options.tensor));
+  attention_ = register_module("attention", nn::ParallelSelfAttention(attention, group));
+  norm2_ = register_module("norm2", nn::LayerNorm(options.hidden, group, options.tensor));
+  feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, group));
+}
+
+at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context) {
+  x = x + nn::dropout(attention_(norm1_(x), keep, context), dropout_, after_attention_, context);
+  return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
+}
+
+TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Communicator& group)
+    : options_(std::move(options)) {
+  check(options_, group);
+  embedding_ = register_module(
+      "embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
+                                                                      .features = options_.hidden,
+                                                                      .cut = options_.embedding_cut,
+                                                                      .deviation = options_.deviation,
+                                                                      .tensor = options_.tensor},
+                                         group));
+  if (options_.positions > 0)
+    positions_ = register_module(
+        "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
+                                                                        .features = options_.hidden,
+                                                                        .deviation = options_.deviation,
+                                                                        .tensor = options_.tensor},
+                                           group));
+  for (int64_t i = 0; i < options_.layers; ++i) {
+    const std::string name = "block" + std::to_string(i);
+    blocks_.push_back(register_module(name, TransformerBlock(options_, name, group)));
+  }
+  if (options_.final_norm) norm_ = register_module("norm", nn::LayerNorm(options_.hidden, group, options_.tensor));
+  classifier_ = register_module("classifier", nn::ColRow(nn::ColRowOptions{.in_features = options_.hidden,
+                                                                           .hidden_features = options_.hidden,
+                                                                           .out_features = options_.classes,
+                                                                           .bias = false,
+                                                                           .dropout = options_.dropout,
+                                                                           .name = "classifier",
+                                                                           .deviation = options_.deviation,
+                                                                           .tensor = options_.tensor},
+                                                         group));
+}
+
+at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context) {
+  at::Tensor x = embedding_(ids);
+  if (positions_) x = x + positions_(at::arange(context.first_token, context.first_token + ids.size(1), ids.options()));
+  for (TransformerBlock& block : blocks_) x = block(x, keep, context);
+  if (norm_) x = norm_(x);
+  return classifier_(pool(x, keep), context);
+}
+
+at::Tensor TextClassifierImpl::pool(const at::Tensor& x, const at::Tensor& keep) const {
+  if (!options_.mean_pooling) return x.select(1, 0);
+  if (!keep.defined()) return x.mean(1);
+  const at::Tensor counts = keep.to(x.scalar_type()).unsqueeze(-1);
+  return (x * counts).sum(1) / counts.sum(1);
+}
+
+int64_t parameters_per_rank(const TextClassifierOptions& options, int ranks) {
+  const int64_t h = options.hidden;
+  const int64_t split =
+      (options.words + options.positions) * h + 12 * options.layers * h * h + h * h + options.classes * h;
+  const int64_t replicated = 4 * options.layers * h + (options.final_norm ? 2 * h : 0);
+  return split / ranks + replicated;
+}
+
+}  // namespace adjoin::models

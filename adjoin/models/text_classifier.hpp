@@ -1,0 +1,76 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include <string>
+#include <vector>
+
+#include "adjoin/nn/attention.hpp"
+#include "adjoin/nn/col_row.hpp"
+#include "adjoin/nn/embedding.hpp"
+#include "adjoin/nn/layer_norm.hpp"
+
+namespace adjoin::models {
+
+/// A transformer that classifies texts. The defaults are the simplified BERT of the DLO-JZ course (IDRIS): no biases,
+/// no positions, no final norm, scores scaled by 1/sqrt(hidden), the classifier on token 0. Each option beyond them is
+/// off.
+struct TextClassifierOptions {
+  int64_t words = 0, layers = 0, hidden = 0, heads = 0;
+  int64_t classes = 2;
+  double dropout = 0.1;      ///< of attention, feed-forward and classifier outputs
+  double token_dropout = 0;  ///< of whole embedded tokens
+  double attention_dropout = 0;
+  int64_t positions = 0;       ///< learned positions for so many tokens; 0: none
+  bool scale_by_head = false;  ///< scores by 1/sqrt(hidden / heads)
+  bool final_norm = false;
+  bool mean_pooling = false;  ///< the mean over the tokens that count, instead of token 0
+  nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
+  double deviation = 0.02;  ///< of all initial weights but the norms'
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// x + dropout(attention(norm(x))), then x + dropout(ffn(norm(x))).
+class TransformerBlockImpl : public torch::nn::Module {
+ public:
+  TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Communicator& group);
+  at::Tensor forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context);
+
+ private:
+  double dropout_;
+  nn::DropoutPlace after_attention_, after_feed_forward_;
+  nn::LayerNorm norm1_{nullptr}, norm2_{nullptr};
+  nn::ParallelSelfAttention attention_{nullptr};
+  nn::ColRow feed_forward_{nullptr};
+};
+TORCH_MODULE(TransformerBlock);
+
+/// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one group.
+///
+/// Shape: ids [samples, tokens] int64, keep [samples, tokens] bool (undefined where all tokens count)
+///        -> scores [samples, classes], on every rank
+/// Kinds: replicated -> replicated
+/// Cost:  forward one all-gather (the embedding) and 2 layers + 1 all-reduces; backward 2 layers + 1 all-reduces
+class TextClassifierImpl : public torch::nn::Module {
+ public:
+  /// Throws: InvalidArgument for sizes below 1, a hidden size that the heads do not divide, more ranks than heads.
+  TextClassifierImpl(TextClassifierOptions options, const Communicator& group);
+  at::Tensor forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context);
+
+ private:
+  at::Tensor pool(const at::Tensor& x, const at::Tensor& keep) const;
+
+  TextClassifierOptions options_;
+  nn::ParallelEmbedding embedding_{nullptr}, positions_{nullptr};
+  std::vector<TransformerBlock> blocks_;
+  nn::LayerNorm norm_{nullptr};
+  nn::ColRow classifier_{nullptr};
+};
+TORCH_MODULE(TextClassifier);
+
+/// The number of parameters that a rank of a tensor-parallel group of `ranks` holds where everything divides evenly:
+/// (words h + 12 layers h^2 + h^2 + classes h) / ranks + 4 layers h, plus what the options add.
+/// Where something is uneven, build the model on the meta device and count.
+int64_t parameters_per_rank(const TextClassifierOptions& options, int ranks);
+
+}  // namespace adjoin::models

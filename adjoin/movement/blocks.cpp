@@ -1,0 +1,136 @@
+#include "adjoin/movement/blocks.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin {
+namespace {
+
+void check(const char* operation, const at::Tensor& x, const Communicator& group, const Split& split,
+           int64_t expected) {
+  require(split.parts() == group.size(), [&] {
+    return std::string(operation) + ": expected a split into " + std::to_string(group.size()) +
+           " parts, one for each rank of the group, got " + std::to_string(split.parts());
+  });
+  require(split.dim() < x.dim(), [&] {
+    return std::string(operation) + ": rank " + std::to_string(group.rank()) + ": the split is of dim " +
+           std::to_string(split.dim()) + ", the tensor has " + std::to_string(x.dim()) + " dims";
+  });
+  require(x.size(split.dim()) == expected, [&] {
+    return std::string(operation) + ": rank " + std::to_string(group.rank()) + ": expected " +
+           std::to_string(expected) + " indices on dim " + std::to_string(split.dim()) + " (" + split.to_string() +
+           "), got " + std::to_string(x.size(split.dim()));
+  });
+}
+
+std::vector<int64_t> with_size(at::IntArrayRef sizes, int64_t dim, int64_t size) {
+  std::vector<int64_t> result = sizes.vec();
+  result[static_cast<size_t>(dim)] = size;
+  return result;
+}
+
+/// Elements of each rank's block, all dims counted.
+std::vector<int64_t> block_counts(at::IntArrayRef sizes, const Split& split) {
+  int64_t others = 1;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (static_cast<int64_t>(d) != split.dim()) others *= sizes[d];
+  std::vector<int64_t> counts = split.sizes();
+  for (int64_t& count : counts) count *= others;
+  return counts;
+}
+
+/// Whether the blocks laid one behind another in memory are the whole tensor.
+bool blocks_are_whole(at::IntArrayRef sizes, const Split& split) {
+  for (int64_t d = 0; d < split.dim(); ++d)
+    if (sizes[static_cast<size_t>(d)] != 1) return false;
+  return split.in_order();
+}
+
+}  // namespace
+
+at::Tensor take_block(const at::Tensor& whole, const Split& split, int part) {
+  const auto ranges = split.ranges(part);
+  if (ranges.size() == 1) return whole.narrow(split.dim(), ranges[0].begin, ranges[0].size());
+  if (ranges.empty()) return whole.narrow(split.dim(), 0, 0);
+  std::vector<at::Tensor> pieces;
+  for (const Range& range : ranges) pieces.push_back(whole.narrow(split.dim(), range.begin, range.size()));
+  return at::cat(pieces, split.dim());
+}
+
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split) {
+  if (group.size() == 1 && split.in_order()) return block;
+  const at::Tensor mine = block.contiguous();
+  const auto sizes = with_size(block.sizes(), split.dim(), split.size());
+  const auto counts = block_counts(sizes, split);
+  at::Tensor whole = at::empty(sizes, block.options());
+  if (blocks_are_whole(sizes, split)) {
+    group.all_gather(as_buffer(mine), as_buffer(whole), counts);
+    return whole;
+  }
+  const at::Tensor blocks = at::empty({whole.numel()}, block.options());
+  group.all_gather(as_buffer(mine), as_buffer(blocks), counts);
+  int64_t begin = 0;
+  for (int part = 0; part < split.parts(); ++part) {
+    const at::Tensor piece = blocks.narrow(0, begin, counts[static_cast<size_t>(part)])
+                                 .view(with_size(sizes, split.dim(), split.size(part)));
+    int64_t offset = 0;
+    for (const Range& range : split.ranges(part)) {
+      whole.narrow(split.dim(), range.begin, range.size()).copy_(piece.narrow(split.dim(), offset, range.size()));
+      offset += range.size();
+    }
+    begin += counts[static_cast<size_t>(part)];
+  }
+  return whole;
+}
+
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split) {
+  if (group.size() == 1) return take_block(whole, split, 0);
+  const auto counts = block_counts(whole.sizes(), split);
+  at::Tensor blocks = whole.contiguous();
+  if (!blocks_are_whole(whole.sizes(), split)) {
+    std::vector<at::Tensor> pieces;
+    for (int part = 0; part < split.parts(); ++part) pieces.push_back(take_block(whole, split, part).reshape({-1}));
+    blocks = at::cat(pieces);
+  }
+  at::Tensor mine =
+      at::empty(with_size(whole.sizes(), split.dim(), split.size(group.rank())), whole.options().requires_grad(false));
+  group.reduce_scatter(as_buffer(blocks), as_buffer(mine), counts, Reduction::sum);
+  return mine;
+}
+
+at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split) {
+  check("gather_from", x, group, split, split.size(group.rank()));
+  return apply({.forward = [=](const at::Tensor& t) { return join_blocks(t, group, split); },
+                .adjoint = [=](const at::Tensor& t) { return take_block(t, split, group.rank()); }},
+               x);
+}
+
+at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split) {
+  check("scatter_to", x, group, split, split.size());
+  return apply({.forward = [=](const at::Tensor& t) { return take_block(t, split, group.rank()); },
+                .adjoint = [=](const at::Tensor& t) { return join_blocks(t, group, split); }},
+               x);
+}
+
+at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split) {
+  check("all_gather", x, group, split, split.size(group.rank()));
+  return apply({.forward = [=](const at::Tensor& t) { return join_blocks(t, group, split); },
+                .adjoint = [=](const at::Tensor& t) { return sum_blocks(t, group, split); }},
+               x);
+}
+
+at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split) {
+  check("reduce_scatter", x, group, split, split.size());
+  return apply({.forward = [=](const at::Tensor& t) { return sum_blocks(t, group, split); },
+                .adjoint = [=](const at::Tensor& t) { return join_blocks(t, group, split); }},
+               x);
+}
+
+}  // namespace adjoin

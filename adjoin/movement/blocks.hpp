@@ -1,0 +1,55 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/partition/split.hpp"
+
+namespace adjoin {
+
+/// What the four movements of this file do with a tensor, without autograd: split.dim() is the dim that is cut.
+
+/// Rank `part`'s block of a whole tensor; a view where the block is one range.
+at::Tensor take_block(const at::Tensor& whole, const Split& split, int part);
+/// The whole tensor from the blocks of all ranks.
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split);
+/// This rank's block of the sum of all ranks' whole tensors.
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split);
+
+/// Makes the whole tensor of the ranks' blocks, for all to do the same with it.
+///
+/// Shape:   [*, N_r, *] with N_r = split.size(rank) -> [*, N, *]
+/// Kinds:   split -> replicated
+/// Adjoint: each rank takes its own block
+/// Cost:    (P-1)/P of the result forward, nothing backward
+/// Throws:  InvalidArgument where the split does not fit x or the group
+at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split);
+
+/// Leaves each rank its own block of a tensor that all hold: the adjoint of gather_from.
+///
+/// Shape:   [*, N, *] -> [*, N_r, *]
+/// Kinds:   replicated -> split
+/// Adjoint: all-gather
+/// Cost:    nothing forward, (P-1)/P of x backward
+/// Throws:  InvalidArgument where the split does not fit x or the group
+at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split);
+
+/// Makes the whole tensor of the ranks' blocks, for each to use for its own part of the work.
+///
+/// Shape:   [*, N_r, *] -> [*, N, *]
+/// Kinds:   split -> copied
+/// Adjoint: reduce_scatter
+/// Cost:    (P-1)/P of the whole each way
+/// Throws:  InvalidArgument where the split does not fit x or the group
+at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split);
+
+/// Sums `x` over the group and leaves each rank its own block along the split's dim.
+///
+/// Shape:   [*, N, *] on every rank -> [*, N_r, *]
+/// Kinds:   partial -> split
+/// Adjoint: all_gather
+/// Cost:    (P-1)/P of x each way
+/// Throws:  InvalidArgument where the split does not fit x or the group
+at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split);
+
+}  // namespace adjoin

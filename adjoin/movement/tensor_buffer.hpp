@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "adjoin/base/buffer.hpp"
+
+namespace adjoin {
+
+/// The element type that a tensor's dtype is called on the wire.
+/// Throws: InvalidArgument for a dtype that no backend moves (complex, quantised, …).
+ElementType element_type(at::ScalarType type);
+at::ScalarType scalar_type(ElementType type);
+
+/// A buffer over the elements of a contiguous tensor, which must outlive it.
+/// Throws: InvalidArgument for a tensor that is not contiguous.
+Buffer as_buffer(const at::Tensor& tensor);
+
+}  // namespace adjoin

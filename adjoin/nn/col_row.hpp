@@ -1,0 +1,41 @@
+#pragma once
+
+#include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/linear.hpp"
+
+namespace adjoin::nn {
+
+/// Two linear layers with an activation between them.
+struct ColRowOptions {
+  int64_t in_features = 0, hidden_features = 0, out_features = 0;
+  bool bias = true;
+  bool gelu = true;       ///< otherwise nothing stands between the two
+  double dropout = 0;     ///< after the activation
+  std::string name = {};  ///< the full name, for the dropout masks
+  std::optional<double> deviation = {};
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// A column-parallel layer and a row-parallel one: the hidden features stay split between them.
+///
+/// Shape:  [*, in] -> [*, out], on every rank
+/// Kinds:  replicated -> replicated
+/// Cost:   one all-reduce of the output forward, one of the input's gradient backward
+/// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3a
+class ColRowImpl : public torch::nn::Module {
+ public:
+  ColRowImpl(ColRowOptions options, const Communicator& group);
+  at::Tensor forward(const at::Tensor& x, const StepContext& context);
+
+ private:
+  ColRowOptions options_;
+  ColumnParallelLinear column_{nullptr};
+  RowParallelLinear row_{nullptr};
+  DropoutPlace place_;
+};
+TORCH_MODULE(ColRow);
+
+/// A transformer's feed-forward layer d -> factor * d -> GELU -> d.
+ColRowOptions feed_forward(int64_t hidden, int64_t factor = 4);
+
+}  // namespace adjoin::nn

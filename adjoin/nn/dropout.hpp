@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "adjoin/nn/step_context.hpp"
+
+namespace adjoin::nn {
+
+/// Which elements of a global tensor lie here, for masks that every layout draws alike.
+struct DropoutPlace {
+  std::string name;           ///< the layer's full name
+  int64_t first_feature = 0;  ///< global place of the first feature that is here
+};
+
+/// Sets elements to zero with probability `p` (to the nearest 1/65536) and scales the others by 1/(1-p).
+///
+/// Element (sample, token, feature) is kept or not by seed, layer name, step and these global coordinates alone. Linear
+/// in x and its own adjoint: the mask is drawn again in backward, nothing is saved. Shape:  [samples, tokens, features]
+/// or [samples, features] Cost:   one Philox block for eight elements, each way; nothing unless context.training and p
+/// > 0 Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
+at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
+
+/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys].
+at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
+                             const StepContext& context);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,53 @@
+#include "adjoin/nn/embedding.hpp"
+
+#include <ATen/ops/embedding.h>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/blocks.hpp"
+
+namespace adjoin::nn {
+
+at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
+                                     const Split& features) {
+  const at::Tensor mine = at::embedding(weight, ids);
+  return gather_from(mine, group, features.along(mine.dim() - 1));
+}
+
+at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
+                                         const Split& words) {
+  if (group.size() == 1) return at::embedding(weight, ids);
+  const Range range = words.ranges(group.rank())[0];
+  const at::Tensor elsewhere = (ids < range.begin).logical_or_(ids >= range.end);
+  // A rank without words has nothing to look up; its zeros come from the empty weight, so that they stay in the graph.
+  const at::Tensor vectors = range.size() > 0 ? at::embedding(weight, (ids - range.begin).masked_fill_(elsewhere, 0))
+                                              : weight.sum(0).expand([&] {
+                                                  std::vector<int64_t> shape = ids.sizes().vec();
+                                                  shape.push_back(weight.size(1));
+                                                  return shape;
+                                                }());
+  return reduce_from(vectors.masked_fill(elsewhere.unsqueeze(-1), 0), group);
+}
+
+ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, Communicator group)
+    : options_(std::move(options)),
+      group_(std::move(group)),
+      split_(options_.cut == ParallelEmbeddingOptions::Cut::hidden
+                 ? Split::balanced(options_.features, group_.size(), 1)
+                 : Split::balanced(options_.words, group_.size(), 0)) {
+  require(options_.words >= 1 && options_.features >= 1, [&] {
+    return "ParallelEmbedding: expected at least 1 word and 1 feature, got " + std::to_string(options_.words) +
+           " and " + std::to_string(options_.features);
+  });
+  weight_ = register_shard("weight",
+                           {{options_.words, options_.features}, split_, group_, Initial::normal(options_.deviation)},
+                           options_.tensor);
+}
+
+at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
+  return options_.cut == ParallelEmbeddingOptions::Cut::hidden
+             ? hidden_parallel_embedding(ids, weight_, group_, split_)
+             : vocabulary_parallel_embedding(ids, weight_, group_, split_);
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include "adjoin/nn/parameter.hpp"
+
+namespace adjoin::nn {
+
+struct ParallelEmbeddingOptions {
+  enum class Cut : uint8_t {
+    hidden,      ///< each rank holds some features of every word; one all-gather forward, nothing backward
+    vocabulary,  ///< each rank holds all features of some words; one all-reduce forward, nothing backward
+  };
+  int64_t words = 0, features = 0;
+  Cut cut = Cut::hidden;
+  double deviation = 0.02;
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// Vectors of words, cut by features.
+/// Shape: ids [*] on every rank, weight [words, features_r] -> [*, features]
+/// Kinds: replicated -> replicated
+/// Cost:  all-gather of the output forward, nothing backward
+at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
+                                     const Split& features);
+
+/// Vectors of words, cut by words: each rank looks up its own and the ranks' vectors are summed.
+/// Shape:  ids [*] on every rank, weight [words_r, features] -> [*, features]
+/// Kinds:  replicated -> replicated
+/// Cost:   all-reduce of the output forward, nothing backward
+/// Source: Shoeybi et al., arXiv 1909.08053, section 3
+at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
+                                         const Split& words);
+
+/// The module of both.
+class ParallelEmbeddingImpl : public ShardedModule {
+ public:
+  ParallelEmbeddingImpl(ParallelEmbeddingOptions options, Communicator group);
+  at::Tensor forward(const at::Tensor& ids);
+
+ private:
+  ParallelEmbeddingOptions options_;
+  Communicator group_;
+  Split split_;
+  at::Tensor weight_;
+};
+TORCH_MODULE(ParallelEmbedding);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,18 @@
+#include "adjoin/nn/layer_norm.hpp"
+
+#include <ATen/ops/layer_norm.h>
+
+namespace adjoin::nn {
+
+LayerNormImpl::LayerNormImpl(int64_t features, const Communicator& group, const at::TensorOptions& options,
+                             double epsilon)
+    : features_(features), epsilon_(epsilon) {
+  weight_ = register_shard("weight", {{features}, {}, group, Initial::ones()}, options);
+  bias_ = register_shard("bias", {{features}, {}, group, Initial::zeros()}, options);
+}
+
+at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
+  return at::layer_norm(x, {features_}, weight_, bias_, epsilon_);
+}
+
+}  // namespace adjoin::nn

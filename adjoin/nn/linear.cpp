@@ -1,0 +1,76 @@
+#include "adjoin/nn/linear.hpp"
+
+#include <ATen/ops/linear.h>
+
+#include <cmath>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/blocks.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+/// Checks the sizes and completes the options: the split of the dim `dim` of the weight, and the deviation.
+ParallelLinearOptions completed(const char* layer, ParallelLinearOptions options, const Communicator& group,
+                                int64_t dim) {
+  const int64_t features = dim == 0 ? options.out_features : options.in_features;
+  require(options.in_features >= 1 && options.out_features >= 1, [&] {
+    return std::string(layer) + ": expected at least 1 feature in and out, got " + std::to_string(options.in_features) +
+           " and " + std::to_string(options.out_features);
+  });
+  if (!options.split) options.split = Split::balanced(features, group.size(), dim);
+  require(options.split->size() == features && options.split->parts() == group.size(), [&] {
+    return std::string(layer) + ": expected a split of " + std::to_string(features) + " features into " +
+           std::to_string(group.size()) + " parts, got " + std::to_string(options.split->size()) + " into " +
+           std::to_string(options.split->parts());
+  });
+  options.split = options.split->along(dim);
+  if (!options.deviation) options.deviation = 1 / std::sqrt(static_cast<double>(options.in_features));
+  return options;
+}
+
+Shard weight_shard(const ParallelLinearOptions& options, const Communicator& group) {
+  return {{options.out_features, options.in_features}, options.split, group, Initial::normal(*options.deviation)};
+}
+
+}  // namespace
+
+at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                                  const Communicator& group, const std::optional<Split>& gathered_split) {
+  const at::Tensor y = at::linear(copy_to(x, group), weight, bias);
+  return gathered_split ? gather_from(y, group, gathered_split->along(y.dim() - 1)) : y;
+}
+
+at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               const Communicator& group) {
+  const at::Tensor y = reduce_from(at::linear(x, weight), group);
+  return bias.defined() ? y + bias : y;
+}
+
+ColumnParallelLinearImpl::ColumnParallelLinearImpl(ParallelLinearOptions options, Communicator group)
+    : options_(completed("ColumnParallelLinear", std::move(options), group, 0)), group_(std::move(group)) {
+  weight_ = register_shard("weight", weight_shard(options_, group_), options_.tensor);
+  if (options_.bias)
+    bias_ =
+        register_shard("bias", {{options_.out_features}, options_.split, group_, Initial::zeros()}, options_.tensor);
+}
+
+at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
+  return column_parallel_linear(x, weight_, bias_, group_,
+                                options_.gather_output ? options_.split : std::optional<Split>());
+}
+
+RowParallelLinearImpl::RowParallelLinearImpl(ParallelLinearOptions options, Communicator group)
+    : options_(completed("RowParallelLinear", std::move(options), group, 1)), group_(std::move(group)) {
+  weight_ = register_shard("weight", weight_shard(options_, group_), options_.tensor);
+  if (options_.bias)  // added once, after the sum, so every rank holds all of it
+    bias_ = register_shard("bias", {{options_.out_features}, {}, group_, Initial::zeros()}, options_.tensor);
+}
+
+at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
+  return row_parallel_linear(x, weight_, bias_, group_);
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/nn/parameter.hpp"
+
+namespace adjoin::parallel {
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0.01;  ///< of parameters with two dims or more; biases and norms are left alone
+  double clip = 0;             ///< the largest norm of the global gradient; 0: as it comes
+};
+
+/// Data-parallel AdamW: sums the gradients of the workers of a data group and updates the weights that they share.
+///
+/// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
+/// each worker updates its part with LibTorch's fused kernel, and the new weights are gathered. Elementwise, so the result
+/// does not depend on the number of workers.
+/// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; two moments of 1/P of the parameters in memory
+/// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019;
+///         Rajbhandari et al., "ZeRO", arXiv 1910.02054
+class DataParallelAdamW {
+ public:
+  /// `parameters` are this worker's, the same on all workers of `data_group`; `model_group` is the group that cuts them.
+  /// Small parameters become views of one buffer, so that they travel together.
+  DataParallelAdamW(std::vector<nn::Parameter> parameters, Communicator data_group, Communicator model_group,
+                    AdamWOptions options);
+
+  /// Sums the gradients, clips them by their global norm and updates the weights; the gradients are then gone.
+  /// Called by all workers of both groups. Returns the norm before clipping.
+  double step(double learning_rate);
+
+  int64_t steps_taken() const { return steps_; }
+
+  /// Calls `visit(parameter, first moment, second moment)` for each parameter in order, the moments shaped like it.
+  /// Called by all workers of the data group: moments are gathered, one bucket at a time.
+  void for_each_state(const std::function<void(const nn::Parameter&, const at::Tensor&, const at::Tensor&)>& visit) const;
+  /// Takes over moments that `first(parameter)` and `second(parameter)` give, shaped like it, after `steps` steps.
+  void load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&)>& first,
+                  const std::function<at::Tensor(const nn::Parameter&)>& second);
+
+ private:
+  /// Parameters that are reduced, updated and gathered in one go.
+  struct Bucket {
+    std::vector<nn::Parameter> parameters;
+    bool decays = false, cut = false;   // whether weights decay; whether the model group cuts these parameters
+    at::Tensor values, first, second;  // values: of all parameters, flat; the moments: of this worker's part
+    std::vector<int64_t> counts;       // elements of each worker's part
+    int64_t begin = 0;                 // of this worker's part
+    at::Tensor part(const at::Tensor& flat, int rank) const { return flat.narrow(0, begin, counts[static_cast<size_t>(rank)]); }
+  };
+
+  void add(Bucket bucket);
+  /// This worker's part of the summed gradients.
+  at::Tensor reduced_gradients(const Bucket& bucket) const;
+  double global_norm(const std::vector<at::Tensor>& gradients) const;
+  void update(const std::vector<at::Tensor>& gradients, double learning_rate);
+
+  Communicator data_group_, model_group_;
+  AdamWOptions options_;
+  std::vector<Bucket> buckets_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace adjoin::parallel

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin {
+
+/// The arithmetic of a Cartesian arrangement of workers with named axes: row-major, the last axis fastest.
+class GridShape {
+ public:
+  struct Axis {
+    std::string name;
+    int size = 1;
+    bool operator==(const Axis&) const = default;
+  };
+
+  /// Cell c of the grid is rank ranks[c] of the world; without `ranks`, cell c is rank c.
+  /// Throws: InvalidArgument for a size below 1, a name that is empty or used twice, or ranks that are not as many
+  ///         different numbers as the grid has cells.
+  explicit GridShape(std::vector<Axis> axes, std::vector<int> ranks = {});
+
+  int cells() const { return static_cast<int>(ranks_.size()); }
+  const std::vector<Axis>& axes() const { return axes_; }
+  /// The place of an axis. Throws: InvalidArgument that lists the axes where there is none of that name.
+  int axis_index(std::string_view axis) const;
+  int axis_size(std::string_view axis) const { return axes_[static_cast<size_t>(axis_index(axis))].size; }
+
+  int rank_of(int cell) const { return ranks_[static_cast<size_t>(cell)]; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  /// The cell of a rank of the world; none where the grid does not use that rank.
+  std::optional<int> cell_of(int rank) const;
+  std::vector<int> coordinates(int cell) const;
+  int cell_at(const std::vector<int>& coordinates) const;
+  /// The cells that differ from `cell` along the named axes alone, in row-major order of those axes as named.
+  std::vector<int> cells_along(int cell, const std::vector<std::string>& axes) const;
+
+  bool operator==(const GridShape&) const = default;
+
+ private:
+  std::vector<Axis> axes_;
+  std::vector<int> ranks_;
+};
+
+/// One worker's view of a grid: its coordinates, and a communicator for each axis.
+///
+/// Made by all ranks of the world together. The grid may use only some of them; a worker outside it has no coordinates
+/// and no axis communicators.
+class Grid {
+ public:
+  /// Throws: InvalidArgument where the world has fewer ranks than the grid needs.
+  Grid(Communicator world, GridShape shape);
+  /// As Grid(world, GridShape(axes)): `Grid(world, {{"dp", 2}, {"tp", 4}})`.
+  Grid(Communicator world, std::vector<GridShape::Axis> axes);
+
+  const GridShape& shape() const { return shape_; }
+  const Communicator& world() const { return world_; }
+  bool has_me() const { return cell_.has_value(); }
+  /// Throws: InvalidArgument for a worker outside the grid (also cell, coordinate, axis).
+  int cell() const;
+  int coordinate(std::string_view axis) const;
+  /// The workers that differ from this one along one axis, ranked by their coordinate on it.
+  const Communicator& axis(std::string_view axis) const;
+  /// The same along several axes, ranked in row-major order of the axes as named; made by all workers of the grid.
+  Communicator group(const std::vector<std::string>& axes) const;
+
+ private:
+  Communicator world_;
+  GridShape shape_;
+  std::optional<int> cell_;
+  std::vector<Communicator> axes_;
+};
+
+}  // namespace adjoin

@@ -1,0 +1,121 @@
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/train/run.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "adjoin/train/workers.hpp"
+
+namespace adjoin::train {
+namespace {
+
+constexpr int64_t kWords = 30522;  // of BERT's uncased vocabulary
+constexpr int64_t kPaddingId = 0, kFirstId = 1;
+
+/// A batch's worth of full-length samples of random tokens.
+Dataset random_dataset(const Configuration& configuration) {
+  std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
+  Dataset dataset;
+  for (int64_t i = 0; i < configuration.batch; ++i) {
+    dataset.labels.push_back(i % 2);
+    dataset.ids.emplace_back();
+    for (int64_t t = 0; t < configuration.sequence; ++t)
+      dataset.ids.back().push_back(kFirstId + static_cast<int64_t>(random() % (kWords - kFirstId)));
+  }
+  return dataset;
+}
+
+/// The middle of the seconds that `work` takes, its workers beginning and ending together.
+double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < times; ++i) {
+    world.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    world.barrier();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const size_t middle = seconds.size() / 2;
+  return seconds.size() % 2 != 0 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+}
+
+/// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of its
+/// input and that of its weight; and for attention two products forward and four backward.
+class MatrixProducts {
+ public:
+  MatrixProducts(const Configuration& c, const Grid& grid) : layers_(c.layers) {
+    const at::TensorOptions type = c.precision == "fp64" ? at::kDouble : c.precision == "bf16" ? at::kBFloat16 : at::kFloat;
+    const Communicator& dp = grid.axis("dp");
+    const Communicator& tp = grid.axis("tp");
+    const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
+    const int64_t heads = Split::balanced(c.heads, tp.size(), 0).size(tp.rank()), size = c.hidden / c.heads;
+    const int64_t features = heads * size, inner = Split::balanced(4 * c.hidden, tp.size(), 0).size(tp.rank());
+    const std::pair<int64_t, int64_t> shapes[] = {
+        {c.hidden, 3 * features}, {features, c.hidden}, {c.hidden, inner}, {inner, c.hidden}};
+    for (const auto& [in, out] : shapes)
+      linears_.push_back({at::randn({samples * c.sequence, in}, type), at::randn({out, in}, type),
+                          at::randn({samples * c.sequence, out}, type)});
+    rows_ = at::randn({samples * heads, c.sequence, size}, type);
+    scores_ = at::randn({samples * heads, c.sequence, c.sequence}, type);
+  }
+
+  void run() const {
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      for (const Linear& linear : linears_) {
+        at::mm(linear.x, linear.weight.t());
+        at::mm(linear.gradient, linear.weight);
+        at::mm(linear.gradient.t(), linear.x);
+      }
+      for (int i = 0; i < 2; ++i) {
+        at::bmm(rows_, rows_.transpose(1, 2));
+        at::bmm(scores_, rows_);
+        at::bmm(scores_.transpose(1, 2), rows_);
+      }
+    }
+  }
+
+ private:
+  struct Linear {
+    at::Tensor x, weight, gradient;
+  };
+  int64_t layers_;
+  std::vector<Linear> linears_;
+  at::Tensor rows_, scores_;
+};
+
+}  // namespace
+
+BenchStepResult bench_step(const BenchStepOptions& options) {
+  const Configuration& c = options.configuration;
+  validate(c);
+  require(options.steps >= 1 && options.warm_up >= 0, "bench step: expected at least 1 measured step");
+  const Dataset dataset = random_dataset(c);
+  std::vector<int64_t> samples;
+  for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
+  BenchStepResult result;
+  run_workers({c.dp, c.tp, c.backend, c.threads_per_rank}, [&](const Communicator& world) {
+    Trainer trainer(c, world, kWords, kPaddingId);
+    trainer.initialize();
+    int64_t step = 0;
+    const auto train = [&] { trainer.step(dataset, samples, step++, c.lr); };
+    for (int64_t i = 0; i < options.warm_up; ++i) train();
+    const double seconds = median_seconds(options.steps, world, train);
+
+    const at::NoGradGuard no_gradient;
+    const MatrixProducts products(c, trainer.grid());
+    products.run();
+    const double alone = median_seconds(options.steps, world, [&] { products.run(); });
+    if (speaks_for_process(world)) result = {seconds, static_cast<double>(c.batch) / seconds, alone / seconds};
+  });
+  return result;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,207 @@
+#include "adjoin/train/configuration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using C = Configuration;
+constexpr double kMany = 1e15;      // numbers that doubles and int64 both hold exactly
+constexpr double kLarge = 1 << 24;  // sizes whose products with each other stay far from 2^63
+
+// clang-format off
+constexpr Field kFields[] = {
+    // group, name, member, help, choices, least, most
+    {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv or .csv.gz files, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
+    {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; without it one is trained on the training reviews", ""},
+    {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
+    {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that less is padded", ""},
+
+    {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
+    {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
+    {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
+    {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
+    {"Model", "heads", &C::heads, "Attention heads", "", 1, kLarge},
+    {"Model", "sequence", &C::sequence, "Most tokens of a review, [CLS] and [SEP] included; the rest is cut", "", 2, kLarge},
+    {"Model", "pooling", &C::pooling, "What the classifier sees: the first token, or the mean of all that are not padding", "cls|mean"},
+    {"Model", "positions", &C::positions, "Position embeddings", "none|learned"},
+    {"Model", "score_scale", &C::score_scale, "Attention scores are divided by the square root of this size", "hidden|head"},
+    {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block", ""},
+    {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
+    {"Model", "token_dropout", &C::token_dropout, "Probability that a token is replaced by [UNK] in training, 0 up to below 1", "", 0, 1},
+
+    {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
+    {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
+    {"Training", "lr", &C::lr, "Highest learning rate of AdamW", "", 0, 1e3},
+    {"Training", "warmup", &C::warmup, "Fraction of all steps in which the learning rate rises from 0, 0 to 1", "", 0, 1},
+    {"Training", "lr_end", &C::lr_end, "Learning rate at the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
+    {"Training", "weight_decay", &C::weight_decay, "Decoupled weight decay of AdamW, per unit of learning rate", "", 0, 1e3},
+    {"Training", "clip", &C::clip, "Longest global norm of the gradients; 0: no clipping", "", 0, kMany},
+    {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 keeps weights in float32", "fp64|fp32|bf16"},
+    {"Training", "seed", &C::seed, "Decides weights, dropout and the order of the samples, on every layout the same", "", 0, kMany},
+
+    {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch", "", 1, 1e6},
+    {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
+    {"Layout", "backend", &C::backend, "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
+    {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
+
+    {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
+    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, on any layout", ""},
+    {"Output", "eval_every", &C::eval_every, "Steps between evaluations on the test samples; 0: at the end only", "", 0, kMany},
+    {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
+};
+
+constexpr Preset kPresets[] = {
+    // name    vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
+    {"tiny",         2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,     3, 3e-3,        0.01,  "fp32"},
+    {"small",        8000,     1,    64,    4,     512,  "mean",    "none", "head",    false,          0.2,          0.5,    32,     4, 2e-3,        0.05,  "fp32"},
+    {"bert-base",   30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+    {"bert-large",  30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+};
+// clang-format on
+
+constexpr std::string_view kOfPresets[] = {
+    "vocabulary_size", "layers",  "hidden",        "heads", "sequence", "pooling", "positions",    "score_scale",
+    "final_norm",      "dropout", "token_dropout", "batch", "epochs",   "lr",      "weight_decay", "precision"};
+
+bool is_among(std::string_view choices, std::string_view value) {
+  while (true) {
+    const size_t bar = choices.find('|');
+    if (choices.substr(0, bar) == value) return true;
+    if (bar == choices.npos) return false;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+std::string listed(std::string_view choices) {
+  std::string text(choices);
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.replace(at, 1, ", ");
+  return text;
+}
+
+std::string shown(double number) {
+  std::ostringstream text;
+  text.precision(15);
+  text << number;
+  return text.str();
+}
+
+void check_field(const Field& field, const Configuration& configuration) {
+  const auto range = [&](double value) {
+    require(value >= field.least && value <= field.most, [&] {  // a NaN fails both
+      return option_of(field.name) + " is " + shown(value) + ", expected " + shown(field.least) + " to " +
+             shown(field.most);
+    });
+  };
+  if (const auto* member = std::get_if<int64_t C::*>(&field.member)) range(static_cast<double>(configuration.**member));
+  if (const auto* member = std::get_if<double C::*>(&field.member)) range(configuration.**member);
+  if (const auto* member = std::get_if<std::string C::*>(&field.member); member && !field.choices.empty())
+    require(is_among(field.choices, configuration.**member), [&] {
+      return option_of(field.name) + " is \"" + configuration.**member + "\", expected one of " + listed(field.choices);
+    });
+}
+
+}  // namespace
+
+std::span<const Field> fields() {
+  return kFields;
+}
+std::span<const Preset> presets() {
+  return kPresets;
+}
+
+Configuration configuration_of(std::string_view preset) {
+  const auto* found =
+      std::find_if(std::begin(kPresets), std::end(kPresets), [&](const Preset& p) { return p.name == preset; });
+  if (found == std::end(kPresets)) {
+    Configuration unknown;
+    unknown.preset = preset;
+    validate(unknown);
+    throw InternalError("preset " + std::string(preset) + " is listed and not in the table");
+  }
+  Configuration c;
+  c.preset = found->name;
+  c.vocabulary_size = found->vocabulary_size;
+  c.layers = found->layers;
+  c.hidden = found->hidden;
+  c.heads = found->heads;
+  c.sequence = found->sequence;
+  c.pooling = found->pooling;
+  c.positions = found->positions;
+  c.score_scale = found->score_scale;
+  c.final_norm = found->final_norm;
+  c.dropout = found->dropout;
+  c.token_dropout = found->token_dropout;
+  c.batch = found->batch;
+  c.epochs = found->epochs;
+  c.lr = found->lr;
+  c.weight_decay = found->weight_decay;
+  c.precision = found->precision;
+  return c;
+}
+
+bool preset_decides(std::string_view field) {
+  return std::find(std::begin(kOfPresets), std::end(kOfPresets), field) != std::end(kOfPresets);
+}
+
+void validate(const Configuration& c) {
+  for (const Field& field : kFields) check_field(field, c);
+  require(c.dropout < 1, "--dropout is 1, expected less");
+  require(c.token_dropout < 1, "--token-dropout is 1, expected less");
+  require(c.lr > 0, "--lr is 0, expected more");
+  require(c.hidden % c.heads == 0, [&] {
+    return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
+  });
+  require(c.tp <= c.heads, [&] {
+    return "--tp " + std::to_string(c.tp) + " is more than --heads " + std::to_string(c.heads) +
+           ": a tensor-parallel rank needs at least one head";
+  });
+}
+
+nlohmann::ordered_json to_json(const Configuration& configuration) {
+  nlohmann::ordered_json json;
+  for (const Field& field : kFields)
+    std::visit([&](auto member) { json[std::string(field.name)] = configuration.*member; }, field.member);
+  return json;
+}
+
+Configuration configuration_from_json(const nlohmann::ordered_json& json) {
+  require(json.is_object(), "the configuration is not a JSON object");
+  for (const auto& [key, value] : json.items())
+    require(std::any_of(std::begin(kFields), std::end(kFields), [&](const Field& field) { return field.name == key; }),
+            "the configuration has an unknown key: " + key);
+  const auto get = [&](const Field& field, Configuration& into) {
+    const auto found = json.find(std::string(field.name));
+    if (found == json.end()) return;
+    const bool fits = std::visit(
+        [&](auto member) {
+          using Value = std::decay_t<decltype(into.*member)>;
+          if constexpr (std::is_same_v<Value, std::string>) return found->is_string();
+          if constexpr (std::is_same_v<Value, bool>) return found->is_boolean();
+          if constexpr (std::is_same_v<Value, double>) return found->is_number();
+          return found->is_number_integer();
+        },
+        field.member);
+    require(fits, "the configuration's " + std::string(field.name) + " is of another type: " + found->dump());
+    std::visit([&](auto member) { found->get_to(into.*member); }, field.member);
+  };
+  Configuration named;
+  for (const Field& field : kFields)
+    if (field.name == "preset") get(field, named);
+  Configuration configuration = configuration_of(named.preset);
+  for (const Field& field : kFields) get(field, configuration);
+  return configuration;
+}
+
+std::string option_of(std::string_view field) {
+  std::string option = "--" + std::string(field);
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace adjoin::train {
+
+/// Everything that decides a training run. Names, meanings, units and ranges stand in the table that fields() gives.
+struct Configuration {
+  std::string data;
+  std::string vocab;
+  int64_t samples = 0;
+  bool bucket = true;
+
+  std::string preset = "small";
+  int64_t vocabulary_size = 8000;
+  int64_t layers = 2;
+  int64_t hidden = 128;
+  int64_t heads = 4;
+  int64_t sequence = 256;
+  std::string pooling = "mean";
+  std::string positions = "learned";
+  std::string score_scale = "head";
+  bool final_norm = true;
+  double dropout = 0.1;
+  double token_dropout = 0.1;
+
+  int64_t batch = 32;
+  int64_t epochs = 2;
+  double lr = 1e-3;
+  double warmup = 0.1;
+  double lr_end = 0.0;
+  double weight_decay = 0.01;
+  double clip = 1.0;
+  std::string precision = "fp32";
+  int64_t seed = 1;
+
+  int64_t dp = 1;
+  int64_t tp = 1;
+  std::string backend = "auto";
+  int64_t threads_per_rank = 0;
+
+  std::string out;
+  std::string resume;
+  int64_t eval_every = 0;
+  int64_t checkpoint_every = 0;
+
+  bool operator==(const Configuration&) const = default;
+};
+
+/// One member of Configuration, as the command line, the configuration files and the checks see it.
+struct Field {
+  using Member = std::variant<int64_t Configuration::*, double Configuration::*, bool Configuration::*,
+                              std::string Configuration::*>;
+
+  std::string_view group;  // the heading in --help
+  std::string_view name;   // "eval_every": the key in config.json; the option is --eval-every
+  Member member;
+  std::string_view help;       // meaning and unit
+  std::string_view choices;    // "a|b": the only values of a string; "": any
+  double least = 0, most = 0;  // of a number, both included
+};
+
+/// The table of all fields, in the order of the help text.
+std::span<const Field> fields();
+
+/// What a preset decides: the other fields keep their defaults.
+struct Preset {
+  std::string_view name;
+  int64_t vocabulary_size, layers, hidden, heads, sequence;
+  std::string_view pooling, positions, score_scale;
+  bool final_norm;
+  double dropout, token_dropout;
+  int64_t batch, epochs;
+  double lr, weight_decay;
+  std::string_view precision;
+};
+
+/// The table of all presets.
+std::span<const Preset> presets();
+
+/// A configuration as the preset of this name gives it.
+/// Throws: InvalidArgument that lists the known names.
+Configuration configuration_of(std::string_view preset);
+
+/// Whether presets decide this field.
+bool preset_decides(std::string_view field);
+
+/// The one-line checks of each field and of fields that must fit together.
+/// Throws: InvalidArgument that names the option, what was expected and what came.
+void validate(const Configuration& configuration);
+
+/// One key a field.
+nlohmann::ordered_json to_json(const Configuration& configuration);
+
+/// Reads what to_json gave; absent keys take the preset's value.
+/// Throws: InvalidArgument for a key that is no field or a value of another type.
+Configuration configuration_from_json(const nlohmann::ordered_json& json);
+
+/// "eval_every" -> "--eval-every".
+std::string option_of(std::string_view field);
+
+}  // namespace adjoin::train

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "adjoin/train/output_file.hpp"
+
+namespace adjoin::train {
+
+/// What is known of one training step when it is over. Loss and accuracy are those of the step's global batch.
+struct StepMetrics {
+  int64_t step = 0;  // counted from 1
+  double epoch = 0;  // passes over the training samples that are done, with their fraction
+  double loss = 0, accuracy = 0;
+  double learning_rate = 0;
+  double tokens_per_second = 0;  // over all ranks, padding not counted
+  double step_seconds = 0;
+};
+
+/// The test set's exact mean loss and accuracy after a step.
+struct EvaluationMetrics {
+  int64_t step = 0;
+  double loss = 0, accuracy = 0;
+};
+
+/// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.
+class MetricsFile {
+ public:
+  /// Opens the file and keeps only the lines up to step `last_step` (0: none), so that a resumed run continues it.
+  /// Throws: IoError.
+  explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = 0);
+
+  /// Appends one line at once: a reader never sees half of it.
+  /// Throws: IoError.
+  void add(const StepMetrics& metrics);
+  void add(const EvaluationMetrics& metrics);
+
+ private:
+  void add_line(const nlohmann::ordered_json& line);
+
+  OutputFile file_;
+};
+
+}  // namespace adjoin::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace adjoin::train {
+
+/// While it lives, counts the bytes of tensors that this thread allocates. A library's own scratch memory is not seen.
+class PeakMemory {
+ public:
+  PeakMemory();
+  ~PeakMemory();
+  PeakMemory(const PeakMemory&) = delete;
+  PeakMemory& operator=(const PeakMemory&) = delete;
+
+  int64_t current_bytes() const;
+  /// The largest number of bytes alive at once since the beginning or the last reset.
+  int64_t peak_bytes() const;
+  void reset_peak();
+
+ private:
+  struct Guarded;
+  std::unique_ptr<Guarded> guarded_;
+};
+
+}  // namespace adjoin::train

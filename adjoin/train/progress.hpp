@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+namespace adjoin::train {
+
+/// Where a run stands.
+struct Progress {
+  int64_t step = 0, steps = 0;
+  double loss = 0;
+  double reviews_per_second = 0;
+  double seconds_left = 0;
+};
+
+/// "1:05" or "2:03:09".
+std::string clock_time(double seconds);
+
+/// One line: on a terminal with a bar, elsewhere without.
+std::string progress_line(const Progress& progress, bool with_bar);
+
+/// Shows a run's progress on stderr: a bar that redraws itself on a terminal, elsewhere a line every few seconds.
+/// For one rank of a run.
+class ProgressBar {
+ public:
+  /// `first_step` is where a resumed run begins. `out` and `terminal` are stderr's unless given.
+  explicit ProgressBar(int64_t steps, int64_t first_step = 0);
+  ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, bool terminal);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// After each step; `reviews` are those of that step over all ranks. Prints at most ten times a second on a terminal,
+  /// every five seconds elsewhere, and at the last step.
+  void update(int64_t step, double loss, int64_t reviews);
+  /// Ends the bar's line so that others may print; the next update begins a new one.
+  void pause();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  int64_t steps_, first_step_;
+  std::ostream& out_;
+  bool terminal_, line_open_ = false;
+  int64_t reviews_ = 0;
+  double smoothed_loss_ = 0;
+  bool any_ = false;
+  Clock::time_point begun_ = Clock::now(), printed_ = begun_;
+};
+
+}  // namespace adjoin::train

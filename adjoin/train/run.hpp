@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "adjoin/train/configuration.hpp"
+
+namespace adjoin::train {
+
+/// `adjoin train`: trains, evaluates, and writes the output folder.
+/// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint was.
+void train(const Configuration& configuration);
+
+/// What `adjoin evaluate` is asked.
+struct EvaluateOptions {
+  std::string model;  // the output folder of a training run
+  std::string data;
+  int64_t samples = 0;  // 0: all
+  int64_t batch = 64;
+  int64_t dp = 1, tp = 1;
+  std::string backend = "auto";
+  int64_t threads_per_rank = 0;
+};
+
+struct EvaluationResult {
+  int64_t samples = 0;
+  double loss = 0, accuracy = 0;
+  double seconds = 0;
+};
+
+/// The mean loss and accuracy of a trained model over the test samples; the same on every process of an MPI job.
+EvaluationResult evaluate(const EvaluateOptions& options);
+
+struct Prediction {
+  bool positive = false;
+  double probability = 0;  // of what was predicted, 0.5 to 1
+};
+
+/// The sentiment of each text, by the model in a training run's output folder, with one worker.
+std::vector<Prediction> predict(const std::string& model, const std::vector<std::string>& texts);
+
+/// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
+struct BenchStepOptions {
+  Configuration configuration;
+  int64_t steps = 10;   // measured
+  int64_t warm_up = 3;  // run before them, not measured
+};
+
+struct BenchStepResult {
+  double step_seconds = 0;  // median
+  double samples_per_second = 0;
+  double matmul_fraction = 0;  // of the speed that the machine's matrix products reach alone
+};
+
+/// Times training steps on random tokens; the same on every process of an MPI job.
+BenchStepResult bench_step(const BenchStepOptions& options);
+
+}  // namespace adjoin::train

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace adjoin::train {
+
+/// What a safetensors file says of one tensor before its data.
+struct TensorEntry {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+};
+
+/// A tensor's entry and where its bytes lie: [begin, end) counted from the end of the header.
+struct StoredTensor : TensorEntry {
+  int64_t begin = 0, end = 0;
+};
+
+/// The JSON header of a safetensors file.
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // in the order of their data
+  std::map<std::string, std::string> metadata;
+};
+
+/// Bytes of a tensor's data.
+/// Throws: InvalidArgument for a type that the format lacks, a negative size, or a product beyond 2^63 - 1.
+int64_t bytes_of(const TensorEntry& entry);
+
+/// Reads a header whose data is `data_bytes` long and checks all of it: JSON, names, types, shapes, and offsets that
+/// cover the data without holes or overlaps. Memory stays proportional to the text.
+/// Throws: InvalidArgument that says what is wrong (without the file's name, which the caller knows).
+/// Source: the format's description, https://github.com/huggingface/safetensors
+SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
+
+/// The header for tensors whose data follow each other in the given order, padded with spaces to a multiple of 8.
+std::string make_safetensors_header(const std::vector<TensorEntry>& entries,
+                                    const std::map<std::string, std::string>& metadata);
+
+}  // namespace adjoin::train

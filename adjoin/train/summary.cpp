@@ -1,0 +1,71 @@
+#include "adjoin/train/summary.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+
+namespace adjoin::train {
+namespace {
+
+std::string fixed(double number, int digits) {
+  char text[400];  // a double has up to 309 digits before the point
+  std::snprintf(text, sizeof text, "%.*f", digits, number);
+  return text;
+}
+
+/// 1234567 -> "1,234,567".
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string right(const std::string& text, size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const Summary& summary) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const RankSummary& rank : summary.ranks)
+    ranks.push_back(nlohmann::ordered_json{
+        {"rank", rank.rank}, {"parameters", rank.parameters}, {"peak_memory_bytes", rank.peak_memory_bytes}});
+  const Configuration& c = summary.configuration;
+  return {{"config", to_json(c)},
+          {"layout", {{"dp", c.dp}, {"tp", c.tp}, {"backend", c.backend}, {"ranks", summary.ranks.size()}}},
+          {"ranks", ranks},
+          {"train_loss", summary.train_loss},
+          {"test_loss", summary.test_loss},
+          {"test_accuracy", summary.test_accuracy},
+          {"train_seconds", summary.train_seconds}};
+}
+
+void print_table(std::ostream& out, const Summary& summary) {
+  const std::pair<const char*, std::string> results[] = {
+      {"test accuracy", fixed(100 * summary.test_accuracy, 2) + " %"},
+      {"test loss", fixed(summary.test_loss, 4)},
+      {"training loss", fixed(summary.train_loss, 4)},
+      {"training time", fixed(summary.train_seconds, 1) + " s"}};
+  size_t width = 0;
+  for (const auto& [name, value] : results) width = std::max(width, value.size());
+  for (const auto& [name, value] : results) {
+    const std::string label(name);
+    out << "  " << label << std::string(16 - label.size(), ' ') << right(value, width) << '\n';
+  }
+  const std::string parameters = "parameters", memory = "peak tensor memory";
+  size_t columns[] = {4, parameters.size(), memory.size()};
+  for (const RankSummary& rank : summary.ranks) columns[1] = std::max(columns[1], grouped(rank.parameters).size());
+  const auto row = [&](const std::string& a, const std::string& b, const std::string& c) {
+    out << "  " << right(a, columns[0]) << "  " << right(b, columns[1]) << "  " << right(c, columns[2]) << '\n';
+  };
+  out << '\n';
+  row("rank", parameters, memory);
+  for (const RankSummary& rank : summary.ranks)
+    row(std::to_string(rank.rank), grouped(rank.parameters),
+        fixed(static_cast<double>(rank.peak_memory_bytes) / (1 << 20), 1) + " MiB");
+}
+
+}  // namespace adjoin::train

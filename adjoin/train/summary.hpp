@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "adjoin/train/configuration.hpp"
+
+namespace adjoin::train {
+
+/// What one rank held.
+struct RankSummary {
+  int rank = 0;
+  int64_t parameters = 0;
+  int64_t peak_memory_bytes = 0;  // of tensors
+};
+
+/// What a finished run has to say: the file summary.json and the table at the end.
+struct Summary {
+  Configuration configuration;
+  std::vector<RankSummary> ranks;
+  double train_loss = 0;  // mean over the last epoch's batches
+  double test_loss = 0, test_accuracy = 0;
+  double train_seconds = 0;
+};
+
+nlohmann::ordered_json to_json(const Summary& summary);
+
+/// The final table: accuracy, loss, seconds, and for each rank parameters and peak tensor memory in MiB, aligned.
+void print_table(std::ostream& out, const Summary& summary);
+
+}  // namespace adjoin::train

@@ -1,0 +1,139 @@
+#include "adjoin/train/trainer.hpp"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/interrupt.hpp"
+
+namespace adjoin::train {
+namespace {
+
+/// Matrix products in bfloat16 while it lives.
+class Autocast {
+ public:
+  explicit Autocast(bool enabled) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
+    at::autocast::set_autocast_cache_enabled(false);
+    at::autocast::set_autocast_enabled(at::kCPU, enabled);
+  }
+  ~Autocast() { at::autocast::set_autocast_enabled(at::kCPU, before_); }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool before_;
+};
+
+GridShape grid_shape(const Configuration& configuration, const Communicator& world) {
+  require(configuration.dp * configuration.tp == world.size(), [&] {
+    return "--dp " + std::to_string(configuration.dp) + " times --tp " + std::to_string(configuration.tp) + " needs " +
+           std::to_string(configuration.dp * configuration.tp) + " ranks, there are " + std::to_string(world.size());
+  });
+  return GridShape({{"dp", static_cast<int>(configuration.dp)}, {"tp", static_cast<int>(configuration.tp)}});
+}
+
+double correct(const at::Tensor& scores, const at::Tensor& labels) {
+  if (labels.numel() == 0) return 0;
+  return static_cast<double>((scores.argmax(-1) == labels).sum().item<int64_t>());
+}
+
+}  // namespace
+
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words) {
+  models::TextClassifierOptions options{.words = words,
+                                        .layers = configuration.layers,
+                                        .hidden = configuration.hidden,
+                                        .heads = configuration.heads,
+                                        .dropout = configuration.dropout};
+  if (configuration.positions == "learned") options.positions = configuration.sequence;
+  options.scale_by_head = configuration.score_scale == "head";
+  options.final_norm = configuration.final_norm;
+  options.mean_pooling = configuration.pooling == "mean";
+  options.tensor = configuration.precision == "fp64" ? at::kDouble : at::kFloat;
+  return options;
+}
+
+double learning_rate(const Configuration& configuration, int64_t step, int64_t steps) {
+  const double warm_up = configuration.warmup * static_cast<double>(steps);
+  const auto now = static_cast<double>(step);
+  if (now + 1 < warm_up) return configuration.lr * (now + 1) / warm_up;
+  const double progress = std::min((now - warm_up + 1) / std::max(static_cast<double>(steps) - warm_up, 1.0), 1.0);
+  const double cosine = (1 + std::cos(std::numbers::pi * std::max(progress, 0.0))) / 2;
+  return configuration.lr * (configuration.lr_end + (1 - configuration.lr_end) * cosine);
+}
+
+Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t padding_id)
+    : configuration_(configuration), grid_(world, grid_shape(configuration, world)), padding_id_(padding_id) {
+  model_ = models::TextClassifier(model_options(configuration, words), grid_.axis("tp"));
+}
+
+void Trainer::initialize() { nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed)); }
+
+parallel::DataParallelAdamW& Trainer::optimizer() {
+  if (!optimizer_)
+    optimizer_.emplace(nn::parameters_of(*model_), grid_.axis("dp"), grid_.axis("tp"),
+                       parallel::AdamWOptions{.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
+  return *optimizer_;
+}
+
+at::Tensor Trainer::forward(const Batch& batch, const nn::StepContext& context) {
+  const Autocast autocast(configuration_.precision == "bf16");
+  return model_(batch.ids, batch.keep, context);
+}
+
+StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate) {
+  const auto seed = static_cast<uint64_t>(configuration_.seed);
+  const Communicator& dp = grid_.axis("dp");
+  const Batch batch = make_batch(dataset, samples, dp.rank(), dp.size(), padding_id_,
+                                 {.p = configuration_.token_dropout, .seed = seed, .step = step});
+  const at::Tensor scores =
+      forward(batch, {.seed = seed, .step = step, .training = true, .first_sample = batch.first_sample});
+  const at::Tensor loss = nn::cross_entropy(scores, batch.labels, static_cast<int64_t>(samples.size()));
+  loss.backward();
+  optimizer().step(learning_rate);
+
+  // The ranks of tp know the same; rank 0 of them speaks. Any rank may have noted an interrupt.
+  const double speaks = grid_.axis("tp").rank() == 0 ? 1 : 0;
+  std::array<double, 4> sums{speaks * loss.item<double>(), speaks * correct(scores, batch.labels),
+                             speaks * static_cast<double>(batch.tokens), interrupted() ? 1.0 : 0.0};
+  grid_.world().all_reduce(buffer(sums));
+  return {sums[0], sums[1] / static_cast<double>(samples.size()), static_cast<int64_t>(sums[2]), sums[3] > 0};
+}
+
+at::Tensor Trainer::scores(const Batch& batch) {
+  const at::NoGradGuard no_gradient;
+  return forward(batch, {}).to(at::kDouble);
+}
+
+Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
+  // Samples of about equal length share a batch, so that little is padded.
+  std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const std::vector<int64_t> lengths = dataset.lengths();
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
+  });
+  const Communicator& dp = grid_.axis("dp");
+  std::array<double, 2> sums{};
+  const auto at_once = static_cast<size_t>(batch_samples);
+  for (size_t begin = 0; begin < order.size(); begin += at_once) {
+    const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
+    const Batch batch = make_batch(dataset, samples, dp.rank(), dp.size(), padding_id_);
+    const at::Tensor result = scores(batch);
+    sums[0] += nn::cross_entropy(result, batch.labels, 1).item<double>();
+    sums[1] += correct(result, batch.labels);
+  }
+  dp.all_reduce(buffer(sums));
+  const auto n = static_cast<double>(std::max<int64_t>(dataset.size(), 1));
+  return {sums[0] / n, sums[1] / n};
+}
+
+}  // namespace adjoin::train

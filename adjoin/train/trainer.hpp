@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "adjoin/models/text_classifier.hpp"
+#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/dataset.hpp"
+
+namespace adjoin::train {
+
+/// The model that a configuration describes, for a vocabulary of `words`.
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words);
+
+/// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then half a cosine down to
+/// lr * lr_end.
+double learning_rate(const Configuration& configuration, int64_t step, int64_t steps);
+
+/// What all workers know of a step of the global batch.
+struct StepResult {
+  double loss = 0, accuracy = 0;
+  int64_t tokens = 0;  // that are not padding
+  bool interrupted = false;
+};
+
+/// The exact mean over a set of samples.
+struct Evaluation {
+  double loss = 0, accuracy = 0;
+};
+
+/// One worker's model and optimizer on a grid {dp, tp}. All workers of the grid call each function together.
+class Trainer {
+ public:
+  /// Builds the model, whose weights `initialize` or `load_weights` then gives.
+  /// Throws: InvalidArgument where the configuration does not fit the world or itself.
+  Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t padding_id);
+
+  /// Draws the weights by the configuration's seed.
+  void initialize();
+
+  /// Forward, backward and update on a global batch. `step` counts from 0 and names the step's masks.
+  StepResult step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate);
+
+  /// The mean loss and accuracy over all samples, `batch_samples` of them at once, each rank of dp taking its part.
+  Evaluation evaluate(const Dataset& dataset, int64_t batch_samples = 64);
+
+  /// The scores of one worker's batch, without gradients.
+  at::Tensor scores(const Batch& batch);
+
+  const Grid& grid() const { return grid_; }
+  const models::TextClassifier& model() const { return model_; }
+  /// Makes the optimizer where there was none: moments are not held while a model is only evaluated.
+  parallel::DataParallelAdamW& optimizer();
+
+ private:
+  at::Tensor forward(const Batch& batch, const nn::StepContext& context);
+
+  Configuration configuration_;
+  Grid grid_;
+  int64_t padding_id_;
+  models::TextClassifier model_{nullptr};
+  std::optional<parallel::DataParallelAdamW> optimizer_;
+};
+
+}  // namespace adjoin::train

@@ -1,0 +1,191 @@
+#include "adjoin/train/training_run.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/checkpoint.hpp"
+#include "adjoin/train/output_file.hpp"
+#include "adjoin/train/saved_model.hpp"
+
+namespace adjoin::train {
+namespace {
+
+// So many shuffled batches at a time are sorted by length: enough that little is padded, few enough to stay random.
+constexpr int64_t kBucketBatches = 50;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+data::Sampler make_sampler(const Configuration& configuration, const Dataset& dataset) {
+  return data::Sampler({.samples = dataset.size(),
+                        .batch = configuration.batch,
+                        .seed = static_cast<uint64_t>(configuration.seed),
+                        .bucket_batches = configuration.bucket ? kBucketBatches : 0},
+                       dataset.lengths());
+}
+
+nlohmann::ordered_json to_json(const RunState& state) {
+  return {{"step", state.step},
+          {"epoch", state.position.epoch},
+          {"step_of_epoch", state.position.step},
+          {"train_seconds", state.train_seconds},
+          {"epoch_loss", state.epoch_loss},
+          {"epoch_samples", state.epoch_samples},
+          {"last_epoch_loss", state.last_epoch_loss}};
+}
+
+RunState read_state(const std::filesystem::path& path) {
+  try {
+    const auto json = nlohmann::json::parse(read_text(path));
+    return {json.at("step"),       {json.at("epoch"), json.at("step_of_epoch")}, json.at("train_seconds"),
+            json.at("epoch_loss"), json.at("epoch_samples"),                     json.at("last_epoch_loss")};
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path.string() + ": this is not the state of a training run");
+  }
+}
+
+/// Takes away what an earlier run left, so that its files never stand beside this one's.
+void remove_results(const std::filesystem::path& folder) {
+  std::filesystem::remove_all(folder / "checkpoint");
+  for (const char* name : {"model.safetensors", "vocab.txt", "config.json", "summary.json"})
+    std::filesystem::remove(folder / name);
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput& input, const Communicator& world)
+    : configuration_(configuration),
+      input_(input),
+      world_(world),
+      trainer_(configuration, world, input.tokenizer.size(), input.tokenizer.padding_id()),
+      sampler_(make_sampler(configuration, input.train)) {
+  if (root()) {
+    folder_.emplace(configuration.out);
+    recover_folder(folder_->path(), "checkpoint");
+    if (configuration.resume.empty()) remove_results(folder_->path());
+  }
+  world_.barrier();
+  if (configuration.resume.empty())
+    trainer_.initialize();
+  else
+    resume();
+  if (root()) {
+    metrics_.emplace(*folder_ / "metrics.jsonl", state_.step);
+    progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
+  }
+}
+
+void TrainingRun::resume() {
+  const std::filesystem::path checkpoint = std::filesystem::path(configuration_.resume) / "checkpoint";
+  require(std::filesystem::is_directory(checkpoint),
+          [&] { return configuration_.resume + ": there is no checkpoint to continue from"; });
+  state_ = read_state(checkpoint / "state.json");
+  load_weights(checkpoint / "model.safetensors", *trainer_.model());
+  load_moments(checkpoint / "optimizer.safetensors", state_.step, trainer_.optimizer());
+  sampler_.seek(state_.position);
+}
+
+std::optional<Summary> TrainingRun::run() {
+  while (state_.step < total_steps() && !interrupted_) {
+    train_step();
+    const bool last = state_.step == total_steps(), epoch_ends = state_.position.step == 0;
+    const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+    if (due(configuration_.eval_every) && !last) evaluate_and_record();
+    if (interrupted_ || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
+      save_checkpoint();
+  }
+  if (interrupted_) return std::nullopt;
+  return finish();
+}
+
+void TrainingRun::train_step() {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<int64_t> samples = sampler_.next();
+  const double rate = learning_rate(configuration_, state_.step, total_steps());
+  const StepResult result = trainer_.step(input_.train, samples, state_.step, rate);
+  if (!std::isfinite(result.loss))
+    throw Error("step " + std::to_string(state_.step + 1) + ": the loss is not finite; a lower --lr may help");
+  const double seconds = seconds_since(begin);
+
+  const auto count = static_cast<int64_t>(samples.size());
+  interrupted_ = result.interrupted;
+  state_.step += 1;
+  state_.position = sampler_.position();
+  state_.train_seconds += seconds;
+  state_.epoch_loss += result.loss * static_cast<double>(count);
+  state_.epoch_samples += count;
+  const auto n = static_cast<double>(input_.train.size());
+  const double epoch = state_.position.step == 0
+                           ? static_cast<double>(state_.position.epoch)
+                           : static_cast<double>(state_.position.epoch) + static_cast<double>(state_.epoch_samples) / n;
+  if (state_.position.step == 0) {
+    state_.last_epoch_loss = state_.epoch_loss / static_cast<double>(state_.epoch_samples);
+    state_.epoch_loss = 0;
+    state_.epoch_samples = 0;
+  }
+  peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
+  if (!root()) return;
+  metrics_->add(StepMetrics{.step = state_.step,
+                            .epoch = epoch,
+                            .loss = result.loss,
+                            .accuracy = result.accuracy,
+                            .learning_rate = rate,
+                            .tokens_per_second = static_cast<double>(result.tokens) / seconds,
+                            .step_seconds = seconds});
+  progress_->update(state_.step, result.loss, count);
+}
+
+void TrainingRun::evaluate_and_record() {
+  const Evaluation evaluation = trainer_.evaluate(input_.test);
+  if (root()) metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+}
+
+void TrainingRun::save_checkpoint() {
+  const auto write = [&](const std::filesystem::path& folder) {
+    save_model(folder, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
+    save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid());
+    if (root()) write_atomically(folder / "state.json", to_json(state_).dump(2) + "\n");
+  };
+  if (root())
+    replace_folder(folder_->path(), "checkpoint", write);
+  else
+    write({});
+  world_.barrier();
+  memory_.reset_peak();  // gathered tensors are no part of a step
+}
+
+std::vector<RankSummary> TrainingRun::rank_summaries() const {
+  int64_t parameters = 0;
+  for (const nn::Parameter& parameter : nn::parameters_of(*trainer_.model())) parameters += parameter.tensor.numel();
+  const std::vector<int64_t> mine{parameters, peak_bytes_};
+  const std::vector<int64_t> counts(static_cast<size_t>(world_.size()), 2);
+  std::vector<int64_t> all(2 * counts.size());
+  world_.all_gather(const_buffer(mine), buffer(all), counts);
+  std::vector<RankSummary> ranks;
+  for (int rank = 0; rank < world_.size(); ++rank)
+    ranks.push_back({rank, all[2 * static_cast<size_t>(rank)], all[2 * static_cast<size_t>(rank) + 1]});
+  return ranks;
+}
+
+Summary TrainingRun::finish() {
+  const Evaluation evaluation = trainer_.evaluate(input_.test);
+  Summary summary{.configuration = configuration_,
+                  .ranks = rank_summaries(),
+                  .train_loss = state_.last_epoch_loss,
+                  .test_loss = evaluation.loss,
+                  .test_accuracy = evaluation.accuracy,
+                  .train_seconds = state_.train_seconds};
+  save_model(configuration_.out, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
+  if (root()) {
+    progress_->pause();
+    metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+    write_atomically(*folder_ / "summary.json", train::to_json(summary).dump(2) + "\n");
+  }
+  world_.barrier();
+  return summary;
+}
+
+}  // namespace adjoin::train

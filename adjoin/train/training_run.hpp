@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/train/metrics.hpp"
+#include "adjoin/train/output_folder.hpp"
+#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/progress.hpp"
+#include "adjoin/train/reviews_input.hpp"
+#include "adjoin/train/summary.hpp"
+#include "adjoin/train/trainer.hpp"
+
+namespace adjoin::train {
+
+/// How far a run has come: with the weights and moments all that a checkpoint holds.
+struct RunState {
+  int64_t step = 0;  // taken so far
+  data::Position position;
+  double train_seconds = 0;
+  double epoch_loss = 0;  // sum over the samples of the epoch so far
+  int64_t epoch_samples = 0;
+  double last_epoch_loss = 0;  // mean over the last finished epoch
+};
+
+/// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
+class TrainingRun {
+ public:
+  TrainingRun(const Configuration& configuration, const TrainingInput& input, const Communicator& world);
+
+  /// Trains to the end, evaluates and writes the output folder. Returns nothing where the user interrupted it; the
+  /// checkpoint is then written.
+  std::optional<Summary> run();
+
+ private:
+  void resume();
+  void train_step();
+  void evaluate_and_record();
+  void save_checkpoint();
+  std::vector<RankSummary> rank_summaries() const;
+  Summary finish();
+  bool root() const { return world_.rank() == 0; }
+  int64_t total_steps() const { return sampler_.steps_per_epoch() * configuration_.epochs; }
+
+  const Configuration& configuration_;
+  const TrainingInput& input_;
+  Communicator world_;
+  PeakMemory memory_;
+  Trainer trainer_;
+  data::Sampler sampler_;
+  RunState state_;
+  bool interrupted_ = false;
+  int64_t peak_bytes_ = 0;
+  std::optional<OutputFolder> folder_;  // of rank 0, as the next two
+  std::optional<MetricsFile> metrics_;
+  std::unique_ptr<ProgressBar> progress_;
+};
+
+}  // namespace adjoin::train

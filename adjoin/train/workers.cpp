@@ -1,0 +1,53 @@
+#include "adjoin/train/workers.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+
+namespace adjoin::train {
+namespace {
+
+/// Ranks that share this machine.
+int64_t ranks_here(const WorkerOptions& options) {
+  if (!started_by_mpi()) return options.dp * options.tp;
+  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    if (const char* ranks = std::getenv(variable)) return std::max(1, std::atoi(ranks));
+  return mpi_job_size();
+}
+
+int threads_of_a_rank(const WorkerOptions& options) {
+  if (options.threads_per_rank > 0) return static_cast<int>(options.threads_per_rank);
+  return static_cast<int>(std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks_here(options)));
+}
+
+}  // namespace
+
+void check_workers(const WorkerOptions& options) {
+  const int64_t ranks = options.dp * options.tp;
+  require(options.backend != "mpi" || started_by_mpi(),
+          [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
+  require(options.backend != "threads" || !started_by_mpi(),
+          "--backend threads: the program was started by mpirun or srun, where each process is one rank");
+  require(!started_by_mpi() || mpi_job_size() == ranks, [&] {
+    return "--dp " + std::to_string(options.dp) + " times --tp " + std::to_string(options.tp) + " needs " +
+           std::to_string(ranks) + " ranks, the MPI job has " + std::to_string(mpi_job_size());
+  });
+}
+
+void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work) {
+  check_workers(options);
+  const int threads = threads_of_a_rank(options);
+  launch(static_cast<int>(options.dp * options.tp), [&](const Communicator& world) {
+    at::set_num_threads(threads);
+    work(world);
+  });
+}
+
+bool speaks_for_process(const Communicator& world) { return world.rank() == 0 || started_by_mpi(); }
+
+}  // namespace adjoin::train

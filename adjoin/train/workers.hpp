@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin::train {
+
+/// Where workers run and with how many threads each.
+struct WorkerOptions {
+  int64_t dp = 1, tp = 1;
+  std::string backend = "auto";  ///< auto, threads or mpi
+  int64_t threads_per_rank = 0;  ///< 0: this machine's cores divided by the ranks on it
+};
+
+/// Runs `work(world)` on dp * tp workers: threads of this process, or this process as one of an MPI job's.
+/// Throws: InvalidArgument where the MPI job has another number of ranks, or the backend is not what started the program;
+///         else as launch does.
+void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work);
+
+/// Checks what run_workers would refuse, before long work begins.
+void check_workers(const WorkerOptions& options);
+
+/// Whether this worker speaks for its process: rank 0 of threads, every rank under MPI.
+bool speaks_for_process(const Communicator& world);
+
+}  // namespace adjoin::train

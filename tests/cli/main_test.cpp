@@ -1,0 +1,115 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "adjoin/train/configuration.hpp"
+#include "tests/train/temporary_folder.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using test::contents_of;
+using test::put;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+/// Runs the built program in a shell, without the variables of an MPI job unless `environment` sets them.
+Outcome run(const std::string& arguments, const std::string& environment = "") {
+  const TemporaryFolder folder;
+  const std::string command = "env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID " + environment +
+                              " '" ADJOIN_PROGRAM "' " + arguments + " > '" + (folder / "out").string() + "' 2> '" +
+                              (folder / "err").string() + "' < /dev/null";
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), contents_of(folder / "out"), contents_of(folder / "err")};
+}
+
+TEST(Program, explains_every_option_of_train) {
+  const Outcome help = run("train --help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.err, "");
+  for (const train::Field& field : train::fields()) EXPECT_THAT(help.out, HasSubstr(train::option_of(field.name)));
+  EXPECT_THAT(help.out, HasSubstr("--config"));
+}
+
+TEST(Program, explains_every_subcommand) {
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* name : {"train", "evaluate", "predict", "tokenize", "bench"}) {
+    EXPECT_THAT(help.out, HasSubstr(name));
+    EXPECT_EQ(run(std::string(name) + " --help").code, 0);
+  }
+  EXPECT_THAT(run("bench step --help").out, HasSubstr("--json"));
+  EXPECT_THAT(run("--version").out, StartsWith("adjoin "));
+}
+
+TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
+  const struct {
+    std::string arguments, expected;
+  } cases[] = {
+      {"", "subcommand"},
+      {"trian", "trian"},
+      {"bench", "subcommand"},
+      {"train", "--data is needed"},
+      {"train --data sample", "--out is needed"},
+      {"train --data sample --out x --batch many", "many"},
+      {"train --data sample --out x --bach 3", "--bach"},
+      {"train --data sample --out x --batch 0", "--batch is 0"},
+      {"train --data sample --out x --hidden 10 --heads 3", "--hidden 10 is not divisible by --heads 3"},
+      {"train --data sample --out x --tp 5", "--tp 5 is more than --heads 4"},
+      {"train --data sample --out x --preset huge", "tiny, small, bert-base, bert-large"},
+      {"train --data sample --out x --precision fp16", "fp64, fp32, bf16"},
+      {"train --config /none/run.toml", "/none/run.toml: cannot be read"},
+      {"evaluate --data x", "--model is needed"},
+      {"evaluate --model x", "--data is needed"},
+      {"evaluate --model x --data y --dp 0", "--dp is 0"},
+      {"predict word", "--model is needed"},
+      {"tokenize", "--vocab is needed"},
+      {"tokenize --vocab /none/vocab.txt", "/none/vocab.txt"},
+      {"bench step --steps 0", "--steps is 0"},
+      {"bench step --dropout 2", "--dropout is 2"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_THAT(outcome.err, StartsWith("adjoin: ")) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(expected)) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Program, complains_on_one_rank_of_an_mpi_job_only) {
+  EXPECT_THAT(run("train", "OMPI_COMM_WORLD_RANK=0").err, HasSubstr("--data is needed"));
+  const Outcome second = run("train", "OMPI_COMM_WORLD_RANK=1");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_EQ(second.err, "");
+}
+
+TEST(Program, names_the_unknown_key_of_a_configuration_file) {
+  const TemporaryFolder folder;
+  put(folder / "run.toml", "data = \"sample\"\nlairs = 2\n");
+  const Outcome outcome = run("train --config '" + (folder / "run.toml").string() + "'");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("run.toml:2: unknown key \"lairs\""));
+}
+
+TEST(Program, tokenizes_a_line_into_a_line_of_ids) {
+  const TemporaryFolder folder;
+  put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\ngood\n##s\n");
+  put(folder / "texts", "Good films\n\nxyz film\n");
+  const Outcome outcome =
+      run("tokenize --vocab '" + (folder / "vocab.txt").string() + "' 0< '" + (folder / "texts").string() + "' #");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+}  // namespace
+}  // namespace adjoin::cli

@@ -1,0 +1,141 @@
+#include "adjoin/cli/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "tests/train/temporary_folder.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using test::message_of;
+using test::put;
+using test::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// What `adjoin run ARGUMENTS` understands, with all options of a configuration.
+train::Configuration understood(std::vector<std::string> arguments) {
+  Program program;
+  std::optional<train::Configuration> result;
+  std::shared_ptr<GivenConfiguration> given;
+  CLI::App* command = add_command(program, program.app, "run", "", [&] { result = given->resolve(); });
+  given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
+  arguments.insert(arguments.begin(), "run");
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  program.app.parse(arguments);
+  program.action();
+  return *result;
+}
+
+TEST(Options, not_given_take_the_presets_values) {
+  EXPECT_EQ(understood({}), train::configuration_of("small"));
+  EXPECT_EQ(understood({"--preset", "bert-large"}), train::configuration_of("bert-large"));
+}
+
+TEST(Options, given_win_over_the_preset_wherever_they_stand) {
+  train::Configuration expected = train::configuration_of("tiny");
+  expected.layers = 3;
+  expected.lr = 0.25;
+  expected.final_norm = false;
+  expected.threads_per_rank = 2;
+  EXPECT_EQ(
+      understood({"--layers", "3", "--lr=0.25", "--preset", "tiny", "--no-final-norm", "--threads-per-rank", "2"}),
+      expected);
+}
+
+TEST(Options, given_win_also_with_the_default_value_of_another_preset) {
+  EXPECT_EQ(understood({"--preset", "bert-base", "--hidden", "384"}).hidden, 384);
+  EXPECT_EQ(understood({"--preset", "bert-base", "--heads", "4"}).heads, 4);  // 4 is the default preset's
+}
+
+TEST(Options, out_of_range_are_refused) {
+  EXPECT_THAT(message_of<InvalidArgument>([] {
+                understood({"--tp", "8"});
+              }),
+              HasSubstr("--tp 8 is more than --heads 4"));
+  EXPECT_THROW(understood({"--batch", "many"}), CLI::ParseError);
+  EXPECT_THROW(understood({"--batch", "99999999999999999999"}), CLI::ParseError);
+  EXPECT_THROW(understood({"--bach", "1"}), CLI::ParseError);
+}
+
+class ConfigFile : public testing::Test {
+ protected:
+  train::Configuration with(const std::string& toml, std::vector<std::string> arguments = {}) {
+    put(path(), toml);
+    arguments.insert(arguments.begin(), {"--config", path()});
+    return understood(arguments);
+  }
+  std::string refusal(const std::string& toml) {
+    return message_of<InvalidArgument>([&] { with(toml); });
+  }
+  std::string path() const { return (folder_ / "run.toml").string(); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ConfigFile, sets_options_of_every_type) {
+  train::Configuration expected = train::configuration_of("tiny");
+  expected.data = "reviews # of films, \"quoted\"";
+  expected.layers = 5;
+  expected.lr = 1e-4;
+  expected.clip = 2;
+  expected.final_norm = false;
+  expected.bucket = true;
+  expected.eval_every = 1000;
+  EXPECT_EQ(with(R"(# a comment
+preset = "tiny"
+data = 'reviews # of films, "quoted"'   # another
+layers = 5
+lr = 1e-4
+clip = 2
+final-norm = false
+bucket = true
+eval-every = 1_000
+)"),
+            expected);
+}
+
+TEST_F(ConfigFile, loses_to_the_command_line) {
+  const auto configuration = with("layers = 5\nfinal-norm = false\nlr = 0.5\n", {"--layers", "7", "--final-norm"});
+  EXPECT_EQ(configuration.layers, 7);
+  EXPECT_TRUE(configuration.final_norm);
+  EXPECT_EQ(configuration.lr, 0.5);
+}
+
+TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
+  EXPECT_THAT(refusal("layers = 2\nlairs = 3\n"), HasSubstr(path() + ":2: unknown key \"lairs\""));
+  EXPECT_THAT(refusal("layers = 2\neval_every = 3\n"), HasSubstr("unknown key \"eval_every\""));
+  EXPECT_THAT(refusal("\nlayers = \"two\"\n"), HasSubstr(path() + ":2: layers: "));
+  EXPECT_THAT(refusal("layers = 2.5\n"), HasSubstr(path() + ":1: layers: "));
+  EXPECT_THAT(refusal("layers = true\n"), HasSubstr("layers: expected a string or a number"));
+  EXPECT_THAT(refusal("layers = [1, 2]\n"), HasSubstr("layers: expected a string, a number or a boolean"));
+  EXPECT_THAT(refusal("final-norm = 1\n"), HasSubstr("final-norm: expected true or false"));
+  EXPECT_THAT(refusal("config = \"other\"\n"), HasSubstr("unknown key \"config\""));
+  EXPECT_THAT(refusal("no-final-norm = true\n"), HasSubstr("unknown key \"no-final-norm\""));
+  EXPECT_THAT(refusal("[model]\nlayers = 2\n"), HasSubstr("unknown key \"model\""));
+  EXPECT_THAT(refusal("layers = 2\nlayers 3\n"), HasSubstr(path() + ":2: is not TOML: "));
+  EXPECT_THAT(refusal("layers = 2\nlayers = 3\n"), HasSubstr(path() + ":2: is not TOML: "));
+}
+
+TEST_F(ConfigFile, that_is_missing_is_named) {
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                understood({"--config", path()});
+              }),
+              HasSubstr("run.toml: cannot be read"));
+}
+
+TEST_F(ConfigFile, may_be_empty) {
+  EXPECT_EQ(with(""), train::configuration_of("small"));
+}
+
+TEST(PresetTable, names_every_option_that_presets_decide) {
+  for (const train::Field& field : train::fields())
+    if (train::preset_decides(field.name))
+      EXPECT_THAT(preset_table(), HasSubstr("  " + train::option_of(field.name).substr(2) + " ")) << field.name;
+}
+
+}  // namespace
+}  // namespace adjoin::cli

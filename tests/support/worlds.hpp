@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin::testing {
+
+/// Runs `fn(world)` on worlds of the given sizes: of threads, one after the other; or, where the test program was
+/// started by mpirun, on the first ranks of the job, for each size that fits it and for the job's full size. Assertions
+/// of gtest work on every rank, with the rank and size of the world in their message. What `fn` throws fails the test
+/// (threads) or ends the job (MPI).
+void for_each_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn);
+
+/// Gives for_each_world the ranks of an MPI job; called by the tests' main.
+void use_mpi_world(const Communicator& world);
+/// Forgets them, before MPI is finalised.
+void leave_mpi_world();
+
+}  // namespace adjoin::testing

@@ -1,0 +1,54 @@
+#include "adjoin/train/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace adjoin::train {
+namespace {
+
+TEST(ClockTime, shows_minutes_and_hours) {
+  EXPECT_EQ(clock_time(0), "0:00");
+  EXPECT_EQ(clock_time(64.6), "1:05");
+  EXPECT_EQ(clock_time(7389), "2:03:09");
+  EXPECT_EQ(clock_time(INFINITY), "-:--");
+  EXPECT_EQ(clock_time(NAN), "-:--");
+}
+
+TEST(ProgressLine, has_step_loss_speed_and_time_left) {
+  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .reviews_per_second = 123.45, .seconds_left = 65};
+  EXPECT_EQ(progress_line(half, false), "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
+  EXPECT_EQ(progress_line(half, true),
+            "[============            ] step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
+}
+
+TEST(ProgressBar, prints_only_the_last_of_quick_steps_where_there_is_no_terminal) {
+  std::ostringstream out;
+  {
+    ProgressBar bar(10, 0, out, /*terminal=*/false);
+    for (int step = 1; step <= 10; ++step) bar.update(step, 0.5, 32);
+  }
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(text.find("step 10/10  loss 0.5000  "), 0u) << text;
+  EXPECT_NE(text.find("0:00 left"), std::string::npos);
+}
+
+TEST(ProgressBar, redraws_one_line_on_a_terminal_and_ends_it_once) {
+  std::ostringstream out;
+  {
+    ProgressBar bar(2, 0, out, /*terminal=*/true);
+    bar.update(2, 0.5, 32);
+    bar.update(2, 0.5, 32);
+    bar.pause();
+  }
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 2);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(text.back(), '\n');
+}
+
+}  // namespace
+}  // namespace adjoin::train
