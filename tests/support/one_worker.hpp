@@ -10,7 +10,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "tests/support/adjoint.hpp"
 
-namespace adjoin {
+namespace adjoin::testing {
 
 /// The global tensors of a module's parameters, or of their gradients, by name.
 inline std::map<std::string, at::Tensor> global_tensors(const torch::nn::Module& module, bool gradients) {
@@ -54,4 +54,4 @@ void expect_same_as_one_worker(const Communicator& world, at::IntArrayRef shape,
   expect_same_tensors(global_tensors(*parallel, false), global_tensors(*single, false), "weights after a step");
 }
 
-}  // namespace adjoin
+}  // namespace adjoin::testing
