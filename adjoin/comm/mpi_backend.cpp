@@ -93,7 +93,7 @@ class MpiBackend final : public Backend {
     for_each_piece(in.count, [&](int64_t begin, int count) {
       const void* from = in.slice(begin, count).data;
       void* to = rank_ == root ? out.slice(begin, count).data : nullptr;
-      if (from == to) from = MPI_IN_PLACE;
+      if (rank_ == root && from == to) from = MPI_IN_PLACE;
       check_mpi(MPI_Reduce(from, to, count, mpi_type(in.type), operation, root, comm_.get()), "reduce");
     });
   }

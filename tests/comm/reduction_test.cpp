@@ -43,7 +43,7 @@ TEST(Reduction, is_that_of_scalar_code_for_all_types_and_lengths) {
   for_each_type([](auto zero) {
     for (int r = 0; r < kReductions; ++r)
       for (const size_t inputs : {1u, 2u, 3u, 5u})
-        for (const int64_t count : {0, 1, 7, 64, 100, 2048, 5000})
+        for (const int64_t count : {0, 1, 7, 100, 2500})
           expect_reduces_like_scalar_code<decltype(zero)>(static_cast<Reduction>(r), inputs, count);
   });
 }

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin::testing {
+
+/// A backend that has nothing of its own but exchange: its collectives are the algorithms in steps.
+class StepsBackend final : public Backend {
+ public:
+  explicit StepsBackend(const Communicator& group) : group_(group) {}
+
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void exchange(std::span<const Message> messages) override {
+    std::vector<Message> tagged(messages.begin(), messages.end());
+    for (Message& message : tagged)
+      if (message.tag == kCollectiveTag) message.tag = kMaxTag;  // Communicator lets users' tags through only
+    group_.exchange(tagged);
+  }
+  std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
+    return std::make_shared<StepsBackend>(group_.subset(ranks));
+  }
+  void abort(std::string_view reason) noexcept override { group_.abort(reason); }
+
+ private:
+  Communicator group_;
+};
+
+}  // namespace adjoin::testing
