@@ -37,7 +37,6 @@ void run_step(StepOptions& options) {
 
 void add_bench(Program& program) {
   CLI::App* bench = program.app.add_subcommand("bench", "Measure speed");
-  bench->require_subcommand(1);
   auto options = std::make_shared<StepOptions>();
   CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
                                [options] { run_step(*options); });

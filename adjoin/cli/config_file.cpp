@@ -2,7 +2,9 @@
 
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
@@ -40,10 +42,11 @@ void set_option(CLI::Option& option, const toml::node& node) {
 
 toml::table parse(const std::string& path) {
   std::ifstream file(path);
-  std::ostringstream text;
-  require(file && text << file.rdbuf(), [&] { return path + ": cannot be read"; });
+  require(file.is_open() && !std::filesystem::is_directory(path), [&] { return path + ": cannot be read"; });
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  require(!file.bad(), [&] { return path + ": cannot be read"; });
   try {
-    return toml::parse(text.str(), path);
+    return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     throw InvalidArgument(path + ":" + std::to_string(error.source().begin.line) +
                           ": is not TOML: " + std::string(error.description()));

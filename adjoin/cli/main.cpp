@@ -24,7 +24,6 @@ int fail(int code, std::string message) {
 int run(int argc, char** argv) {
   adjoin::cli::Program program;
   program.app.set_version_flag("--version", "adjoin 0.1.0");
-  program.app.require_subcommand(1);
   adjoin::cli::add_train(program);
   adjoin::cli::add_evaluate(program);
   adjoin::cli::add_predict(program);
@@ -37,6 +36,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail(kUsage, error.what());
   }
+  adjoin::require(program.action != nullptr, "a command is needed; adjoin --help lists them");
   program.action();
   return 0;
 }

@@ -31,6 +31,16 @@ std::string metavariable(const Field& field) {
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 
+/// CLI11's help text without the values in braces that it shows behind --no-… flags.
+class PlainFormatter : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    constexpr std::string_view kValue = "{false}";
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    if (const size_t at = name.find(kValue); at != name.npos) name.erase(at, kValue.size());
+    return name;
+  }
+};
+
 CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& values) {
   const std::string option = train::option_of(field.name), help(field.help);
   if (const auto* flag = std::get_if<bool Configuration::*>(&field.member)) {
@@ -46,6 +56,7 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
 CLI::App* add_command(Program& program, CLI::App& parent, const std::string& name, const std::string& description,
                       std::function<void()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
+  command->formatter(std::make_shared<PlainFormatter>());
   auto file = std::make_shared<std::string>();
   command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line wins over it")
       ->option_text("FILE");

@@ -58,9 +58,9 @@ void CsvReader::fill() {
   const int got = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
   int error = Z_OK;
   const char* message = gzerror(file_.get(), &error);
-  if (error == Z_BUF_ERROR) fail(line_, "the gzip stream ends early: the file is truncated");
-  if (error == Z_ERRNO) fail(line_, std::string("cannot read: ") + std::strerror(errno));
-  if (got < 0 || error != Z_OK) fail(line_, std::string("the gzip stream is damaged: ") + message);
+  if (error == Z_BUF_ERROR) fail_stream("the gzip stream ends early: the file is truncated");
+  if (error == Z_ERRNO) fail_stream(std::string("cannot read: ") + std::strerror(errno));
+  if (got < 0 || error != Z_OK) fail_stream(std::string("the gzip stream is damaged: ") + message);
   at_ = 0;
   filled_ = static_cast<size_t>(got);
 }
@@ -135,8 +135,14 @@ void CsvReader::read_plain(std::string& field) {
   }
 }
 
-void CsvReader::fail(int64_t line, const std::string& what) const {
+void CsvReader::fail(int64_t line, const std::string& what) {
+  if (!gzdirect(file_.get()))
+    while (filled_ > 0) fill();  // the checksum stands at the end
   throw InvalidArgument(path_ + ":" + std::to_string(line) + ": " + what);
+}
+
+void CsvReader::fail_stream(const std::string& what) const {
+  throw InvalidArgument(path_ + ": " + what + " (found after line " + std::to_string(line_) + ")");
 }
 
 }  // namespace adjoin::data

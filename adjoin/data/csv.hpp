@@ -27,6 +27,10 @@ class CsvReader {
   int64_t line() const { return record_line_; }
   const std::string& path() const { return path_; }
 
+  /// Throws InvalidArgument about a line of the file, or, where the wrong content comes from a damaged gzip stream,
+  /// about that.
+  [[noreturn]] void fail(int64_t line, const std::string& what);
+
  private:
   static constexpr int kEnd = -1;
 
@@ -39,7 +43,7 @@ class CsvReader {
   void read_quoted(std::string& field);
   void read_plain(std::string& field);
   bool at_line_end();
-  [[noreturn]] void fail(int64_t line, const std::string& what) const;
+  [[noreturn]] void fail_stream(const std::string& what) const;
 
   std::string path_;
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;

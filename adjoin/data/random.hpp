@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class SplitMix64 {
 /// Puts the values into random order (Fisher and Yates).
 template <class T>
 void shuffle(std::vector<T>& values, SplitMix64& random) {
-  for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
 }
 
 }  // namespace adjoin::data

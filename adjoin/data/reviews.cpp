@@ -69,12 +69,11 @@ Columns find_columns(const CsvReader& csv, const std::vector<std::string>& heade
   return {*text, *label};
 }
 
-int parse_label(const CsvReader& csv, const std::string& value) {
+int parse_label(CsvReader& csv, const std::string& value) {
   const std::string word = normalized(value);
   if (word == "1" || word == "positive" || word == "pos") return 1;
   if (word == "0" || word == "negative" || word == "neg") return 0;
-  throw InvalidArgument(csv.path() + ":" + std::to_string(csv.line()) + ": unknown label " + shortened(value) +
-                        "; expected 0 or 1, neg or pos, negative or positive");
+  csv.fail(csv.line(), "unknown label " + shortened(value) + "; expected 0 or 1, neg or pos, negative or positive");
 }
 
 std::string read_file(const fs::path& path) {

@@ -95,8 +95,11 @@ class Writer {
 
   std::string joined() {
     std::string text;
-    for (const std::string& sentence : sentences_)
-      text += (text.empty() ? "" : " ") + capitalized(sentence) + (chance(12) ? "!" : ".");
+    for (const std::string& sentence : sentences_) {
+      if (!text.empty()) text += ' ';
+      text += capitalized(sentence);
+      text += chance(12) ? '!' : '.';
+    }
     return text;
   }
 

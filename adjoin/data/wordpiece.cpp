@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -68,6 +69,7 @@ WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name) :
 }
 
 WordPiece WordPiece::load(const std::string& path) {
+  require(!std::filesystem::is_directory(path), [&] { return path + ": is a folder; expected a vocab.txt"; });
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });
   std::vector<std::string> pieces;
@@ -75,7 +77,8 @@ WordPiece WordPiece::load(const std::string& path) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     pieces.push_back(line);
   }
-  require(!file.bad() && (!pieces.empty() || file.eof()), [&] { return path + ": cannot read the vocabulary"; });
+  require(!file.bad(), [&] { return path + ": cannot read the vocabulary"; });
+  require(!pieces.empty(), [&] { return path + ": the vocabulary is empty; expected one entry a line"; });
   return WordPiece(std::move(pieces), path);
 }
 

@@ -52,20 +52,20 @@ at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, c
 TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Communicator& group)
     : options_(std::move(options)) {
   check(options_, group);
-  embedding_ = register_module(
-      "embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
-                                                                      .features = options_.hidden,
-                                                                      .cut = options_.embedding_cut,
-                                                                      .deviation = options_.deviation,
-                                                                      .tensor = options_.tensor},
-                                         group));
+  embedding_ =
+      register_module("embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
+                                                                                      .features = options_.hidden,
+                                                                                      .cut = options_.embedding_cut,
+                                                                                      .deviation = options_.deviation,
+                                                                                      .tensor = options_.tensor},
+                                                         group));
   if (options_.positions > 0)
-    positions_ = register_module(
-        "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
-                                                                        .features = options_.hidden,
-                                                                        .deviation = options_.deviation,
-                                                                        .tensor = options_.tensor},
-                                           group));
+    positions_ =
+        register_module("positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
+                                                                                        .features = options_.hidden,
+                                                                                        .deviation = options_.deviation,
+                                                                                        .tensor = options_.tensor},
+                                                           group));
   for (int64_t i = 0; i < options_.layers; ++i) {
     const std::string name = "block" + std::to_string(i);
     blocks_.push_back(register_module(name, TransformerBlock(options_, name, group)));

@@ -17,7 +17,8 @@
 namespace adjoin::parallel {
 namespace {
 
-// A parameter of at least so many elements travels alone, without a copy; the cost of a message is then small beside it.
+// A parameter of at least so many elements travels alone, without a copy; the cost of a message is then small beside
+// it.
 constexpr int64_t kLarge = 1 << 16;
 
 at::Tensor gradient_of(const nn::Parameter& parameter) {

@@ -19,15 +19,15 @@ struct AdamWOptions {
 /// Data-parallel AdamW: sums the gradients of the workers of a data group and updates the weights that they share.
 ///
 /// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
-/// each worker updates its part with LibTorch's fused kernel, and the new weights are gathered. Elementwise, so the result
-/// does not depend on the number of workers.
-/// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; two moments of 1/P of the parameters in memory
-/// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019;
+/// each worker updates its part with LibTorch's fused kernel, and the new weights are gathered. Elementwise, so the
+/// result does not depend on the number of workers. Cost:   2(P-1)/P of the parameters a step, as an all-reduce; two
+/// moments of 1/P of the parameters in memory Source: Loshchilov and Hutter, "Decoupled weight decay regularization",
+/// ICLR 2019;
 ///         Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class DataParallelAdamW {
  public:
-  /// `parameters` are this worker's, the same on all workers of `data_group`; `model_group` is the group that cuts them.
-  /// Small parameters become views of one buffer, so that they travel together.
+  /// `parameters` are this worker's, the same on all workers of `data_group`; `model_group` is the group that cuts
+  /// them. Small parameters become views of one buffer, so that they travel together.
   DataParallelAdamW(std::vector<nn::Parameter> parameters, Communicator data_group, Communicator model_group,
                     AdamWOptions options);
 
@@ -39,7 +39,8 @@ class DataParallelAdamW {
 
   /// Calls `visit(parameter, first moment, second moment)` for each parameter in order, the moments shaped like it.
   /// Called by all workers of the data group: moments are gathered, one bucket at a time.
-  void for_each_state(const std::function<void(const nn::Parameter&, const at::Tensor&, const at::Tensor&)>& visit) const;
+  void for_each_state(
+      const std::function<void(const nn::Parameter&, const at::Tensor&, const at::Tensor&)>& visit) const;
   /// Takes over moments that `first(parameter)` and `second(parameter)` give, shaped like it, after `steps` steps.
   void load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&)>& first,
                   const std::function<at::Tensor(const nn::Parameter&)>& second);
@@ -48,11 +49,13 @@ class DataParallelAdamW {
   /// Parameters that are reduced, updated and gathered in one go.
   struct Bucket {
     std::vector<nn::Parameter> parameters;
-    bool decays = false, cut = false;   // whether weights decay; whether the model group cuts these parameters
+    bool decays = false, cut = false;  // whether weights decay; whether the model group cuts these parameters
     at::Tensor values, first, second;  // values: of all parameters, flat; the moments: of this worker's part
     std::vector<int64_t> counts;       // elements of each worker's part
     int64_t begin = 0;                 // of this worker's part
-    at::Tensor part(const at::Tensor& flat, int rank) const { return flat.narrow(0, begin, counts[static_cast<size_t>(rank)]); }
+    at::Tensor part(const at::Tensor& flat, int rank) const {
+      return flat.narrow(0, begin, counts[static_cast<size_t>(rank)]);
+    }
   };
 
   void add(Bucket bucket);

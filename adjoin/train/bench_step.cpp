@@ -47,12 +47,14 @@ double median_seconds(int64_t times, const Communicator& world, const std::funct
   return seconds.size() % 2 != 0 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
 }
 
-/// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of its
-/// input and that of its weight; and for attention two products forward and four backward.
+/// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of
+/// its input and that of its weight; and for attention two products forward and four backward.
 class MatrixProducts {
  public:
   MatrixProducts(const Configuration& c, const Grid& grid) : layers_(c.layers) {
-    const at::TensorOptions type = c.precision == "fp64" ? at::kDouble : c.precision == "bf16" ? at::kBFloat16 : at::kFloat;
+    const at::TensorOptions type = c.precision == "fp64"   ? at::kDouble
+                                   : c.precision == "bf16" ? at::kBFloat16
+                                                           : at::kFloat;
     const Communicator& dp = grid.axis("dp");
     const Communicator& tp = grid.axis("tp");
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;

@@ -46,7 +46,8 @@ Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& t
 Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int rank, int size, int64_t padding_id,
                  const TokenDropout& dropout) {
   const data::BatchPart part = data::part_of(static_cast<int64_t>(samples.size()), rank, size);
-  Batch batch{.first_sample = part.begin};
+  Batch batch;
+  batch.first_sample = part.begin;
   std::vector<std::vector<int64_t>> ids;
   std::vector<int64_t> labels;
   size_t longest = 0;

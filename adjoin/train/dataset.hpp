@@ -32,7 +32,8 @@ struct Batch {
 };
 
 /// Leaves out each token with probability `p`, but for the first and the last ([CLS] and [SEP]). What is left out
-/// follows from seed, step, the sample's place in the global batch and the token's in the text: the same in every layout.
+/// follows from seed, step, the sample's place in the global batch and the token's in the text: the same in every
+/// layout.
 struct TokenDropout {
   double p = 0;
   uint64_t seed = 0;

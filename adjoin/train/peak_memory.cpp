@@ -31,8 +31,14 @@ struct PeakMemory::Guarded {
 PeakMemory::PeakMemory() : guarded_(std::make_unique<Guarded>()) {}
 PeakMemory::~PeakMemory() = default;
 
-int64_t PeakMemory::current_bytes() const { return guarded_->counter->current; }
-int64_t PeakMemory::peak_bytes() const { return guarded_->counter->peak; }
-void PeakMemory::reset_peak() { guarded_->counter->peak = guarded_->counter->current.load(); }
+int64_t PeakMemory::current_bytes() const {
+  return guarded_->counter->current;
+}
+int64_t PeakMemory::peak_bytes() const {
+  return guarded_->counter->peak;
+}
+void PeakMemory::reset_peak() {
+  guarded_->counter->peak = guarded_->counter->current.load();
+}
 
 }  // namespace adjoin::train

@@ -17,8 +17,8 @@ std::vector<data::Review> read_reviews(const std::string& data, data::Part part,
   } else {
     data::Reviews loaded = data::load_reviews(data, part);
     if (loaded.dropped_bytes > 0)
-      std::cerr << "adjoin: warning: " << data << ": " << loaded.dropped_bytes << " bytes were no UTF-8 and were dropped"
-                << std::endl;
+      std::cerr << "adjoin: warning: " << data << ": " << loaded.dropped_bytes
+                << " bytes were no UTF-8 and were dropped" << std::endl;
     reviews = std::move(loaded.samples);
   }
   return samples > 0 ? data::take_balanced(std::move(reviews), samples) : reviews;

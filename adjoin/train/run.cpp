@@ -16,7 +16,9 @@
 namespace adjoin::train {
 namespace {
 
-WorkerOptions worker_options(const Configuration& c) { return {c.dp, c.tp, c.backend, c.threads_per_rank}; }
+WorkerOptions worker_options(const Configuration& c) {
+  return {c.dp, c.tp, c.backend, c.threads_per_rank};
+}
 
 /// A worker's model with the weights of a training run, in the layout of `configuration`.
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
@@ -40,8 +42,7 @@ void train(const Configuration& configuration) {
     if (speaks_for_process(world)) summary = std::move(finished);
     if (summary && world.rank() == 0) print_table(std::cout, *summary);
   });
-  if (!summary)
-    throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out);
+  if (!summary) throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out);
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options) {
@@ -53,8 +54,8 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);
   check_workers(worker_options(configuration));
-  const Dataset dataset = tokenize(read_reviews(options.data, data::Part::test, options.samples), saved.tokenizer,
-                                   configuration.sequence);
+  const Dataset dataset =
+      tokenize(read_reviews(options.data, data::Part::test, options.samples), saved.tokenizer, configuration.sequence);
   EvaluationResult result{.samples = dataset.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);

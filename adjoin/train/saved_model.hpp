@@ -19,8 +19,8 @@ struct SavedModel {
   std::filesystem::path weights;
 };
 
-/// Writes model.safetensors (global tensors), vocab.txt and config.json into a folder. Called by all workers of the grid;
-/// worker 0 writes.
+/// Writes model.safetensors (global tensors), vocab.txt and config.json into a folder. Called by all workers of the
+/// grid; worker 0 writes.
 void save_model(const std::filesystem::path& folder, const Configuration& configuration,
                 const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid);
 

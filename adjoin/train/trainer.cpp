@@ -75,12 +75,15 @@ Trainer::Trainer(const Configuration& configuration, const Communicator& world, 
   model_ = models::TextClassifier(model_options(configuration, words), grid_.axis("tp"));
 }
 
-void Trainer::initialize() { nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed)); }
+void Trainer::initialize() {
+  nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
+}
 
 parallel::DataParallelAdamW& Trainer::optimizer() {
   if (!optimizer_)
-    optimizer_.emplace(nn::parameters_of(*model_), grid_.axis("dp"), grid_.axis("tp"),
-                       parallel::AdamWOptions{.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
+    optimizer_.emplace(
+        nn::parameters_of(*model_), grid_.axis("dp"), grid_.axis("tp"),
+        parallel::AdamWOptions{.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
   return *optimizer_;
 }
 

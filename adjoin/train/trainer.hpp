@@ -15,8 +15,8 @@ namespace adjoin::train {
 /// The model that a configuration describes, for a vocabulary of `words`.
 models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words);
 
-/// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then half a cosine down to
-/// lr * lr_end.
+/// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then half a cosine down
+/// to lr * lr_end.
 double learning_rate(const Configuration& configuration, int64_t step, int64_t steps);
 
 /// What all workers know of a step of the global batch.

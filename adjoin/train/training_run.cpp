@@ -40,8 +40,9 @@ nlohmann::ordered_json to_json(const RunState& state) {
 RunState read_state(const std::filesystem::path& path) {
   try {
     const auto json = nlohmann::json::parse(read_text(path));
-    return {json.at("step"),       {json.at("epoch"), json.at("step_of_epoch")}, json.at("train_seconds"),
-            json.at("epoch_loss"), json.at("epoch_samples"),                     json.at("last_epoch_loss")};
+    return {json.at("step"),          {json.at("epoch"), json.at("step_of_epoch")},
+            json.at("train_seconds"), json.at("epoch_loss"),
+            json.at("epoch_samples"), json.at("last_epoch_loss")};
   } catch (const nlohmann::json::exception&) {
     throw InvalidArgument(path.string() + ": this is not the state of a training run");
   }
@@ -94,7 +95,8 @@ std::optional<Summary> TrainingRun::run() {
     const bool last = state_.step == total_steps(), epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (due(configuration_.eval_every) && !last) evaluate_and_record();
-    if (interrupted_ || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
+    if (interrupted_ ||
+        (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
       save_checkpoint();
   }
   if (interrupted_) return std::nullopt;

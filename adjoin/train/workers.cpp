@@ -48,6 +48,8 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   });
 }
 
-bool speaks_for_process(const Communicator& world) { return world.rank() == 0 || started_by_mpi(); }
+bool speaks_for_process(const Communicator& world) {
+  return world.rank() == 0 || started_by_mpi();
+}
 
 }  // namespace adjoin::train

@@ -16,7 +16,8 @@ struct WorkerOptions {
 };
 
 /// Runs `work(world)` on dp * tp workers: threads of this process, or this process as one of an MPI job's.
-/// Throws: InvalidArgument where the MPI job has another number of ranks, or the backend is not what started the program;
+/// Throws: InvalidArgument where the MPI job has another number of ranks, or the backend is not what started the
+/// program;
 ///         else as launch does.
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work);
 

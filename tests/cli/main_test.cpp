@@ -23,11 +23,11 @@ struct Outcome {
 };
 
 /// Runs the built program in a shell, without the variables of an MPI job unless `environment` sets them.
-Outcome run(const std::string& arguments, const std::string& environment = "") {
+Outcome run(const std::string& arguments, const std::string& environment = "", const std::string& input = "/dev/null") {
   const TemporaryFolder folder;
   const std::string command = "env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID " + environment +
                               " '" ADJOIN_PROGRAM "' " + arguments + " > '" + (folder / "out").string() + "' 2> '" +
-                              (folder / "err").string() + "' < /dev/null";
+                              (folder / "err").string() + "' < '" + input + "'";
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), contents_of(folder / "out"), contents_of(folder / "err")};
 }
@@ -55,9 +55,9 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
   const struct {
     std::string arguments, expected;
   } cases[] = {
-      {"", "subcommand"},
+      {"", "a command is needed"},
       {"trian", "trian"},
-      {"bench", "subcommand"},
+      {"bench", "a command is needed"},
       {"train", "--data is needed"},
       {"train --data sample", "--out is needed"},
       {"train --data sample --out x --batch many", "many"},
@@ -107,8 +107,10 @@ TEST(Program, tokenizes_a_line_into_a_line_of_ids) {
   put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\ngood\n##s\n");
   put(folder / "texts", "Good films\n\nxyz film\n");
   const Outcome outcome =
-      run("tokenize --vocab '" + (folder / "vocab.txt").string() + "' 0< '" + (folder / "texts").string() + "' #");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+      run("tokenize --vocab '" + (folder / "vocab.txt").string() + "'", "", (folder / "texts").string());
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out, "5 4 6\n\n1 4\n");  // places in the vocabulary, counted from 0; an unknown word is [UNK]
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "adjoin/base/error.hpp"
@@ -14,7 +15,6 @@ namespace {
 using test::message_of;
 using test::put;
 using test::TemporaryFolder;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// What `adjoin run ARGUMENTS` understands, with all options of a configuration.
@@ -58,7 +58,7 @@ TEST(Options, out_of_range_are_refused) {
               }),
               HasSubstr("--tp 8 is more than --heads 4"));
   EXPECT_THROW(understood({"--batch", "many"}), CLI::ParseError);
-  EXPECT_THROW(understood({"--batch", "99999999999999999999"}), CLI::ParseError);
+  EXPECT_THROW(understood({"--batch", "99999999999999999999"}), InvalidArgument);
   EXPECT_THROW(understood({"--bach", "1"}), CLI::ParseError);
 }
 
@@ -125,6 +125,10 @@ TEST_F(ConfigFile, that_is_missing_is_named) {
                 understood({"--config", path()});
               }),
               HasSubstr("run.toml: cannot be read"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                understood({"--config", folder_.path().string()});
+              }),
+              HasSubstr(": cannot be read"));
 }
 
 TEST_F(ConfigFile, may_be_empty) {
@@ -132,9 +136,10 @@ TEST_F(ConfigFile, may_be_empty) {
 }
 
 TEST(PresetTable, names_every_option_that_presets_decide) {
-  for (const train::Field& field : train::fields())
-    if (train::preset_decides(field.name))
-      EXPECT_THAT(preset_table(), HasSubstr("  " + train::option_of(field.name).substr(2) + " ")) << field.name;
+  for (const train::Field& field : train::fields()) {
+    if (!train::preset_decides(field.name)) continue;
+    EXPECT_THAT(preset_table(), HasSubstr("  " + train::option_of(field.name).substr(2) + " ")) << field.name;
+  }
 }
 
 }  // namespace

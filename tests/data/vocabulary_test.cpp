@@ -1,0 +1,88 @@
+#include "adjoin/data/vocabulary.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "adjoin/data/sample_corpus.hpp"
+#include "adjoin/data/wordpiece.hpp"
+#include "tests/data/temporary_folder.hpp"
+
+namespace adjoin::data {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<Review> repeated(const std::string& text, int times) {
+  return std::vector<Review>(static_cast<size_t>(times), Review{text, 0});
+}
+
+// "ab" stands 4 times, "##bc" and "##cd" 3 times each: the pairs join in that order, "abc" before "##cd" since it is
+// made of a newer piece only where counts are equal, as Sennrich et al. join.
+TEST(LearnVocabulary, joins_the_most_frequent_neighbours_first) {
+  const auto pieces = learn_vocabulary(repeated("ab ab abcd abcd abcd xy", 2), {.size = 100, .min_pair_count = 6});
+  const std::vector<std::string> learned(pieces.begin() + 11, pieces.end());
+  EXPECT_THAT(learned, ElementsAre("ab", "##cd", "abcd"));
+}
+
+TEST(LearnVocabulary, begins_with_special_tokens_and_characters_by_frequency) {
+  const auto pieces = learn_vocabulary(repeated("ba ba a", 2), {.size = 100, .min_pair_count = 100});
+  EXPECT_THAT(pieces, ElementsAre("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##a", "b", "a"));
+}
+
+TEST(LearnVocabulary, leaves_out_characters_below_the_count) {
+  auto reviews = repeated("ab", 3);
+  reviews.push_back({"a\u6f22", 0});
+  EXPECT_THAT(learn_vocabulary(reviews, {.min_character_count = 2}), Not(Contains("\u6f22")));
+  EXPECT_THAT(learn_vocabulary(reviews, {.min_character_count = 1}), Contains("\u6f22"));
+}
+
+TEST(LearnVocabulary, normalizes_as_the_tokenizer_does) {
+  EXPECT_THAT(learn_vocabulary(repeated("Caf\u00c9!", 2)), Contains("cafe"));
+}
+
+TEST(LearnVocabulary, makes_whole_words_of_a_small_corpus_and_leaves_nothing_unknown) {
+  const auto reviews = sample_corpus(Part::train).samples;
+  const WordPiece tokenizer(learn_vocabulary(reviews));
+  EXPECT_LT(tokenizer.size(), 8000);  // nothing is left to join
+  EXPECT_EQ(tokenizer.encode("Overall, the unforgettable plot").size(),
+            tokenizer.encode("overall , the").size() + tokenizer.encode("unforgettable").size() + 1);
+  for (const Review& review : sample_corpus(Part::test).samples)
+    EXPECT_THAT(tokenizer.encode(review.text), Not(Contains(tokenizer.unknown_id()))) << review.text;
+}
+
+TEST(LearnVocabulary, repeats_and_has_no_piece_twice) {
+  const auto reviews = sample_corpus(Part::test).samples;
+  const auto pieces = learn_vocabulary(reviews, {.size = 300});
+  EXPECT_EQ(pieces.size(), 300u);
+  EXPECT_EQ(learn_vocabulary(reviews, {.size = 300}), pieces);
+  EXPECT_EQ(std::set<std::string>(pieces.begin(), pieces.end()).size(), pieces.size());
+}
+
+TEST(LearnVocabulary, refuses_a_size_that_holds_next_to_nothing) {
+  EXPECT_THAT(refusal([] { learn_vocabulary(repeated("a", 2), {.size = 10}); }), HasSubstr("at least 32, got 10"));
+}
+
+TEST(LearnVocabulary, knows_nearly_every_word_of_real_reviews) {
+  const std::string imdb = real_data("imdb");
+  const auto train = take_balanced(load_reviews(imdb, Part::train).samples, 4000);
+  const WordPiece tokenizer(learn_vocabulary(train, {.size = 8000}));
+  ASSERT_EQ(tokenizer.size(), 8000);
+  int64_t unknown = 0, all = 0;
+  for (const Review& review : take_balanced(load_reviews(imdb, Part::test).samples, 2000)) {
+    const auto ids = tokenizer.encode(review.text);
+    all += std::ssize(ids);
+    unknown += std::count(ids.begin(), ids.end(), tokenizer.unknown_id());
+  }
+  EXPECT_LT(unknown * 10000, all);  // one in ten thousand
+}
+
+}  // namespace
+}  // namespace adjoin::data

@@ -1,0 +1,98 @@
+#include "adjoin/models/text_classifier.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "adjoin/base/error.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::models {
+namespace {
+
+TextClassifierOptions bert_base() {
+  return {.words = 30522, .layers = 12, .hidden = 768, .heads = 12, .tensor = at::device(at::kMeta)};
+}
+TextClassifierOptions bert_large() {
+  return {.words = 30522, .layers = 24, .hidden = 1024, .heads = 16, .tensor = at::device(at::kMeta)};
+}
+
+int64_t parameters_of_a_rank(const TextClassifierOptions& options, const Communicator& world) {
+  int64_t count = 0;
+  for (const nn::Parameter& p : nn::parameters_of(*TextClassifier(options, world))) count += p.tensor.numel();
+  return count;
+}
+
+// (words h + 12 L h^2 + h^2 + 2 h) / ranks + 4 L h: embedding, attention and feed-forward, classifier, norms.
+TEST(TextClassifier, has_the_parameters_of_bert_base_on_1_2_and_4_ranks) {
+  const std::map<int, int64_t> expected{{1, 109'003'776}, {2, 54'520'320}, {4, 27'278'592}};
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    if (!expected.contains(world.size())) return;
+    EXPECT_EQ(parameters_of_a_rank(bert_base(), world), expected.at(world.size()));
+    EXPECT_EQ(parameters_per_rank(bert_base(), world.size()), expected.at(world.size()));
+  });
+}
+
+TEST(TextClassifier, has_the_parameters_of_bert_large_on_1_2_and_4_ranks) {
+  const std::map<int, int64_t> expected{{1, 334'393'344}, {2, 167'245'824}, {4, 83'672'064}};
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    if (!expected.contains(world.size())) return;
+    EXPECT_EQ(parameters_of_a_rank(bert_large(), world), expected.at(world.size()));
+    EXPECT_EQ(parameters_per_rank(bert_large(), world.size()), expected.at(world.size()));
+  });
+}
+
+TextClassifierOptions small(bool all_options) {
+  TextClassifierOptions options{
+      .words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2, .tensor = at::kDouble};
+  if (!all_options) return options;
+  options.attention_dropout = 0.1;
+  options.positions = 6;
+  options.scale_by_head = options.final_norm = options.mean_pooling = true;
+  options.embedding_cut = nn::ParallelEmbeddingOptions::Cut::vocabulary;
+  return options;
+}
+
+TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
+  const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3, 0, 2, 22, 3, 0}, at::kLong).view({3, 4});
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (const bool all_options : {false, true})
+      expect_same_as_one_worker(
+          world, {1}, [&](const Communicator& group) { return TextClassifier(small(all_options), group); },
+          [&](TextClassifier& model, const at::Tensor& x) {
+            return model(ids, ids != 0, {.seed = 1, .step = 2, .training = true, .first_sample = 4}) * x;
+          });
+  });
+}
+
+TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_padded) {
+  for (const bool all_options : {false, true}) {
+    TextClassifier model(small(all_options), Communicator());
+    nn::initialize(*model, 3);
+    const at::Tensor ids = at::tensor({2, 7, 9, 3}, at::kLong).view({1, 4});
+    const at::Tensor padded = at::constant_pad_nd(ids, {0, 2});
+    const nn::StepContext training{.seed = 1, .training = true};
+    EXPECT_TRUE(at::allclose(model(ids, {}, training), model(padded, padded != 0, training), 1e-12, 1e-12));
+  }
+}
+
+TEST(TextClassifier, takes_a_worker_without_samples) {
+  TextClassifier model(small(true), Communicator());
+  nn::initialize(*model, 3);
+  const at::Tensor scores = model(at::zeros({0, 0}, at::kLong), {}, {.seed = 1, .training = true});
+  EXPECT_EQ(scores.sizes(), (at::IntArrayRef{0, 2}));
+  scores.sum().backward();
+  for (const at::Tensor& parameter : model->parameters()) EXPECT_TRUE(parameter.grad().eq(0).all().item<bool>());
+}
+
+TEST(TextClassifier, refuses_more_ranks_than_heads) {
+  for_each_world({3}, [](const Communicator& world) {
+    if (world.size() < 3) return;
+    TextClassifierOptions options = small(false);
+    options.heads = 2;
+    EXPECT_THROW(TextClassifier(options, world), InvalidArgument);
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::models

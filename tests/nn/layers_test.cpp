@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/attention.hpp"
+#include "adjoin/nn/col_row.hpp"
+#include "adjoin/nn/embedding.hpp"
+#include "adjoin/nn/layer_norm.hpp"
+#include "adjoin/nn/linear.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+const StepContext kTraining{.seed = 5, .step = 3, .training = true, .first_sample = 2};
+
+ParallelLinearOptions linear(bool bias, bool gather = false) {
+  return {.in_features = 7, .out_features = 10, .bias = bias, .gather_output = gather, .tensor = at::kDouble};
+}
+
+TEST(ColumnParallelLinear, with_gathered_output_is_the_layer_of_one_worker) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const bool bias : {false, true})
+      expect_same_as_one_worker(
+          world, {3, 7}, [&](const Communicator& group) { return ColumnParallelLinear(linear(bias, true), group); },
+          [](ColumnParallelLinear& layer, const at::Tensor& x) { return layer(x); });
+  });
+}
+
+TEST(ColumnParallelLinear, keeps_each_ranks_features_when_it_does_not_gather) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    ColumnParallelLinear split(linear(true), world), whole(linear(true), Communicator());
+    initialize(*split, 1);
+    initialize(*whole, 1);
+    const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
+    const Range mine = split->split().ranges(world.rank())[0];
+    EXPECT_TRUE(at::allclose(split(x), whole(x).narrow(1, mine.begin, mine.size()), 1e-13, 1e-13));
+  });
+}
+
+TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const bool bias : {false, true})
+      for (const double dropout : {0.0, 0.4})
+        expect_same_as_one_worker(
+            world, {3, 4, 7},
+            [&](const Communicator& group) {
+              return ColRow(ColRowOptions{.in_features = 7,
+                                          .hidden_features = 10,
+                                          .out_features = 5,
+                                          .bias = bias,
+                                          .dropout = dropout,
+                                          .name = "pair",
+                                          .tensor = at::kDouble},
+                            group);
+            },
+            [](ColRow& layer, const at::Tensor& x) { return layer(x, kTraining); });
+  });
+}
+
+/// Counts the all-reduces of one rank.
+struct CountAllReduces : Observer {
+  void begin(const Operation& operation) override { count += operation.name == "all_reduce"; }
+  int count = 0;
+};
+
+TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    if (world.size() < 2) return;
+    const auto counter = std::make_shared<CountAllReduces>();
+    ColRow pair(feed_forward(6), world.observed_by(counter));
+    initialize(*pair, 1);
+    const at::Tensor x = at::ones({2, 6}).requires_grad_(true);
+    const at::Tensor y = pair(x, kTraining);
+    EXPECT_EQ(counter->count, 1);
+    y.sum().backward();
+    EXPECT_EQ(counter->count, 2);
+  });
+}
+
+TEST(RowParallelLinear, sums_the_ranks_products_and_adds_the_bias_once) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    RowParallelLinear split(linear(true), world), whole(linear(true), Communicator());
+    initialize(*split, 1);
+    initialize(*whole, 1);
+    const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
+    for (const Parameter& parameter : parameters_of(*split))
+      if (parameter.name == "bias") at::NoGradGuard(), parameter.tensor.fill_(0.5);
+    const Range mine = Split::balanced(7, world.size(), 1).ranges(world.rank())[0];
+    EXPECT_TRUE(at::allclose(split(x.narrow(1, mine.begin, mine.size())), whole(x) + 0.5, 1e-13, 1e-13));
+  });
+}
+
+TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
+  const at::Tensor ids = at::tensor({0, 3, 8, 3, 5, 0}, at::kLong).view({2, 3});
+  using Cut = ParallelEmbeddingOptions::Cut;
+  for (const Cut cut : {Cut::hidden, Cut::vocabulary})
+    for (const int64_t words : {9, 3})  // three words on four workers leave one without any
+      for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+        expect_same_as_one_worker(
+            world, {1},
+            [&](const Communicator& group) {
+              return ParallelEmbedding(
+                  ParallelEmbeddingOptions{.words = words, .features = 5, .cut = cut, .tensor = at::kDouble}, group);
+            },
+            [&](ParallelEmbedding& layer, const at::Tensor& x) { return layer(ids.remainder(words)) * x; });
+      });
+}
+
+SelfAttentionOptions attention(double dropout, bool bias) {
+  return {.hidden = 15, .heads = 3, .bias = bias, .dropout = dropout, .name = "attention", .tensor = at::kDouble};
+}
+
+TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide_and_tokens_are_padded) {
+  const at::Tensor keep = at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({2, 3}).to(at::kBool);
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {  // four workers leave one without a head
+    for (const double dropout : {0.0, 0.3})
+      for (const bool padded : {false, true})
+        expect_same_as_one_worker(
+            world, {2, 3, 15},
+            [&](const Communicator& group) { return ParallelSelfAttention(attention(dropout, padded), group); },
+            [&](ParallelSelfAttention& layer, const at::Tensor& x) {
+              return layer(x, padded ? keep : at::Tensor(), kTraining);
+            });
+  });
+}
+
+TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
+  ParallelSelfAttention layer(attention(0, false), Communicator());
+  initialize(*layer, 2);
+  const auto parameters = layer->named_parameters();
+  const at::Tensor x = random_tensor({2, 4, 15}, Kind::replicated, Communicator());
+  const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({2, 4, 3, 3, 5}).permute({2, 0, 3, 1, 4});
+  const at::Tensor p = at::softmax(at::matmul(qkv[0], qkv[1].transpose(-1, -2)) / std::sqrt(5.0), -1);
+  const at::Tensor y = at::matmul(p, qkv[2]).transpose(1, 2).reshape({2, 4, 15});
+  EXPECT_TRUE(at::allclose(layer(x, {}, {}), at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
+}
+
+TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) {
+  EXPECT_THROW(ParallelSelfAttention(SelfAttentionOptions{.hidden = 16, .heads = 3}, Communicator()), InvalidArgument);
+}
+
+TEST(LayerNorm, is_the_same_on_every_worker_and_is_torchs) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    expect_same_as_one_worker(
+        world, {3, 6}, [](const Communicator& group) { return LayerNorm(6, group, at::kDouble); },
+        [](LayerNorm& layer, const at::Tensor& x) { return layer(x); });
+    LayerNorm layer(6, world, at::kDouble);
+    initialize(*layer, 1);
+    torch::nn::LayerNorm reference(torch::nn::LayerNormOptions({6}));
+    reference->to(at::kDouble);
+    const at::Tensor x = random_tensor({3, 6}, Kind::replicated, world);
+    EXPECT_TRUE(at::allclose(layer(x), reference(x), 1e-12, 1e-12));
+  });
+}
+
+TEST(ParallelLinear, refuses_sizes_and_splits_that_do_not_fit) {
+  ParallelLinearOptions options = linear(false);
+  options.split = Split::balanced(9, 1, 0);
+  EXPECT_THROW(ColumnParallelLinear(options, Communicator()), InvalidArgument);
+  EXPECT_THROW(RowParallelLinear(ParallelLinearOptions{.in_features = 0, .out_features = 2}, Communicator()),
+               InvalidArgument);
+}
+
+}  // namespace
+}  // namespace adjoin::nn

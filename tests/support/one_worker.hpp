@@ -1,0 +1,57 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "tests/support/adjoint.hpp"
+
+namespace adjoin {
+
+/// The global tensors of a module's parameters, or of their gradients, by name.
+inline std::map<std::string, at::Tensor> global_tensors(const torch::nn::Module& module, bool gradients) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const nn::Parameter& p : nn::parameters_of(module)) {
+    const at::Tensor local = gradients ? p.tensor.grad() : p.tensor.detach();
+    tensors[p.name] = p.shard.split ? join_blocks(local, p.shard.group, *p.shard.split) : local;
+  }
+  return tensors;
+}
+
+inline void expect_same_tensors(const std::map<std::string, at::Tensor>& found,
+                                const std::map<std::string, at::Tensor>& expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(at::allclose(found.at(name), tensor, 1e-11, 1e-12)) << what << " of " << name << " differ";
+}
+
+/// Compares a layer on the group `world` with the same layer on one worker, in float64: the output, the gradients of
+/// the input and of every parameter, and the weights after an optimizer step. `make(group)` builds the layer,
+/// `run(layer, x)` applies it; input and output are replicated.
+template <class Make, class Run>
+void expect_same_as_one_worker(const Communicator& world, at::IntArrayRef shape, Make make, Run run) {
+  auto parallel = make(world), single = make(Communicator());
+  nn::initialize(*parallel, 11);
+  nn::initialize(*single, 11);
+  expect_same_tensors(global_tensors(*parallel, false), global_tensors(*single, false), "initial weights");
+
+  const at::Tensor x = random_tensor(shape, Kind::replicated, world).requires_grad_(true);
+  const at::Tensor x1 = x.detach().clone().requires_grad_(true);
+  const at::Tensor y = run(parallel, x), y1 = run(single, x1);
+  ASSERT_TRUE(at::allclose(y, y1, 1e-11, 1e-12)) << "outputs differ";
+  const at::Tensor weights = random_tensor(y.sizes(), Kind::replicated, world, 7);
+  (y * weights).sum().backward();
+  (y1 * weights).sum().backward();
+  EXPECT_TRUE(at::allclose(x.grad(), x1.grad(), 1e-11, 1e-12)) << "gradients of the input differ";
+  expect_same_tensors(global_tensors(*parallel, true), global_tensors(*single, true), "gradients");
+
+  torch::optim::AdamW(parallel->parameters(), torch::optim::AdamWOptions(0.01)).step();
+  torch::optim::AdamW(single->parameters(), torch::optim::AdamWOptions(0.01)).step();
+  expect_same_tensors(global_tensors(*parallel, false), global_tensors(*single, false), "weights after a step");
+}
+
+}  // namespace adjoin
