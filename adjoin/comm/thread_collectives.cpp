@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "adjoin/comm/thread_backend.hpp"
@@ -54,7 +55,7 @@ int64_t total_of(std::span<const int64_t> counts) {
 }  // namespace
 
 bool ThreadBackend::begin(Call call, int64_t bytes_of_each, int64_t own_bytes) {
-  const bool small = bytes_of_each <= threads::Group::kSmallBytes;
+  const bool small = bytes_of_each <= group_->small_bytes();
   call.where = where_;
   if (group_->world().aborted()) group_->world().throw_aborted();
   group_->begin(rank_, ++calls_, call, small ? own_bytes : 0);
@@ -185,7 +186,7 @@ void ThreadBackend::all_to_all(ConstBuffer in, std::span<const int64_t> send_cou
   const int64_t item = size_of(in.type);
   const Counts given{send_counts, receive_counts};
   const Signature signature{.collective = Collective::all_to_all, .type = in.type};
-  begin({.signature = signature, .in = in.data, .counts = &given}, threads::Group::kSmallBytes + 1, 0);
+  begin({.signature = signature, .in = in.data, .counts = &given}, std::numeric_limits<int64_t>::max(), 0);
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     const Call& theirs = call_of(peer);

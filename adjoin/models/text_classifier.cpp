@@ -31,11 +31,9 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
                                      .heads = options.heads,
                                      .dropout = options.attention_dropout,
                                      .name = name + ".attention",
-                                     .deviation = options.deviation,
                                      .tensor = options.tensor};
   if (!options.scale_by_head) attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
   nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
-  feed_forward.deviation = options.deviation;
   feed_forward.name = name + ".feed_forward";
   feed_forward.tensor = options.tensor;
   norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, group, options.tensor));
@@ -52,20 +50,20 @@ at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, c
 TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Communicator& group)
     : options_(std::move(options)) {
   check(options_, group);
-  embedding_ =
-      register_module("embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
-                                                                                      .features = options_.hidden,
-                                                                                      .cut = options_.embedding_cut,
-                                                                                      .deviation = options_.deviation,
-                                                                                      .tensor = options_.tensor},
-                                                         group));
+  embedding_ = register_module(
+      "embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
+                                                                      .features = options_.hidden,
+                                                                      .cut = options_.embedding_cut,
+                                                                      .deviation = options_.embedding_deviation,
+                                                                      .tensor = options_.tensor},
+                                         group));
   if (options_.positions > 0)
-    positions_ =
-        register_module("positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
-                                                                                        .features = options_.hidden,
-                                                                                        .deviation = options_.deviation,
-                                                                                        .tensor = options_.tensor},
-                                                           group));
+    positions_ = register_module(
+        "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
+                                                                        .features = options_.hidden,
+                                                                        .deviation = options_.embedding_deviation,
+                                                                        .tensor = options_.tensor},
+                                           group));
   for (int64_t i = 0; i < options_.layers; ++i) {
     const std::string name = "block" + std::to_string(i);
     blocks_.push_back(register_module(name, TransformerBlock(options_, name, group)));
@@ -77,7 +75,6 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Comm
                                                                            .bias = false,
                                                                            .dropout = options_.dropout,
                                                                            .name = "classifier",
-                                                                           .deviation = options_.deviation,
                                                                            .tensor = options_.tensor},
                                                          group));
 }

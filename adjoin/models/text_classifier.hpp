@@ -26,7 +26,7 @@ struct TextClassifierOptions {
   bool final_norm = false;
   bool mean_pooling = false;  ///< the mean over the tokens that count, instead of token 0
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
-  double deviation = 0.02;  ///< of all initial weights but the norms'
+  double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin with 1/sqrt(features in)
   at::TensorOptions tensor = at::kFloat;
 };
 

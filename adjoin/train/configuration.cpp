@@ -58,7 +58,7 @@ constexpr Field kFields[] = {
 
 constexpr Preset kPresets[] = {
     // name    vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
-    {"tiny",         2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,     3, 3e-3,        0.01,  "fp32"},
+    {"tiny",         2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,    10, 1e-3,        0.01,  "fp32"},
     {"small",        8000,     1,    64,    4,     512,  "mean",    "none", "head",    false,          0.2,          0.5,    32,     4, 2e-3,        0.05,  "fp32"},
     {"bert-base",   30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
     {"bert-large",  30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},

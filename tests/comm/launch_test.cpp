@@ -138,10 +138,12 @@ TEST(Launch, says_who_returned_while_others_wait) {
 }
 
 TEST(Abort, ends_blocked_and_later_calls_in_every_group_with_its_reason) {
-  std::atomic<int> told = 0;
+  std::atomic<int> told = 0, ready = 0;
   const std::string message = failure_of<CommunicationError>(4, [&](const Communicator& world) {
     const auto group = world.split(world.rank() / 2, 0);
+    ++ready;
     if (world.rank() == 3) {
+      while (ready < 4) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       world.abort("the user has had enough");
       return;

@@ -8,6 +8,8 @@
 namespace adjoin {
 namespace {
 
+using namespace adjoin::testing;
+
 TEST(CopyTo, is_the_adjoint_of_a_sum_over_the_group) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     expect_adjoint([&](const at::Tensor& x) { return copy_to(x, world); }, Kind::replicated, Kind::copied, {3, 5},

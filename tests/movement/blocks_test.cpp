@@ -9,6 +9,8 @@
 namespace adjoin {
 namespace {
 
+using namespace adjoin::testing;
+
 /// Splits of a dim of size 7 that are even, uneven, empty in places, and made of ranges out of order.
 std::vector<Split> splits_of_seven(int parts, int64_t dim) {
   std::vector<Split> splits{Split::balanced(7, parts, dim), Split::balanced(7, parts, dim, 3)};

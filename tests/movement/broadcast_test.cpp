@@ -9,6 +9,8 @@
 namespace adjoin {
 namespace {
 
+using namespace adjoin::testing;
+
 at::Tensor nothing() {
   return at::empty({0}, at::kDouble);
 }
@@ -48,9 +50,13 @@ TEST(SumReduce, brings_gradients_to_workers_outside_either_grid) {
         (pair.has_me() ? at::full({2}, world.rank() + 1.0, at::kDouble) : nothing()).requires_grad_(pair.has_me());
     const at::Tensor y = sum_reduce(x, pair, one);
     ASSERT_TRUE(y.requires_grad());
-    if (one.has_me()) EXPECT_TRUE(y.detach().equal(at::full({2}, 3.0, at::kDouble)));
+    if (one.has_me()) {
+      EXPECT_TRUE(y.detach().equal(at::full({2}, 3.0, at::kDouble)));
+    }
     (5 * y).sum().backward();
-    if (pair.has_me()) EXPECT_TRUE(x.grad().equal(at::full({2}, 5.0, at::kDouble)));
+    if (pair.has_me()) {
+      EXPECT_TRUE(x.grad().equal(at::full({2}, 5.0, at::kDouble)));
+    }
   });
 }
 

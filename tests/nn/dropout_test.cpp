@@ -9,6 +9,8 @@
 namespace adjoin::nn {
 namespace {
 
+using namespace adjoin::testing;
+
 const StepContext kTraining{.seed = 5, .step = 3, .training = true};
 const DropoutPlace kPlace{"layer", 0};
 

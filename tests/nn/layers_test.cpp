@@ -14,6 +14,8 @@
 namespace adjoin::nn {
 namespace {
 
+using namespace adjoin::testing;
+
 const StepContext kTraining{.seed = 5, .step = 3, .training = true, .first_sample = 2};
 
 ParallelLinearOptions linear(bool bias, bool gather = false) {
@@ -135,7 +137,8 @@ TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
   const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({2, 4, 3, 3, 5}).permute({2, 0, 3, 1, 4});
   const at::Tensor p = at::softmax(at::matmul(qkv[0], qkv[1].transpose(-1, -2)) / std::sqrt(5.0), -1);
   const at::Tensor y = at::matmul(p, qkv[2]).transpose(1, 2).reshape({2, 4, 15});
-  EXPECT_TRUE(at::allclose(layer(x, {}, {}), at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
+  EXPECT_TRUE(
+      at::allclose(layer(x, at::Tensor(), StepContext()), at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
 }
 
 TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) {

@@ -10,6 +10,8 @@
 namespace adjoin::nn {
 namespace {
 
+using namespace adjoin::testing;
+
 TEST(Initialize, gives_the_same_global_weights_in_every_layout) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     const auto make = [](const Communicator& group) {

@@ -9,6 +9,8 @@
 namespace adjoin {
 namespace {
 
+using namespace adjoin::testing;
+
 TEST(GridShape, counts_row_major_with_the_last_axis_fastest) {
   const GridShape grid({{"dp", 2}, {"tp", 4}});
   EXPECT_EQ(grid.cells(), 8);

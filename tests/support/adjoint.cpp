@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace adjoin {
+namespace adjoin::testing {
 
 at::Tensor random_tensor(at::IntArrayRef shape, Kind kind, const Communicator& world, int64_t seed) {
   const int64_t stream = kind == Kind::replicated ? 0 : world.rank() + 1;
@@ -37,4 +37,4 @@ void expect_adjoint(const Movement& movement, Kind from, Kind to, at::IntArrayRe
   EXPECT_TRUE(at::allclose(twice, movement(z).detach(), 1e-12, 1e-12)) << "the adjoint of the adjoint is another map";
 }
 
-}  // namespace adjoin
+}  // namespace adjoin::testing

@@ -7,7 +7,7 @@
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/partition/layout.hpp"
 
-namespace adjoin {
+namespace adjoin::testing {
 
 /// A float64 tensor of normal numbers: the same on all ranks if it is replicated, else each rank its own.
 at::Tensor random_tensor(at::IntArrayRef shape, Kind kind, const Communicator& world, int64_t seed = 0);
@@ -21,4 +21,4 @@ using Movement = std::function<at::Tensor(const at::Tensor&)>;
 /// twice over (its adjoint's adjoint) is F. `shape` is that of this rank's x.
 void expect_adjoint(const Movement& movement, Kind from, Kind to, at::IntArrayRef shape, const Communicator& world);
 
-}  // namespace adjoin
+}  // namespace adjoin::testing

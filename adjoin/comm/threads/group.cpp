@@ -9,10 +9,11 @@ namespace adjoin::threads {
 Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
     : world_(std::move(world)),
       world_ranks_(std::move(world_ranks)),
+      small_bytes_(world_->patience().spins > 0 ? 512 : 4096),
       slots_(new Slot[2 * world_ranks_.size()]),
       progress_(new Progress[world_ranks_.size()]),
       decisions_(new Decision[world_ranks_.size()]),
-      small_(new std::byte[2 * world_ranks_.size() * kSmallBytes]),
+      small_(new std::byte[2 * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
       mailboxes_(world_ranks_.size()) {}
 
 void Group::begin(int rank, uint64_t sequence, const Call& call, int64_t small_bytes) {

@@ -21,13 +21,13 @@ namespace adjoin::threads {
 /// only after all have come to call n + 1, and so are done with reading call n.
 class Group {
  public:
-  /// Bytes of a small message, which travels inside the published call instead of being read in place.
-  static constexpr int64_t kSmallBytes = 4096;
-
   Group(std::shared_ptr<World> world, std::vector<int> world_ranks);
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
+  /// Up to so many bytes travel inside the published call instead of being read in place, which saves a meeting. Where
+  /// every rank has a core a meeting costs less than the copy of some hundred bytes, else as much as that of many.
+  int64_t small_bytes() const { return small_bytes_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
   /// Publishes this rank's call number `sequence` (from 1), waits until all ranks have published theirs, and checks
@@ -67,7 +67,7 @@ class Group {
 
   Slot& slot(int rank, uint64_t sequence) const { return slots_[2 * static_cast<size_t>(rank) + sequence % 2]; }
   std::byte* small_room(int rank, uint64_t sequence) const {
-    return small_.get() + (2 * static_cast<size_t>(rank) + sequence % 2) * kSmallBytes;
+    return small_.get() + (2 * static_cast<size_t>(rank) + sequence % 2) * static_cast<size_t>(small_bytes_);
   }
   bool has_come(int rank, uint64_t sequence) const { return slot(rank, sequence).sequence.load() >= sequence; }
   bool all_have_come(uint64_t sequence) const;
@@ -78,6 +78,7 @@ class Group {
 
   std::shared_ptr<World> world_;
   std::vector<int> world_ranks_;
+  int64_t small_bytes_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Progress[]> progress_;
   std::unique_ptr<Decision[]> decisions_;

@@ -1,0 +1,112 @@
+#include "adjoin/parallel/adamw.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "adjoin/nn/linear.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+using namespace adjoin::testing;
+
+/// Two layers, one large enough to travel alone, of sizes that nothing divides.
+struct Layers : torch::nn::Module {
+  explicit Layers(const Communicator& group) {
+    const auto layer = [&](int64_t in, int64_t out) {
+      return nn::ColumnParallelLinear(
+          nn::ParallelLinearOptions{
+              .in_features = in, .out_features = out, .gather_output = true, .tensor = at::kDouble},
+          group);
+    };
+    first = register_module("first", layer(7, 301));
+    second = register_module("second", layer(301, 223));
+    nn::initialize(*this, 3);
+  }
+  nn::ColumnParallelLinear first{nullptr}, second{nullptr};
+};
+
+/// The loss of this worker's rows of a batch of five.
+at::Tensor loss(Layers& layers, const Communicator& data_group, int64_t step) {
+  const at::Tensor x = random_tensor({5, 7}, Kind::replicated, Communicator(), step);
+  const Range mine = Split::balanced(5, data_group.size(), 0).ranges(data_group.rank())[0];
+  return layers.second(layers.first(x.narrow(0, mine.begin, mine.size())).tanh()).square().sum() / 5;
+}
+
+/// Scales the gradients to a norm of at most `limit` and returns what it was. (torch's own divides by norm + 1e-6.)
+double clip(const torch::nn::Module& module, double limit) {
+  double squares = 0;
+  for (const at::Tensor& p : module.parameters()) squares += p.grad().square().sum().item<double>();
+  const double norm = std::sqrt(squares);
+  for (const at::Tensor& p : module.parameters()) p.grad().mul_(std::min(1.0, limit / norm));
+  return norm;
+}
+
+AdamWOptions options() {
+  return {.weight_decay = 0.1, .clip = 0.5};
+}
+
+TEST(DataParallelAdamW, on_any_grid_is_torchs_adamw_on_one_worker_with_clipping_and_decay) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const bool split_in_two : {false, true}) {
+      if (split_in_two && world.size() % 2 != 0) continue;
+      const int tp = split_in_two ? 2 : 1;
+      const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
+      Layers layers(grid.axis("tp")), single{Communicator()};
+      DataParallelAdamW optimizer(nn::parameters_of(layers), grid.axis("dp"), grid.axis("tp"), options());
+
+      std::vector<at::Tensor> matrices, vectors;
+      for (const at::Tensor& p : single.parameters()) (p.dim() > 1 ? matrices : vectors).push_back(p);
+      torch::optim::AdamW reference({torch::optim::OptimizerParamGroup(matrices)},
+                                    torch::optim::AdamWOptions(0.01).weight_decay(0.1));
+      reference.add_param_group(torch::optim::OptimizerParamGroup(
+          vectors, std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(0.01).weight_decay(0))));
+      for (int64_t step = 0; step < 4; ++step) {
+        loss(layers, grid.axis("dp"), step).backward();
+        const double norm = optimizer.step(0.01);
+        loss(single, Communicator(), step).backward();
+        EXPECT_NEAR(norm, clip(single, 0.5), 1e-12 * norm);
+        reference.step();
+        reference.zero_grad();
+      }
+      for (const auto& [name, tensor] : global_tensors(single, false))
+        EXPECT_TRUE(at::allclose(global_tensors(layers, false).at(name), tensor, 1e-10, 1e-12)) << name;
+    }
+  });
+}
+
+TEST(DataParallelAdamW, continues_from_the_state_that_it_gave) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto train = [&](Layers& layers, DataParallelAdamW& optimizer, int64_t begin, int64_t end) {
+      for (int64_t step = begin; step < end; ++step) {
+        loss(layers, world, step).backward();
+        optimizer.step(0.01);
+      }
+    };
+    Layers whole{Communicator()}, halves{Communicator()};
+    DataParallelAdamW straight(nn::parameters_of(whole), world, Communicator(), options());
+    train(whole, straight, 0, 6);
+
+    DataParallelAdamW before(nn::parameters_of(halves), world, Communicator(), options());
+    train(halves, before, 0, 3);
+    std::map<std::string, std::pair<at::Tensor, at::Tensor>> state;
+    before.for_each_state([&](const nn::Parameter& p, const at::Tensor& first, const at::Tensor& second) {
+      state[p.name] = {first.clone(), second.clone()};
+    });
+    DataParallelAdamW after(nn::parameters_of(halves), world, Communicator(), options());
+    after.load_state(
+        3, [&](const nn::Parameter& p) { return state.at(p.name).first; },
+        [&](const nn::Parameter& p) { return state.at(p.name).second; });
+    train(halves, after, 3, 6);
+    for (const auto& [name, tensor] : global_tensors(whole, false))
+      EXPECT_TRUE(global_tensors(halves, false).at(name).equal(tensor)) << name;
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::parallel

@@ -1,0 +1,129 @@
+#include "adjoin/train/trainer.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/sample_corpus.hpp"
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/data/vocabulary.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using namespace adjoin::testing;
+
+/// A model with every option that has a mask, heads that neither 2, 3 nor 4 divide, and batches that dp does not
+/// divide.
+Configuration uneven() {
+  Configuration c = configuration_of("tiny");
+  c.precision = "fp64";
+  c.hidden = 25;
+  c.heads = 5;
+  c.dropout = 0.1;
+  c.token_dropout = 0.1;
+  c.batch = 7;
+  c.lr = 3e-3;
+  c.seed = 9;
+  return c;
+}
+
+struct Corpus {
+  data::WordPiece tokenizer;
+  Dataset dataset;
+};
+
+const Corpus& corpus() {
+  static const Corpus corpus = [] {
+    const auto reviews = data::take_balanced(data::sample_corpus(data::Part::train).samples, 101);
+    data::WordPiece tokenizer(data::learn_vocabulary(reviews, {.size = 300}));
+    return Corpus{tokenizer, tokenize(reviews, tokenizer, 40)};
+  }();
+  return corpus;
+}
+
+constexpr int64_t kSteps = 50;
+
+std::vector<double> losses(const Configuration& configuration, const Communicator& world) {
+  Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+  trainer.initialize();
+  data::Sampler sampler({.samples = corpus().dataset.size(), .batch = configuration.batch, .seed = 1});
+  std::vector<double> losses;
+  for (int64_t step = 0; step < kSteps; ++step)
+    losses.push_back(
+        trainer.step(corpus().dataset, sampler.next(), step, learning_rate(configuration, step, kSteps)).loss);
+  return losses;
+}
+
+TEST(Trainer, trains_the_same_model_in_every_layout) {
+  Configuration one = uneven();
+  const std::vector<double> expected = losses(one, Communicator());
+  EXPECT_LT(expected.back(), expected.front()) << "nothing was learned, so agreement would mean little";
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (int tp = 1; tp <= world.size(); ++tp) {
+      if (world.size() % tp != 0) continue;
+      Configuration c = uneven();
+      c.dp = world.size() / tp;
+      c.tp = tp;
+      const std::vector<double> found = losses(c, world);
+      for (size_t step = 0; step < expected.size(); ++step)
+        ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+            << "dp " << c.dp << " tp " << tp << " step " << step;
+    }
+  });
+}
+
+TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
+  const auto evaluate = [](const Configuration& configuration, const Communicator& world, int64_t batch) {
+    Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    trainer.initialize();
+    return trainer.evaluate(corpus().dataset, batch);
+  };
+  const Evaluation expected = evaluate(uneven(), Communicator(), 1);
+  for_each_world({1, 2, 3}, [&](const Communicator& world) {
+    Configuration c = uneven();
+    c.dp = world.size();
+    for (const int64_t batch : {2, 64}) {
+      const Evaluation found = evaluate(c, world, batch);
+      EXPECT_NEAR(found.loss, expected.loss, 1e-12);
+      EXPECT_EQ(found.accuracy, expected.accuracy);
+    }
+  });
+}
+
+TEST(Trainer, in_bfloat16_keeps_float32_weights_and_follows_float32_losses) {
+  Configuration c = uneven();
+  c.precision = "fp32";
+  const std::vector<double> single = losses(c, Communicator());
+  c.precision = "bf16";
+  const std::vector<double> half = losses(c, Communicator());
+  EXPECT_NE(half, single);
+  // bfloat16 has 8 bits of precision: the first losses differ by rounding of about 2^-8.
+  EXPECT_NEAR(half[0], single[0], 0.01);
+  const Trainer trainer(c, Communicator(), 10, 0);
+  for (const at::Tensor& parameter : trainer.model()->parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+}
+
+TEST(Trainer, refuses_a_world_that_is_not_dp_times_tp) {
+  Configuration c = uneven();
+  c.dp = 2;
+  EXPECT_THROW(Trainer(c, Communicator(), 10, 0), InvalidArgument);
+}
+
+TEST(LearningRate, rises_to_its_peak_and_falls_along_half_a_cosine) {
+  Configuration c;
+  c.lr = 2;
+  c.warmup = 0.1;
+  c.lr_end = 0.5;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 100), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 8, 100), 1.8);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 9, 100), 2.0);
+  EXPECT_NEAR(learning_rate(c, 54, 100), 1.5, 1e-12);
+  EXPECT_NEAR(learning_rate(c, 99, 100), 1.0, 1e-12);
+}
+
+}  // namespace
+}  // namespace adjoin::train
