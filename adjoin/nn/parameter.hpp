@@ -47,7 +47,7 @@ class ShardedModule : public torch::nn::Module {
   std::map<std::string, Shard> shards_;
 };
 
-/// A parameter under its full name ("blocks.0.attention.out.weight") with what it is a piece of.
+/// A parameter under its full name ("block0.attention.out.weight") with what it is a piece of.
 struct Parameter {
   std::string name;
   at::Tensor tensor;

@@ -26,7 +26,8 @@ Dataset random_dataset(const Configuration& configuration) {
     dataset.labels.push_back(i % 2);
     dataset.ids.emplace_back();
     for (int64_t t = 0; t < configuration.sequence; ++t)
-      dataset.ids.back().push_back(kFirstId + static_cast<int64_t>(random() % (configuration.vocabulary_size - kFirstId)));
+      dataset.ids.back().push_back(kFirstId +
+                                   static_cast<int64_t>(random() % (configuration.vocabulary_size - kFirstId)));
   }
   return dataset;
 }
