@@ -59,7 +59,8 @@ struct Parameter {
 std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 
 /// Fills the parameters of a module as their `Initial` says. The same seed gives the same global tensors in every
-/// layout. Cost: about 25 ns a normal number on one core; no communication
+/// layout.
+/// Cost: about 25 ns a normal number on one core; no communication
 void initialize(const torch::nn::Module& module, uint64_t seed);
 
 }  // namespace adjoin::nn
