@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/partition/split.hpp"
 
@@ -127,39 +128,41 @@ void DataParallelAdamW::update(const std::vector<at::Tensor>& gradients, double 
   }
 }
 
-void DataParallelAdamW::for_each_state(
-    const std::function<void(const nn::Parameter&, const at::Tensor&, const at::Tensor&)>& visit) const {
-  for (const Bucket& bucket : buckets_) {
-    at::Tensor first = bucket.first, second = bucket.second;
-    if (data_group_.size() > 1) {
-      first = at::empty_like(bucket.values);
-      second = at::empty_like(bucket.values);
-      data_group_.all_gather(as_buffer(bucket.first), as_buffer(first), bucket.counts);
-      data_group_.all_gather(as_buffer(bucket.second), as_buffer(second), bucket.counts);
-    }
-    int64_t begin = 0;
-    for (const nn::Parameter& parameter : bucket.parameters) {
-      const int64_t count = parameter.tensor.numel();
-      visit(parameter, first.narrow(0, begin, count).view(parameter.tensor.sizes()),
-            second.narrow(0, begin, count).view(parameter.tensor.sizes()));
-      begin += count;
-    }
-  }
+std::vector<nn::Parameter> DataParallelAdamW::parameters() const {
+  std::vector<nn::Parameter> all;
+  for (const Bucket& bucket : buckets_) all.insert(all.end(), bucket.parameters.begin(), bucket.parameters.end());
+  return all;
 }
 
-void DataParallelAdamW::load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&)>& first,
-                                   const std::function<at::Tensor(const nn::Parameter&)>& second) {
+at::Tensor DataParallelAdamW::moment(size_t i, Moment moment) const {
+  for (const Bucket& bucket : buckets_) {
+    if (i >= bucket.parameters.size()) {
+      i -= bucket.parameters.size();
+      continue;
+    }
+    at::Tensor whole = bucket.moment(moment);
+    if (data_group_.size() > 1) {
+      whole = at::empty_like(bucket.values);
+      data_group_.all_gather(as_buffer(bucket.moment(moment)), as_buffer(whole), bucket.counts);
+    }
+    int64_t begin = 0;
+    for (size_t before = 0; before < i; ++before) begin += bucket.parameters[before].tensor.numel();
+    const at::Tensor& value = bucket.parameters[i].tensor;
+    return whole.narrow(0, begin, value.numel()).view(value.sizes());
+  }
+  throw InvalidArgument("DataParallelAdamW::moment: there is no such parameter");
+}
+
+void DataParallelAdamW::load_state(int64_t steps,
+                                   const std::function<at::Tensor(const nn::Parameter&, Moment)>& moment) {
   const at::NoGradGuard no_gradient;
   steps_ = steps;
-  const auto take = [&](const Bucket& bucket, const at::Tensor& into, const auto& moment) {
-    std::vector<at::Tensor> pieces;
-    for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(moment(parameter).reshape({-1}));
-    into.copy_(bucket.part(at::cat(pieces), data_group_.rank()));
-  };
-  for (const Bucket& bucket : buckets_) {
-    take(bucket, bucket.first, first);
-    take(bucket, bucket.second, second);
-  }
+  for (const Bucket& bucket : buckets_)
+    for (const Moment which : {Moment::first, Moment::second}) {
+      std::vector<at::Tensor> pieces;
+      for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(moment(parameter, which).reshape({-1}));
+      bucket.moment(which).copy_(bucket.part(at::cat(pieces), data_group_.rank()));
+    }
 }
 
 }  // namespace adjoin::parallel

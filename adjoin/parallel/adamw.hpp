@@ -16,6 +16,9 @@ struct AdamWOptions {
   double clip = 0;             ///< the largest norm of the global gradient; 0: as it comes
 };
 
+/// What AdamW remembers of a parameter's gradients: their mean and the mean of their squares.
+enum class Moment : uint8_t { first, second };
+
 /// Data-parallel AdamW: sums the gradients of the workers of a data group and updates the weights that they share.
 ///
 /// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
@@ -37,13 +40,12 @@ class DataParallelAdamW {
 
   int64_t steps_taken() const { return steps_; }
 
-  /// Calls `visit(parameter, first moment, second moment)` for each parameter in order, the moments shaped like it.
-  /// Called by all workers of the data group: moments are gathered, one bucket at a time.
-  void for_each_state(
-      const std::function<void(const nn::Parameter&, const at::Tensor&, const at::Tensor&)>& visit) const;
-  /// Takes over moments that `first(parameter)` and `second(parameter)` give, shaped like it, after `steps` steps.
-  void load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&)>& first,
-                  const std::function<at::Tensor(const nn::Parameter&)>& second);
+  /// The parameters, in an order of the optimizer's own that is the same on all workers.
+  std::vector<nn::Parameter> parameters() const;
+  /// A moment of parameters()[i], shaped like it. Called by all workers of the data group: it is gathered.
+  at::Tensor moment(size_t i, Moment moment) const;
+  /// Takes over the moments that `moment` gives, shaped like their parameters, after `steps` steps.
+  void load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&, Moment)>& moment);
 
  private:
   /// Parameters that are reduced, updated and gathered in one go.
@@ -53,6 +55,7 @@ class DataParallelAdamW {
     at::Tensor values, first, second;  // values: of all parameters, flat; the moments: of this worker's part
     std::vector<int64_t> counts;       // elements of each worker's part
     int64_t begin = 0;                 // of this worker's part
+    const at::Tensor& moment(Moment which) const { return which == Moment::first ? first : second; }
     at::Tensor part(const at::Tensor& flat, int rank) const {
       return flat.narrow(0, begin, counts[static_cast<size_t>(rank)]);
     }

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 
+#include <functional>
 #include <string>
 
 #include "adjoin/base/error.hpp"
@@ -11,25 +12,26 @@
 namespace adjoin::train {
 namespace {
 
-/// A local tensor that is cut as a parameter is.
+using parallel::Moment;
+
+/// A tensor of the file: a parameter's piece, or one that is cut as it is.
 struct Named {
   std::string name;
   nn::Parameter parameter;
-  at::Tensor local;
+  std::function<at::Tensor()> local;  // called by all workers of the grid in the same order
 };
 
-at::Tensor global_tensor(const Named& named) {
-  const nn::Shard& shard = named.parameter.shard;
-  return shard.split ? join_blocks(named.local, shard.group, *shard.split) : named.local;
-}
-
-/// The workers of dp's coordinate 0 hold every piece; the others have nothing to add.
+/// The workers of dp's coordinate 0 hold every piece; the others only help to make them.
 void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid) {
-  if (grid.coordinate("dp") != 0) return;
+  const at::NoGradGuard no_gradient;
   std::vector<TensorEntry> entries;
-  for (const Named& named : tensors)
-    entries.push_back({named.name, named.local.scalar_type(), named.parameter.shard.shape});
-  const auto get = [&](size_t i) { return global_tensor(tensors[i]); };
+  for (const auto& [name, parameter, local] : tensors)
+    entries.push_back({name, parameter.tensor.scalar_type(), parameter.shard.shape});
+  const auto get = [&](size_t i) {
+    const at::Tensor local = tensors[i].local();
+    const nn::Shard& shard = tensors[i].parameter.shard;
+    return shard.split && grid.coordinate("dp") == 0 ? join_blocks(local, shard.group, *shard.split) : local;
+  };
   if (grid.cell() == 0) return write_safetensors(path, entries, get);
   for (const size_t i : writing_order(entries)) get(i);
 }
@@ -56,13 +58,16 @@ at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& 
   return pieces.size() == 1 ? pieces[0] : at::cat(pieces, shard.split->dim());
 }
 
+std::string moment_name(const nn::Parameter& parameter, Moment moment) {
+  return (moment == Moment::first ? "first." : "second.") + parameter.name;
+}
+
 }  // namespace
 
 void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid) {
-  const at::NoGradGuard no_gradient;
   std::vector<Named> tensors;
-  for (const nn::Parameter& parameter : nn::parameters_of(model))
-    tensors.push_back({parameter.name, parameter, parameter.tensor.detach()});
+  for (const nn::Parameter& p : nn::parameters_of(model))
+    tensors.push_back({p.name, p, [tensor = p.tensor] { return tensor.detach(); }});
   save(path, tensors, grid);
 }
 
@@ -74,19 +79,20 @@ void load_weights(const std::filesystem::path& path, const torch::nn::Module& mo
 }
 
 void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid) {
+  const std::vector<nn::Parameter> parameters = optimizer.parameters();
   std::vector<Named> tensors;
-  optimizer.for_each_state([&](const nn::Parameter& parameter, const at::Tensor& first, const at::Tensor& second) {
-    tensors.push_back({"first." + parameter.name, parameter, first});
-    tensors.push_back({"second." + parameter.name, parameter, second});
-  });
+  for (size_t i = 0; i < parameters.size(); ++i)
+    for (const Moment moment : {Moment::first, Moment::second})
+      tensors.push_back({moment_name(parameters[i], moment), parameters[i],
+                         [&optimizer, i, moment] { return optimizer.moment(i, moment); }});
   save(path, tensors, grid);
 }
 
 void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer) {
   const SafetensorsFile file(path);
-  optimizer.load_state(
-      steps, [&](const nn::Parameter& p) { return read_piece(file, path, "first." + p.name, p); },
-      [&](const nn::Parameter& p) { return read_piece(file, path, "second." + p.name, p); });
+  optimizer.load_state(steps, [&](const nn::Parameter& parameter, Moment moment) {
+    return read_piece(file, path, moment_name(parameter, moment), parameter);
+  });
 }
 
 }  // namespace adjoin::train

@@ -95,14 +95,12 @@ TEST(DataParallelAdamW, continues_from_the_state_that_it_gave) {
 
     DataParallelAdamW before(nn::parameters_of(halves), world, Communicator(), options());
     train(halves, before, 0, 3);
-    std::map<std::string, std::pair<at::Tensor, at::Tensor>> state;
-    before.for_each_state([&](const nn::Parameter& p, const at::Tensor& first, const at::Tensor& second) {
-      state[p.name] = {first.clone(), second.clone()};
-    });
+    std::map<std::pair<std::string, Moment>, at::Tensor> state;
+    for (size_t i = 0; i < before.parameters().size(); ++i)
+      for (const Moment which : {Moment::first, Moment::second})
+        state[{before.parameters()[i].name, which}] = before.moment(i, which).clone();
     DataParallelAdamW after(nn::parameters_of(halves), world, Communicator(), options());
-    after.load_state(
-        3, [&](const nn::Parameter& p) { return state.at(p.name).first; },
-        [&](const nn::Parameter& p) { return state.at(p.name).second; });
+    after.load_state(3, [&](const nn::Parameter& p, Moment which) { return state.at({p.name, which}); });
     train(halves, after, 3, 6);
     for (const auto& [name, tensor] : global_tensors(whole, false))
       EXPECT_TRUE(global_tensors(halves, false).at(name).equal(tensor)) << name;
