@@ -19,14 +19,38 @@ struct Device {
 namespace detail {
 template <class T>
 struct ElementTypeOf;
-template <> struct ElementTypeOf<bool> { static constexpr auto value = ElementType::boolean; };
-template <> struct ElementTypeOf<uint8_t> { static constexpr auto value = ElementType::uint8; };
-template <> struct ElementTypeOf<int32_t> { static constexpr auto value = ElementType::int32; };
-template <> struct ElementTypeOf<int64_t> { static constexpr auto value = ElementType::int64; };
-template <> struct ElementTypeOf<Float16> { static constexpr auto value = ElementType::float16; };
-template <> struct ElementTypeOf<BFloat16> { static constexpr auto value = ElementType::bfloat16; };
-template <> struct ElementTypeOf<float> { static constexpr auto value = ElementType::float32; };
-template <> struct ElementTypeOf<double> { static constexpr auto value = ElementType::float64; };
+template <>
+struct ElementTypeOf<bool> {
+  static constexpr auto value = ElementType::boolean;
+};
+template <>
+struct ElementTypeOf<uint8_t> {
+  static constexpr auto value = ElementType::uint8;
+};
+template <>
+struct ElementTypeOf<int32_t> {
+  static constexpr auto value = ElementType::int32;
+};
+template <>
+struct ElementTypeOf<int64_t> {
+  static constexpr auto value = ElementType::int64;
+};
+template <>
+struct ElementTypeOf<Float16> {
+  static constexpr auto value = ElementType::float16;
+};
+template <>
+struct ElementTypeOf<BFloat16> {
+  static constexpr auto value = ElementType::bfloat16;
+};
+template <>
+struct ElementTypeOf<float> {
+  static constexpr auto value = ElementType::float32;
+};
+template <>
+struct ElementTypeOf<double> {
+  static constexpr auto value = ElementType::float64;
+};
 }  // namespace detail
 
 /// The ElementType of a C++ type.

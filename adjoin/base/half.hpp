@@ -15,7 +15,9 @@ struct BFloat16 {
   uint16_t bits = 0;
 };
 
-inline float to_float(BFloat16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+inline float to_float(BFloat16 x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
 
 inline BFloat16 to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);

@@ -10,12 +10,12 @@ namespace adjoin {
 
 /// One operation of one rank, as observers see it.
 struct Operation {
-  std::string_view name;     // "all_reduce"
-  int rank = 0, size = 1;    // of the group that it runs on
-  int64_t count = 0;         // elements of this rank
+  std::string_view name;   // "all_reduce"
+  int rank = 0, size = 1;  // of the group that it runs on
+  int64_t count = 0;       // elements of this rank
   ElementType type = ElementType::float32;
   int root = -1, peer = -1, tag = 0;  // -1 where there is none
-  uint64_t sequence = 0;     // its place among the operations of this rank on this group
+  uint64_t sequence = 0;              // its place among the operations of this rank on this group
   std::source_location where;
 
   int64_t bytes() const { return count * size_of(type); }

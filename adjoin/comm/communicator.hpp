@@ -50,8 +50,8 @@ class Communicator {
   void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where = Where::current()) const;
   /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks.
   /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
-  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
-                      Reduction reduction = Reduction::sum, Where where = Where::current()) const;
+  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction = Reduction::sum,
+                      Where where = Where::current()) const;
   /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
   void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                   std::span<const int64_t> receive_counts, Where where = Where::current()) const;

@@ -11,9 +11,9 @@ namespace adjoin {
 /// Sends `x` to each rank of `to` and returns the tensors that the ranks of `from` sent here, in that order.
 ///
 /// Receivers need not know shapes: a header with dtype and shape goes first. All messages of a stage are posted
-/// together, so no order of ranks can block; a rank may send to itself. Cost:   two messages a tensor; nothing is sent
-/// for the elements of a zero-volume tensor but an empty message Throws: InvalidArgument for a tensor of more than 12
-/// dims
+/// together, so no order of ranks can block; a rank may send to itself.
+/// Cost:   two messages a tensor
+/// Throws: InvalidArgument for a tensor of more than 12 dims
 std::vector<at::Tensor> exchange_tensors(const at::Tensor& x, const std::vector<int>& to, const std::vector<int>& from,
                                          const Communicator& group);
 

@@ -17,9 +17,10 @@ struct DropoutPlace {
 /// Sets elements to zero with probability `p` (to the nearest 1/65536) and scales the others by 1/(1-p).
 ///
 /// Element (sample, token, feature) is kept or not by seed, layer name, step and these global coordinates alone. Linear
-/// in x and its own adjoint: the mask is drawn again in backward, nothing is saved. Shape:  [samples, tokens, features]
-/// or [samples, features] Cost:   one Philox block for eight elements, each way; nothing unless context.training and p
-/// > 0 Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
+/// in x and its own adjoint: the mask is drawn again in backward, nothing is saved.
+/// Shape:  [samples, tokens, features] or [samples, features]
+/// Cost:   one Philox block for eight elements, each way; nothing unless context.training and p > 0
+/// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
 
 /// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys].

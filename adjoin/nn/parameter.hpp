@@ -47,7 +47,7 @@ class ShardedModule : public torch::nn::Module {
   std::map<std::string, Shard> shards_;
 };
 
-/// A parameter under its full name ("blocks.0.attention.out.weight") with what it is a piece of.
+/// A parameter under its full name ("block0.attention.out.weight") with what it is a piece of.
 struct Parameter {
   std::string name;
   at::Tensor tensor;
@@ -59,7 +59,8 @@ struct Parameter {
 std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 
 /// Fills the parameters of a module as their `Initial` says. The same seed gives the same global tensors in every
-/// layout. Cost: about 25 ns a normal number on one core; no communication
+/// layout.
+/// Cost: about 25 ns a normal number on one core; no communication
 void initialize(const torch::nn::Module& module, uint64_t seed);
 
 }  // namespace adjoin::nn

@@ -20,9 +20,9 @@ struct AdamWOptions {
 ///
 /// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
 /// each worker updates its part with LibTorch's fused kernel, and the new weights are gathered. Elementwise, so the
-/// result does not depend on the number of workers. Cost:   2(P-1)/P of the parameters a step, as an all-reduce; two
-/// moments of 1/P of the parameters in memory Source: Loshchilov and Hutter, "Decoupled weight decay regularization",
-/// ICLR 2019;
+/// result does not depend on the number of workers.
+/// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; two moments of 1/P of the parameters in memory
+/// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019;
 ///         Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class DataParallelAdamW {
  public:

@@ -16,7 +16,6 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kWords = 30522;  // of BERT's uncased vocabulary
 constexpr int64_t kPaddingId = 0, kFirstId = 1;
 
 /// A batch's worth of full-length samples of random tokens.
@@ -27,7 +26,8 @@ Dataset random_dataset(const Configuration& configuration) {
     dataset.labels.push_back(i % 2);
     dataset.ids.emplace_back();
     for (int64_t t = 0; t < configuration.sequence; ++t)
-      dataset.ids.back().push_back(kFirstId + static_cast<int64_t>(random() % (kWords - kFirstId)));
+      dataset.ids.back().push_back(kFirstId +
+                                   static_cast<int64_t>(random() % (configuration.vocabulary_size - kFirstId)));
   }
   return dataset;
 }
@@ -104,7 +104,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
   run_workers({c.dp, c.tp, c.backend, c.threads_per_rank}, [&](const Communicator& world) {
-    Trainer trainer(c, world, kWords, kPaddingId);
+    Trainer trainer(c, world, c.vocabulary_size, kPaddingId);
     trainer.initialize();
     int64_t step = 0;
     const auto train = [&] { trainer.step(dataset, samples, step++, c.lr); };

@@ -33,7 +33,7 @@ constexpr Field kFields[] = {
     {"Model", "score_scale", &C::score_scale, "Attention scores are divided by the square root of this size", "hidden|head"},
     {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block", ""},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
-    {"Model", "token_dropout", &C::token_dropout, "Probability that a token is replaced by [UNK] in training, 0 up to below 1", "", 0, 1},
+    {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of its review in training, 0 up to below 1", "", 0, 1},
 
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},

@@ -101,11 +101,22 @@ TEST(CsvReader, refuses_a_truncated_damaged_or_pretended_gzip_file) {
   const std::string half = folder.write("half.csv.gz", whole.substr(0, whole.size() / 2));
   EXPECT_THAT(refusal([&] { read_all(half); }), HasSubstr("the gzip stream ends early: the file is truncated"));
   std::string flipped = whole;
-  for (size_t i = whole.size() / 2; i < whole.size() / 2 + 64; ++i) flipped[i] = static_cast<char>(~flipped[i]);
+  flipped[whole.size() - 8] ^= 1;  // the checksum (RFC 1952)
   const std::string damaged = folder.write("damaged.csv.gz", flipped);
   EXPECT_THAT(refusal([&] { read_all(damaged); }), HasSubstr("the gzip stream is damaged"));
   const std::string plain = folder.write("plain.csv.gz", "a,b\n");
   EXPECT_THAT(refusal([&] { read_all(plain); }), HasSubstr("is not a gzip file"));
+}
+
+TEST(CsvReader, blames_the_gzip_stream_where_damage_makes_wrong_records) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write_gzipped("a.csv.gz", "a,b\nonly one field\n");
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(refusal([&] { read_all(path); }), HasSubstr("a.csv.gz:2: expected 2 fields"));
+  bytes[bytes.size() - 8] ^= 1;
+  folder.write("a.csv.gz", bytes);
+  EXPECT_THAT(refusal([&] { read_all(path); }), HasSubstr("the gzip stream is damaged"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "adjoin/models/text_classifier.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/one_worker.hpp"

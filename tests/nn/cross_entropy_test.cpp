@@ -1,7 +1,8 @@
 #include "adjoin/nn/cross_entropy.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
 
 namespace adjoin::nn {
 namespace {

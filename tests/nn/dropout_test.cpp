@@ -1,7 +1,7 @@
 #include "adjoin/nn/dropout.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/adjoint.hpp"

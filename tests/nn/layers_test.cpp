@@ -1,5 +1,6 @@
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/normalization.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/attention.hpp"

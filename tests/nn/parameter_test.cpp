@@ -1,7 +1,8 @@
 #include "adjoin/nn/parameter.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
 
 #include "adjoin/nn/attention.hpp"
 #include "tests/support/one_worker.hpp"

@@ -1,7 +1,8 @@
 #include "adjoin/parallel/adamw.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/optim/adamw.h>
 
 #include <cmath>
 

@@ -1,7 +1,9 @@
 #include "tests/support/adjoint.hpp"
 
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <array>
 #include <cmath>

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/optim/adamw.h>
 
 #include <map>
 #include <string>

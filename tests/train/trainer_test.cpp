@@ -1,7 +1,7 @@
 #include "adjoin/train/trainer.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 

@@ -31,9 +31,9 @@ class Group {
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
   /// Publishes this rank's call number `sequence` (from 1), waits until all ranks have published theirs, and checks
-  /// that they agree. With `small`, that many bytes of call.in travel with it. Throws: CommunicationError on all ranks
-  /// where calls differ, and where the world is aborted or a member has returned. What follows until finish() cannot be
-  /// interrupted, as peers work on this rank's memory.
+  /// that they agree. With `small`, that many bytes of call.in travel with it. What follows until finish() cannot
+  /// be interrupted, as peers work on this rank's memory.
+  /// Throws: CommunicationError on all ranks where calls differ, and where the world is aborted or a member has returned
   void begin(int rank, uint64_t sequence, const Call& call, int64_t small_bytes = 0);
   /// Waits until all ranks have come here after their begin(); where peers worked on each other's memory.
   void finish(int rank, uint64_t sequence);

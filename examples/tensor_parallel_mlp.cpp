@@ -1,0 +1,34 @@
+// A two-layer network that 4 workers hold together: each has a quarter of its hidden features.
+
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/nn/col_row.hpp"
+#include "adjoin/parallel/adamw.hpp"
+
+using namespace adjoin;
+
+void learn_a_sine(const Communicator& world) {
+  nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 64, .out_features = 1}, world);
+  nn::initialize(*mlp, /*seed=*/1);  // the same global weights for every number of workers
+  // All workers see the same batch, so each is a data-parallel group of its own.
+  parallel::DataParallelAdamW optimizer(nn::parameters_of(*mlp), /*data_group=*/{}, /*model_group=*/world, {});
+
+  const at::Tensor x = at::linspace(-3, 3, 128).unsqueeze(1), y = x.sin();
+  double loss_now = 0;
+  for (int step = 0; step <= 300; ++step) {
+    const at::Tensor loss = at::mse_loss(mlp(x, nn::StepContext{.step = step, .training = true}), y);
+    loss.backward();
+    optimizer.step(/*learning_rate=*/0.01);
+    loss_now = loss.item<double>();
+    if (world.rank() == 0 && step % 100 == 0) std::printf("step %3d  loss %.5f\n", step, loss_now);
+  }
+  require(loss_now < 0.01, "the network has not learned the sine");
+}
+
+int main() {
+  launch_threads(4, learn_a_sine);
+}
