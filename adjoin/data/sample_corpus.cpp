@@ -61,7 +61,7 @@ class Writer {
   // The other opinions lean to the label's side by a little, as in real reviews.
   void write_verdict() {
     for (uint64_t i = 0, count = 2 + random_.below(3); i < count; ++i)
-      add(aspect_opinion(random_.below(5) < 3 ? positive_ : !positive_));
+      add(aspect_opinion(random_.below(3) < 2 ? positive_ : !positive_));
     std::string verdict{pick(sample::kVerdicts)};
     replace(verdict, "{1}", opinion(positive_));
     const std::string sentence = std::string(pick(sample::kVerdictMarkers)) + " " + verdict;
@@ -85,7 +85,7 @@ class Writer {
   }
 
   std::string opinion(bool positive) {
-    const bool negated = chance(3);
+    const bool negated = chance(4);
     const std::string_view before = negated ? pick(sample::kNegations) : pick(sample::kStress);
     const std::string_view word = positive != negated ? pick(sample::kPraise) : pick(sample::kBlame);
     return std::string(before) + (before.empty() ? "" : " ") + std::string(word);
