@@ -2,22 +2,33 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/train/interrupt.hpp"
 
 namespace {
 
 constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
 
+/// In an MPI job most mistakes are found by every rank: rank 0 says it, and mpirun then ends the others. So these wait,
+/// for one that left first would have rank 0 ended before it spoke; one that is still there afterwards speaks itself.
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  if (adjoin::cli::prints()) std::cerr << "adjoin: " << message << std::endl;
+  if (const int rank = adjoin::mpi_job_rank(); rank != 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    message = "rank " + std::to_string(rank) + ": " + message;
+  }
+  std::cerr << "adjoin: " + message + "\n" << std::flush;
   return code;
 }
 
@@ -38,12 +49,14 @@ int run(int argc, char** argv) {
   }
   adjoin::require(program.action != nullptr, "a command is needed; adjoin --help lists them");
   program.action();
+  if (std::fflush(stdout) != 0) throw adjoin::IoError("standard output: cannot be written");
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error of its write, which says which
   try {
     return run(argc, argv);
   } catch (const adjoin::train::Interrupted& error) {

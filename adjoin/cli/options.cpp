@@ -3,13 +3,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <iomanip>
 #include <sstream>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/config_file.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/train/saved_model.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -29,6 +30,18 @@ std::string metavariable(const Field& field) {
   if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
   if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
   return field.name == "vocab" ? "FILE" : "PATH";
+}
+
+std::string shown(const Field& field, const Configuration& values) {
+  const std::string text = shown_default(field, values);
+  return text.empty() ? "none" : text;
+}
+
+void require_unchanged(const Field& field, const Configuration& run, const Configuration& given) {
+  require(std::visit([&](auto member) { return run.*member == given.*member; }, field.member), [&] {
+    return train::option_of(field.name) + " " + shown(field, given) + ": a resumed run keeps its own, and that of " +
+           run.resume + " is " + shown(field, run);
+  });
 }
 
 /// CLI11's help text without the values in braces that it shows behind --no-… flags.
@@ -70,11 +83,14 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
 }
 
 Configuration GivenConfiguration::resolve() const {
-  Configuration resolved = train::configuration_of(values.preset);
+  Configuration resolved =
+      values.resume.empty() ? train::configuration_of(values.preset) : train::configuration_to_resume(values.resume);
+  const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
+    if (!values.resume.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
   }
   train::validate(resolved);
   return resolved;
@@ -146,9 +162,7 @@ void require_given(const std::string& value, std::string_view option) {
 }
 
 bool prints() {
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* rank = std::getenv(variable)) return std::string_view(rank) == "0";
-  return true;
+  return mpi_job_rank() == 0;
 }
 
 }  // namespace adjoin::cli

@@ -22,7 +22,9 @@ struct GivenConfiguration {
   train::Configuration values;
   const CLI::App* command = nullptr;
 
-  /// The preset's configuration with the options that were given in its place, validated.
+  /// The preset's configuration, or with --resume that of the run, with the options that were given in its place,
+  /// validated.
+  /// Throws: InvalidArgument, also for an option that a resumed run cannot change.
   train::Configuration resolve() const;
 };
 

@@ -21,6 +21,7 @@ std::vector<std::string> lines_of(std::istream& in) {
 void run(const Options& options) {
   require_given(options.model, "--model");
   const std::vector<std::string> texts = options.texts.empty() ? lines_of(std::cin) : options.texts;
+  if (!prints()) return;
   for (const train::Prediction& prediction : train::predict(options.model, texts))
     std::printf("%s\t%.4f\n", prediction.positive ? "positive" : "negative", prediction.probability);
 }

@@ -10,6 +10,7 @@ namespace {
 void run(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const data::WordPiece pieces = data::WordPiece::load(vocab);
+  if (!prints()) return;
   std::string out;
   for (std::string line; std::getline(std::cin, line);) {
     out.clear();

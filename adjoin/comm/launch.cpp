@@ -31,6 +31,8 @@ class FirstCause {
       throw InvalidArgument(with_rank(e.what()));
     } catch (const CommunicationError& e) {
       throw CommunicationError(with_rank(e.what()));
+    } catch (const IoError& e) {
+      throw IoError(with_rank(e.what()));
     } catch (const InternalError& e) {
       throw InternalError(with_rank(e.what()));
     } catch (const std::exception& e) {
@@ -121,6 +123,8 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
   try {
     fn(Communicator(session.world()));
   } catch (const InvalidArgument& e) {
+    session.end_job(e.what(), 2);
+  } catch (const IoError& e) {
     session.end_job(e.what(), 2);
   } catch (const std::exception& e) {
     session.end_job(e.what(), 1);

@@ -27,8 +27,9 @@ int mpi_job_rank();
 /// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
 ///
 /// A rank that throws ends the whole job and does not return from here: it prints the first cause on stderr, once for
-/// the job, led by "rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and 1 for others. So a `main` that
-/// catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the cause.
+/// the job, led by "adjoin: rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and IoError, else 1. So a
+/// `main` that catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the
+/// cause.
 void launch_mpi(const std::function<void(const Communicator& world)>& fn);
 
 /// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.

@@ -25,7 +25,7 @@ class MpiSession {
   std::shared_ptr<Backend> world() const;
 
   /// Ends all processes of the job by MPI_Abort with `exit_code`. The first that comes here on each host prints
-  /// "rank N: message" on stderr; what follows from it is not printed.
+  /// "adjoin: rank N: message" on stderr; what follows from it is not printed.
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
 
  private:

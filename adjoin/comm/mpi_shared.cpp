@@ -136,7 +136,7 @@ bool MpiShared::is_first_to_fail() const noexcept {
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
   if (is_first_to_fail()) {
     std::fflush(stdout);
-    std::fprintf(stderr, "rank %d: %s\n", world_rank, message.c_str());
+    std::fprintf(stderr, "adjoin: rank %d: %s\n", world_rank, message.c_str());
     std::fflush(stderr);
   } else {
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us

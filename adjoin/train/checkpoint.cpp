@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -74,7 +75,11 @@ void save_weights(const std::filesystem::path& path, const torch::nn::Module& mo
 void load_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
   const at::NoGradGuard no_gradient;
   const SafetensorsFile file(path);
-  for (const nn::Parameter& parameter : nn::parameters_of(model))
+  const std::vector<nn::Parameter> parameters = nn::parameters_of(model);
+  for (const std::string& name : file.names())
+    require(std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter& p) { return p.name == name; }),
+            [&] { return path.string() + ": the model has no tensor '" + name + "'"; });
+  for (const nn::Parameter& parameter : parameters)
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));
 }
 

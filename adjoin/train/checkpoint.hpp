@@ -17,7 +17,7 @@ namespace adjoin::train {
 void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid);
 
 /// Reads each worker's pieces of the parameters of a model from a file of global tensors.
-/// Throws: InvalidArgument where a tensor lacks or has another shape than the model's
+/// Throws: InvalidArgument where a tensor lacks, has another shape than the model's, or is none of the model's
 void load_weights(const std::filesystem::path& path, const torch::nn::Module& model);
 
 /// The same for an optimizer's moments: global tensors named "first.NAME" and "second.NAME".

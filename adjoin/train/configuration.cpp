@@ -51,7 +51,7 @@ constexpr Field kFields[] = {
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
 
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
-    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, on any layout", ""},
+    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder", ""},
     {"Output", "eval_every", &C::eval_every, "Steps between evaluations on the test samples; 0: at the end only", "", 0, kMany},
     {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
 };
@@ -147,6 +147,11 @@ Configuration configuration_of(std::string_view preset) {
 
 bool preset_decides(std::string_view field) {
   return std::find(std::begin(kOfPresets), std::end(kOfPresets), field) != std::end(kOfPresets);
+}
+
+bool resumed_run_keeps(const Field& field) {
+  if (field.group == "Model") return field.name != "dropout" && field.name != "token_dropout";
+  return field.name == "vocab";
 }
 
 void validate(const Configuration& c) {

@@ -90,6 +90,9 @@ Configuration configuration_of(std::string_view preset);
 /// Whether presets decide this field.
 bool preset_decides(std::string_view field);
 
+/// Whether a resumed run cannot change this field: what its weights mean hangs on it.
+bool resumed_run_keeps(const Field& field);
+
 /// The one-line checks of each field and of fields that must fit together.
 /// Throws: InvalidArgument that names the option, what was expected and what came.
 void validate(const Configuration& configuration);

@@ -7,18 +7,26 @@
 namespace adjoin::train {
 namespace {
 
-/// The step of a line, or -1 of one that a crash left torn.
-int64_t step_of(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return -1;
-  return json["step"].get<int64_t>();
+struct Line {
+  int64_t step = -1;  // of a line that a crash left torn
+  bool is_evaluation = false;
+};
+
+Line parsed(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return {};
+  return {json["step"].get<int64_t>(), json.contains("kind") && json["kind"] == "evaluation"};
 }
 
-const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step) {
+const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step, int64_t& evaluated) {
   std::ifstream before(path);
   write_atomically(path, [&](OutputFile& file) {
-    for (std::string line; last_step > 0 && std::getline(before, line);)
-      if (const int64_t step = step_of(line); step >= 0 && step <= last_step) file.write(line + '\n');
+    for (std::string text; last_step > 0 && std::getline(before, text);) {
+      const Line line = parsed(text);
+      if (line.step < 0 || line.step > last_step) continue;
+      file.write(text + '\n');
+      if (line.is_evaluation) evaluated = line.step;
+    }
   });
   return path;
 }
@@ -26,7 +34,7 @@ const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
-    : file_(keep_up_to(path, last_step), OutputFile::Mode::append) {}
+    : file_(keep_up_to(path, last_step, evaluated_), OutputFile::Mode::append) {}
 
 void MetricsFile::add(const StepMetrics& metrics) {
   add_line({{"kind", "step"},
@@ -40,6 +48,8 @@ void MetricsFile::add(const StepMetrics& metrics) {
 }
 
 void MetricsFile::add(const EvaluationMetrics& metrics) {
+  if (metrics.step == evaluated_) return;
+  evaluated_ = metrics.step;
   add_line({{"kind", "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}, {"accuracy", metrics.accuracy}});
 }
 

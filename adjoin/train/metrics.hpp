@@ -31,7 +31,8 @@ class MetricsFile {
   /// Throws: IoError.
   explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = 0);
 
-  /// Appends one line at once: a reader never sees half of it.
+  /// Appends one line at once: a reader never sees half of it. A step's evaluation stands once, however often the
+  /// finished run is resumed.
   /// Throws: IoError.
   void add(const StepMetrics& metrics);
   void add(const EvaluationMetrics& metrics);
@@ -39,6 +40,7 @@ class MetricsFile {
  private:
   void add_line(const nlohmann::ordered_json& line);
 
+  int64_t evaluated_ = -1;  // the last step whose evaluation stands in the file
   OutputFile file_;
 };
 

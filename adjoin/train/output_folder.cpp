@@ -111,10 +111,19 @@ void replace_folder(const fs::path& parent, const std::string& name, const std::
 bool recover_folder(const fs::path& parent, const std::string& name) {
   const fs::path current = parent / name, fresh = parent / (name + ".new"), old = parent / (name + ".old");
   return on_disk([&] {
-    if (!fs::exists(current) && fs::exists(old)) fs::rename(fs::exists(fresh) ? fresh : old, current);
+    if (const auto whole = find_replaced(parent, name); whole && *whole != current) fs::rename(*whole, current);
     fs::remove_all(fresh);
     fs::remove_all(old);
     return fs::exists(current);
+  });
+}
+
+std::optional<fs::path> find_replaced(const fs::path& parent, const std::string& name) {
+  const fs::path current = parent / name, fresh = parent / (name + ".new"), old = parent / (name + ".old");
+  return on_disk([&]() -> std::optional<fs::path> {
+    if (fs::exists(current)) return current;
+    if (!fs::exists(old)) return std::nullopt;
+    return fs::exists(fresh) ? fresh : old;
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace adjoin::train {
@@ -41,5 +42,8 @@ void replace_folder(const std::filesystem::path& parent, const std::string& name
 /// Finishes or undoes what a crash in replace_folder left, and returns whether `parent`/`name` exists. For the process
 /// that holds the folder, before it reads: one that only looks would take away what another is filling.
 bool recover_folder(const std::filesystem::path& parent, const std::string& name);
+
+/// Where the whole folder that recover_folder would give stands now, if there is one: for those that only read.
+std::optional<std::filesystem::path> find_replaced(const std::filesystem::path& parent, const std::string& name);
 
 }  // namespace adjoin::train

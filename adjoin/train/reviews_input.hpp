@@ -1,5 +1,6 @@
 #pragma once
 
+#include "adjoin/data/reviews.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/dataset.hpp"
@@ -7,9 +8,12 @@
 namespace adjoin::train {
 
 /// The reviews of one part of `data`, "sample" being the embedded corpus; at most `samples` of them in balanced order
-/// (0: all). A warning on stderr says how many bytes were no UTF-8.
+/// (0: all).
 /// Throws: InvalidArgument as load_reviews does
-std::vector<data::Review> read_reviews(const std::string& data, data::Part part, int64_t samples);
+data::Reviews read_reviews(const std::string& data, data::Part part, int64_t samples);
+
+/// Says on stderr, once for a job, how many bytes of `data` were no UTF-8; nothing where none.
+void warn_of_dropped_bytes(const std::string& data, int64_t bytes);
 
 /// What a training run works on.
 struct TrainingInput {
@@ -18,7 +22,7 @@ struct TrainingInput {
 };
 
 /// Reads reviews and the vocabulary that the configuration names; where it names none, one is learned from the training
-/// reviews alone.
+/// reviews alone. A resumed run keeps the vocabulary of its checkpoint.
 TrainingInput read_training_input(const Configuration& configuration);
 
 }  // namespace adjoin::train

@@ -54,8 +54,9 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);
   check_workers(worker_options(configuration));
-  const Dataset dataset =
-      tokenize(read_reviews(options.data, data::Part::test, options.samples), saved.tokenizer, configuration.sequence);
+  const data::Reviews reviews = read_reviews(options.data, data::Part::test, options.samples);
+  warn_of_dropped_bytes(options.data, reviews.dropped_bytes);
+  const Dataset dataset = tokenize(reviews.samples, saved.tokenizer, configuration.sequence);
   EvaluationResult result{.samples = dataset.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);

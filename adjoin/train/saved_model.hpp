@@ -19,14 +19,23 @@ struct SavedModel {
   std::filesystem::path weights;
 };
 
-/// Writes model.safetensors (global tensors), vocab.txt and config.json into a folder. Called by all workers of the
-/// grid; worker 0 writes.
+/// Writes vocab.txt, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
+/// the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
 void save_model(const std::filesystem::path& folder, const Configuration& configuration,
                 const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid);
 
 /// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished.
 /// Throws: InvalidArgument where something lacks or is not what it should be
 SavedModel open_model(const std::filesystem::path& folder);
+
+/// The configuration with which the run in a training run's output folder goes on: its checkpoint's, with `resume` and
+/// `out` the folder itself.
+/// Throws: InvalidArgument where there is no checkpoint or its configuration is not what it should be
+Configuration configuration_to_resume(const std::string& folder);
+
+/// The checkpoint in a training run's output folder, also where a crash left it under another name.
+/// Throws: InvalidArgument where there is none
+std::filesystem::path checkpoint_of(const std::filesystem::path& folder);
 
 /// The text of a file. Throws: InvalidArgument where it cannot be read.
 std::string read_text(const std::filesystem::path& path);

@@ -34,7 +34,9 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"train_seconds", state.train_seconds},
           {"epoch_loss", state.epoch_loss},
           {"epoch_samples", state.epoch_samples},
-          {"last_epoch_loss", state.last_epoch_loss}};
+          {"last_epoch_loss", state.last_epoch_loss},
+          {"samples", state.samples},
+          {"batch", state.batch}};
 }
 
 RunState read_state(const std::filesystem::path& path) {
@@ -42,15 +44,27 @@ RunState read_state(const std::filesystem::path& path) {
     const auto json = nlohmann::json::parse(read_text(path));
     return {json.at("step"),          {json.at("epoch"), json.at("step_of_epoch")},
             json.at("train_seconds"), json.at("epoch_loss"),
-            json.at("epoch_samples"), json.at("last_epoch_loss")};
+            json.at("epoch_samples"), json.at("last_epoch_loss"),
+            json.at("samples"),       json.at("batch")};
   } catch (const nlohmann::json::exception&) {
     throw InvalidArgument(path.string() + ": this is not the state of a training run");
   }
 }
 
-/// Takes away what an earlier run left, so that its files never stand beside this one's.
+/// A position in the data means something only where an epoch is what it was.
+void check_data(const std::string& folder, const RunState& saved, const RunState& given) {
+  require(saved.samples == given.samples, [&] {
+    return "--resume " + folder + ": the run has " + std::to_string(saved.samples) + " training samples, --data and " +
+           "--samples now give " + std::to_string(given.samples);
+  });
+  require(saved.batch == given.batch, [&] {
+    return "--resume " + folder + ": the run's batch is " + std::to_string(saved.batch) + ", --batch is " +
+           std::to_string(given.batch);
+  });
+}
+
+/// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder) {
-  std::filesystem::remove_all(folder / "checkpoint");
   for (const char* name : {"model.safetensors", "vocab.txt", "config.json", "summary.json"})
     std::filesystem::remove(folder / name);
 }
@@ -63,27 +77,43 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
       world_(world),
       trainer_(configuration, world, input.tokenizer.size(), input.tokenizer.padding_id()),
       sampler_(make_sampler(configuration, input.train)) {
-  if (root()) {
-    folder_.emplace(configuration.out);
-    recover_folder(folder_->path(), "checkpoint");
-    if (configuration.resume.empty()) remove_results(folder_->path());
-  }
+  state_.samples = input.train.size();
+  state_.batch = configuration.batch;
+  // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
+  if (root() && resumes_in_place()) folder_.emplace(configuration.out);
   world_.barrier();
   if (configuration.resume.empty())
     trainer_.initialize();
   else
     resume();
-  if (root()) {
-    metrics_.emplace(*folder_ / "metrics.jsonl", state_.step);
-    progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
-  }
+  world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
+  if (root()) take_folder();
+}
+
+bool TrainingRun::resumes_in_place() const {
+  std::error_code is_new;
+  return !configuration_.resume.empty() &&
+         std::filesystem::equivalent(configuration_.resume, configuration_.out, is_new);
+}
+
+void TrainingRun::take_folder() {
+  const bool in_place = folder_.has_value();
+  if (!in_place) folder_.emplace(configuration_.out);
+  recover_folder(folder_->path(), "checkpoint");
+  if (!in_place) std::filesystem::remove_all(*folder_ / "checkpoint");
+  if (!in_place || state_.step < total_steps()) remove_results(folder_->path());
+  const std::filesystem::path metrics = *folder_ / "metrics.jsonl";
+  if (!in_place && !configuration_.resume.empty())
+    write_atomically(metrics, read_text(std::filesystem::path(configuration_.resume) / "metrics.jsonl"));
+  metrics_.emplace(metrics, state_.step);
+  progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
 }
 
 void TrainingRun::resume() {
-  const std::filesystem::path checkpoint = std::filesystem::path(configuration_.resume) / "checkpoint";
-  require(std::filesystem::is_directory(checkpoint),
-          [&] { return configuration_.resume + ": there is no checkpoint to continue from"; });
-  state_ = read_state(checkpoint / "state.json");
+  const std::filesystem::path checkpoint = checkpoint_of(configuration_.resume);
+  const RunState saved = read_state(checkpoint / "state.json");
+  check_data(configuration_.resume, saved, state_);
+  state_ = saved;
   load_weights(checkpoint / "model.safetensors", *trainer_.model());
   load_moments(checkpoint / "optimizer.safetensors", state_.step, trainer_.optimizer());
   sampler_.seek(state_.position);
@@ -174,6 +204,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 
 Summary TrainingRun::finish() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
+  if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.configuration = configuration_,
                   .ranks = rank_summaries(),
                   .train_loss = state_.last_epoch_loss,

@@ -23,6 +23,8 @@ struct RunState {
   double epoch_loss = 0;  // sum over the samples of the epoch so far
   int64_t epoch_samples = 0;
   double last_epoch_loss = 0;  // mean over the last finished epoch
+  int64_t samples = 0;         // of an epoch
+  int64_t batch = 0;
 };
 
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
@@ -35,7 +37,9 @@ class TrainingRun {
   std::optional<Summary> run();
 
  private:
+  bool resumes_in_place() const;
   void resume();
+  void take_folder();
   void train_step();
   void evaluate_and_record();
   void save_checkpoint();

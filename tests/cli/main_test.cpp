@@ -1,36 +1,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "adjoin/train/configuration.hpp"
-#include "tests/train/temporary_folder.hpp"
+#include "tests/cli/program.hpp"
 
 namespace adjoin::cli {
 namespace {
 
-using test::contents_of;
+using test::Outcome;
 using test::put;
+using test::run;
 using test::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-/// Runs the built program in a shell, without the variables of an MPI job unless `environment` sets them.
-Outcome run(const std::string& arguments, const std::string& environment = "", const std::string& input = "/dev/null") {
-  const TemporaryFolder folder;
-  const std::string command = "env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID " + environment +
-                              " '" ADJOIN_PROGRAM "' " + arguments + " > '" + (folder / "out").string() + "' 2> '" +
-                              (folder / "err").string() + "' < '" + input + "'";
-  const int status = std::system(command.c_str());
-  return {WEXITSTATUS(status), contents_of(folder / "out"), contents_of(folder / "err")};
-}
 
 TEST(Program, explains_every_option_of_train) {
   const Outcome help = run("train --help");
@@ -87,11 +71,12 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
   }
 }
 
-TEST(Program, complains_on_one_rank_of_an_mpi_job_only) {
-  EXPECT_THAT(run("train", "OMPI_COMM_WORLD_RANK=0").err, HasSubstr("--data is needed"));
-  const Outcome second = run("train", "OMPI_COMM_WORLD_RANK=1");
+TEST(Program, complains_once_in_an_mpi_job_and_names_a_rank_that_complains_alone) {
+  EXPECT_EQ(run("train", {.environment = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0"}).err,
+            "adjoin: --data is needed\n");
+  const Outcome second = run("train", {.environment = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1"});
   EXPECT_EQ(second.code, 2);
-  EXPECT_EQ(second.err, "");
+  EXPECT_EQ(second.err, "adjoin: rank 1: --data is needed\n");  // nobody ended it while it waited for rank 0's word
 }
 
 TEST(Program, names_the_unknown_key_of_a_configuration_file) {
@@ -107,7 +92,7 @@ TEST(Program, tokenizes_a_line_into_a_line_of_ids) {
   put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\ngood\n##s\n");
   put(folder / "texts", "Good films\n\nxyz film\n");
   const Outcome outcome =
-      run("tokenize --vocab '" + (folder / "vocab.txt").string() + "'", "", (folder / "texts").string());
+      run("tokenize --vocab '" + (folder / "vocab.txt").string() + "'", {.input = (folder / "texts").string()});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out, "5 4 6\n\n1 4\n");  // places in the vocabulary, counted from 0; an unknown word is [UNK]

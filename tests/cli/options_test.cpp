@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "adjoin/base/error.hpp"
@@ -60,6 +61,30 @@ TEST(Options, out_of_range_are_refused) {
   EXPECT_THROW(understood({"--batch", "many"}), CLI::ParseError);
   EXPECT_THROW(understood({"--batch", "99999999999999999999"}), InvalidArgument);
   EXPECT_THROW(understood({"--bach", "1"}), CLI::ParseError);
+}
+
+TEST(Options, not_given_take_a_resumed_runs_values) {
+  const TemporaryFolder folder;
+  train::Configuration saved = train::configuration_of("tiny");
+  saved.layers = 3;
+  saved.epochs = 7;
+  saved.tp = 4;
+  saved.out = "runs/elsewhere";
+  std::filesystem::create_directory(folder / "checkpoint");
+  put(folder / "checkpoint" / "config.json", to_json(saved).dump());
+
+  train::Configuration expected = saved;
+  expected.resume = expected.out = folder.path().string();
+  EXPECT_EQ(understood({"--resume", expected.resume}), expected);
+  expected.tp = 2;
+  expected.epochs = 9;
+  expected.out = "new";
+  EXPECT_EQ(understood({"--tp", "2", "--resume", expected.resume, "--epochs", "9", "--out", "new", "--layers", "3"}),
+            expected);
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                understood({"--resume", expected.resume, "--layers", "2"});
+              }),
+              HasSubstr("--layers 2: a resumed run keeps its own"));
 }
 
 class ConfigFile : public testing::Test {

@@ -120,6 +120,7 @@ TEST(Launch, keeps_the_class_of_the_first_cause) {
   EXPECT_EQ(failure_of<InvalidArgument>(2, throwing(InvalidArgument("a"))), "rank 1: a");
   EXPECT_EQ(failure_of<CommunicationError>(2, throwing(CommunicationError("b"))), "rank 1: b");
   EXPECT_EQ(failure_of<InternalError>(2, throwing(InternalError("c"))), "rank 1: c");
+  EXPECT_EQ(failure_of<IoError>(2, throwing(IoError("disk"))), "rank 1: disk");
   EXPECT_EQ(failure_of<Error>(2, throwing(std::runtime_error("d"))), "rank 1: d");
   EXPECT_EQ(failure_of<Error>(2, throwing(7)), "rank 1: an exception of an unknown type");
 }

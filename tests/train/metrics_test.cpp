@@ -52,7 +52,7 @@ TEST(Metrics, give_back_every_bit_of_the_loss) {
       const double loss = std::bit_cast<double>(random());
       if (!std::isfinite(loss)) continue;
       losses.push_back(loss);
-      file.add(EvaluationMetrics{.step = 1, .loss = loss});
+      file.add(EvaluationMetrics{.step = std::ssize(losses), .loss = loss});
     }
   }
   std::istringstream lines(contents_of(folder / "metrics.jsonl"));
@@ -78,6 +78,16 @@ TEST(Metrics, of_a_resumed_run_continue_after_the_step_that_was_saved) {
   }
   MetricsFile(folder / "m", 3).add(StepMetrics{.step = 4});
   EXPECT_EQ(steps_in(folder / "m"), (std::vector<int64_t>{1, 2, 3, 3, 4}));
+}
+
+TEST(Metrics, of_a_finished_run_that_is_resumed_keep_its_evaluation_once) {
+  const TemporaryFolder folder;
+  { MetricsFile(folder / "m").add(EvaluationMetrics{.step = 3, .loss = 0.5}); }
+  const std::string before = contents_of(folder / "m");
+  MetricsFile(folder / "m", 3).add(EvaluationMetrics{.step = 3, .loss = 0.25});
+  EXPECT_EQ(contents_of(folder / "m"), before);
+  MetricsFile(folder / "m", 3).add(EvaluationMetrics{.step = 4, .loss = 0.25});
+  EXPECT_EQ(steps_in(folder / "m"), (std::vector<int64_t>{3, 4}));
 }
 
 TEST(Metrics, of_a_resumed_run_lose_a_line_that_a_crash_tore) {

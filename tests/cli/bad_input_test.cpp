@@ -1,0 +1,279 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kReviews = "text,label\na good film,1\na bad film,0\nvery good,1\nvery bad,0\n";
+
+/// Exit code 2 and one line that begins with "adjoin: "; mpirun adds words of its own.
+void expect_refused(const Outcome& outcome, const std::string& expected, bool under_mpirun = false) {
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  std::vector<std::string> lines = lines_of(outcome.err);
+  if (under_mpirun) std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_THAT(lines[0], AllOf(StartsWith("adjoin: "), HasSubstr(expected)));
+}
+
+class BadData : public testing::Test {
+ protected:
+  void refuses(const std::string& arguments, const std::string& expected, const Surroundings& where = {}) {
+    expect_refused(run("train --preset tiny " + arguments + into(folder_ / "out"), where), expected, where.ranks > 0);
+    EXPECT_FALSE(fs::exists(folder_ / "out")) << arguments;
+  }
+  std::string data() const { return "--data " + quoted(folder_.path()); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(BadData, that_are_not_there_are_named) {
+  refuses("--data /none/reviews", "/none/reviews: no such file or folder");
+  refuses("--data /none/reviews --dp 2", "/none/reviews: no such file or folder", {.ranks = 2});
+  refuses(data(), "no training reviews; expected one of \"train.csv\"");
+  put(folder_ / "train.csv", kReviews);
+  refuses(data(), "no testing reviews; expected one of \"test.csv\"");
+}
+
+TEST_F(BadData, are_refused_with_file_and_line) {
+  const std::string header = "text,label\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "train.csv: the file is empty"},
+      {header, "train.csv: no reviews follow the header"},
+      {"id,stars\n1,5\n", "train.csv:1: no known columns"},
+      {"text,stars\ngood,5\n", "train.csv:1: no column \"label\""},
+      {header + "good,1\n\"bad,0\nmore,1\n", "train.csv:3: a quote opens here and never closes"},
+      {header + "good,1\n\"bad\" film,0\n", "train.csv:3: a quote opens here and closes before ' '"},
+      {header + "good,1\nbad,0\nso so,maybe\n", "train.csv:4: unknown label \"maybe\""},
+      {header + "good,1\nbad, but short,0\n", "train.csv:3: expected 2 fields"},
+  };
+  put(folder_ / "test.csv", kReviews);
+  for (const auto& [contents, expected] : cases) {
+    put(folder_ / "train.csv", contents);
+    refuses(data(), expected);
+  }
+  put(folder_ / "train.csv", kReviews);
+  put(folder_ / "test.csv", header + "good,1\n\"bad,0\n");
+  refuses(data() + " --tp 2", "test.csv:3: a quote opens here and never closes", {.ranks = 2});
+}
+
+TEST_F(BadData, include_a_vocabulary_without_the_special_tokens) {
+  put(folder_ / "train.csv", kReviews);
+  put(folder_ / "test.csv", kReviews);
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "vocab.txt: the vocabulary is empty"},
+      {"[PAD]\n[UNK]\n[CLS]\ngood\n", "lacks [SEP]"},
+      {"good\nbad\n", "lacks [UNK], [CLS], [SEP], [PAD]"},
+      {"[PAD]\n[UNK]\n[CLS]\n[SEP]\ngood\ngood\n", "line 6 repeats \"good\" of line 5"},
+  };
+  for (const auto& [contents, expected] : cases) {
+    put(folder_ / "vocab.txt", contents);
+    refuses(data() + " --vocab " + quoted(folder_ / "vocab.txt"), expected);
+  }
+  refuses(data() + " --vocab /none/vocab.txt", "/none/vocab.txt: cannot open the vocabulary");
+}
+
+class BadLayout : public BadData {};
+
+TEST_F(BadLayout, of_heads_is_refused) {
+  refuses("--data sample --hidden 18", "--hidden 18 is not divisible by --heads 4");
+  refuses("--data sample --tp 5", "--tp 5 is more than --heads 4");
+}
+
+TEST_F(BadLayout, is_refused_where_the_mpi_job_has_other_ranks) {
+  refuses("--data sample --tp 3", "--dp 1 times --tp 3 needs 3 ranks, the MPI job has 2", {.ranks = 2});
+  refuses("--data sample", "--dp 1 times --tp 1 needs 1 ranks, the MPI job has 2", {.ranks = 2});
+}
+
+TEST_F(BadLayout, is_refused_where_the_backend_is_not_what_started_the_program) {
+  refuses("--data sample --tp 2 --backend mpi", "--backend mpi: start the program with mpirun -n 2");
+  refuses("--data sample --tp 2 --backend threads", "--backend threads: the program was started by mpirun",
+          {.ranks = 2});
+}
+
+TEST(BadOutput, that_is_not_ours_is_left_alone) {
+  const TemporaryFolder folder;
+  put(folder / "notes.txt", "mine");
+  const auto before = tree_of(folder.path());
+  const std::string expected = "the folder exists, is not empty and was not made by adjoin";
+  expect_refused(run(kSmallRun + "--epochs 1" + into(folder.path())), expected);
+  expect_refused(run(kSmallRun + "--epochs 1 --dp 2" + into(folder.path()), {.ranks = 2}), expected,
+                 /*under_mpirun=*/true);
+  expect_refused(run(kSmallRun + "--epochs 1" + into(folder / "notes.txt")), "exists and is not a folder");
+  expect_refused(run(kSmallRun + "--epochs 1" + into(folder / "notes.txt" / "below")), "notes.txt is not a folder");
+  EXPECT_EQ(tree_of(folder.path()), before);
+}
+
+/// Trains where no file may grow beyond so many KiB, as on a disk that is full then.
+Outcome run_on_full_disk(const std::string& arguments, int kib) {
+  return run(arguments, {.limits = "ulimit -f " + std::to_string(kib) + ";"});
+}
+
+void expect_full_disk(const Outcome& outcome, const std::string& file) {
+  std::vector<std::string> lines = lines_of(outcome.err);
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with("step "); });  // the progress
+  Outcome rest = outcome;
+  rest.err = lines.empty() ? "" : lines[0] + "\n";
+  EXPECT_EQ(lines.size(), 1u) << outcome.err;
+  expect_refused(rest, file + ": cannot be written: File too large");
+}
+
+TEST(FullDisk, leaves_nothing_half_written) {
+  const TemporaryFolder folder;
+  const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
+  for (const auto& [kib, file] : cases) {
+    const fs::path out = folder / std::to_string(kib);
+    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib), file + ".new");
+    std::vector<std::string> names;
+    for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
+    EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "metrics.jsonl"}));
+    for (const std::string& line : lines_of(contents_of(out / "metrics.jsonl")))
+      EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  }
+}
+
+TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
+  const auto checkpoint = tree_of(folder / "run" / "checkpoint");
+  const std::string resume = "train --epochs 2 --resume " + quoted(folder / "run");
+  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.new");
+  EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
+  const Outcome again = run(resume);
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
+TEST(FullDisk, behind_standard_output_is_reported) {
+  const TemporaryFolder folder;
+  put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n");
+  put(folder / "texts", "film\n");
+  expect_refused(run("tokenize --vocab " + quoted(folder / "vocab.txt"),
+                     {.input = (folder / "texts").string(), .output = "/dev/full"}),
+                 "standard output: cannot be written");
+}
+
+/// A trained model, and copies of it that are damaged.
+class DamagedModel : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    sound_ = new TemporaryFolder;
+    ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(sound_->path())).code, 0);
+  }
+  static void TearDownTestSuite() { delete sound_; }
+
+  using Damage = std::function<std::string(std::string)>;
+
+  /// A copy whose file `name` is damaged.
+  fs::path copy_with(const std::string& name, const Damage& damage) {
+    const fs::path copy = folder_ / "model";
+    fs::remove_all(copy);
+    fs::copy(sound_->path(), copy, fs::copy_options::recursive);
+    put(copy / name, damage(contents_of(copy / name)));
+    return copy;
+  }
+
+  static Damage replacing(const std::string& from, const std::string& to) {
+    return [=](std::string text) {
+      const size_t at = text.find(from);
+      EXPECT_NE(at, text.npos) << from;
+      return text.replace(at, from.size(), to);
+    };
+  }
+  static std::string half(std::string text) { return text.substr(0, text.size() / 2); }
+  static std::string without_end(std::string text) { return text.substr(0, text.size() - 1); }
+  static std::string without_last_line(std::string text) {
+    return text.substr(0, text.rfind('\n', text.size() - 2) + 1);
+  }
+  static std::string endless_header(std::string text) { return text.replace(0, 8, 8, '\x7f'); }
+
+  static inline TemporaryFolder* sound_ = nullptr;
+  TemporaryFolder folder_;
+};
+
+TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
+  const struct {
+    std::string file;
+    Damage damage;
+    std::string expected;
+  } cases[] = {
+      {"model.safetensors", half, "model.safetensors: "},
+      {"model.safetensors", without_end, "model.safetensors: "},
+      {"model.safetensors", endless_header, "claims a header of 9187201950435737471 bytes"},
+      {"model.safetensors", replacing("\"F32\"", "\"F64\""), "do not span the"},
+      {"model.safetensors", replacing("[0,", "[1,"), "data_offsets"},
+      {"model.safetensors", [](const std::string&) { return ""; }, "is too short for a safetensors file"},
+      {"config.json", half, "config.json: this is not JSON"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden is of another type"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 18"), "--hidden 18 is not divisible by --heads 4"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "the model's is"},
+      {"config.json", replacing("\"layers\": 1", "\"layers\": 2"), "there is no tensor"},
+      {"config.json", replacing("\"final_norm\": true", "\"final_norm\": false"), "the model has no tensor"},
+      {"config.json", replacing("\"layers\"", "\"lairs\""), "unknown key: lairs"},
+      {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
+      {"vocab.txt", without_last_line, "the model's is"},
+  };
+  for (const auto& [file, damage, expected] : cases) {
+    const fs::path model = copy_with(file, damage);
+    SCOPED_TRACE(file + " " + expected);
+    expect_refused(run("predict fine --model " + quoted(model)), expected);
+    if (file == "model.safetensors")
+      expect_refused(run("evaluate --data sample --samples 8 --model " + quoted(model)), expected);
+  }
+}
+
+TEST_F(DamagedModel, is_refused_once_under_mpirun) {
+  const std::string evaluate = "evaluate --data sample --samples 8 --tp 2 --model ";
+  expect_refused(run(evaluate + quoted(copy_with("model.safetensors", half)), {.ranks = 2}), "model.safetensors: ",
+                 /*under_mpirun=*/true);
+  expect_refused(run(evaluate + quoted(copy_with("config.json", half)), {.ranks = 2}), "config.json: this is not JSON",
+                 /*under_mpirun=*/true);
+}
+
+TEST_F(DamagedModel, without_one_of_its_files_is_refused) {
+  for (const std::string& file : std::vector<std::string>{"config.json", "vocab.txt", "model.safetensors"}) {
+    const fs::path model = copy_with(file, [](const std::string& same) { return same; });
+    fs::remove(model / file);
+    if (file == "model.safetensors") fs::remove_all(model / "checkpoint");  // which else takes the model's place
+    expect_refused(run("predict fine --model " + quoted(model)), file);
+  }
+  expect_refused(run("predict fine --model /none/model"), "/none/model: there is no such folder");
+}
+
+TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
+  const struct {
+    std::string file;
+    Damage damage;
+    std::string expected;
+  } cases[] = {
+      {"model.safetensors", half, "model.safetensors: "},
+      {"optimizer.safetensors", half, "optimizer.safetensors: "},
+      {"optimizer.safetensors", replacing("first.", "fisrt."), "there is no tensor 'first."},
+      {"state.json", half, "state.json: this is not the state of a training run"},
+      {"state.json", replacing("\"step\": ", "\"stop\": "), "state.json: this is not the state of a training run"},
+      {"config.json", half, "config.json: this is not JSON"},
+      {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
+  };
+  for (const auto& [file, damage, expected] : cases) {
+    const fs::path model = copy_with("checkpoint/" + file, damage);
+    const auto before = tree_of(model);
+    SCOPED_TRACE(file + " " + expected);
+    expect_refused(run("train --epochs 2 --resume " + quoted(model)), expected);
+    expect_refused(run("train --epochs 2 --resume " + quoted(model) + into(folder_ / "new")), expected);
+    EXPECT_EQ(tree_of(model), before);
+    EXPECT_FALSE(fs::exists(folder_ / "new"));
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::cli

@@ -1,0 +1,174 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "adjoin/models/text_classifier.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+std::set<std::string> keys_of(const json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+json json_of(const fs::path& path) {
+  return json::parse(contents_of(path));
+}
+
+/// A model that was trained with two tensor-parallel ranks.
+class TrainedModel : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    ASSERT_EQ(run(kSmallRun + "--epochs 1 --eval-every 2 --tp 2" + into(model())).code, 0);
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static fs::path model() { return *folder_ / "model"; }
+  static std::string of_model() { return " --model " + quoted(model()) + " "; }
+
+  static inline TemporaryFolder* folder_ = nullptr;
+};
+
+TEST_F(TrainedModel, evaluates_to_the_summarys_loss_in_every_layout) {
+  const json summary = json_of(model() / "summary.json");
+  const struct {
+    std::string arguments;
+    int ranks;
+  } layouts[] = {{"", 0}, {"--dp 2", 0}, {"--tp 2", 0}, {"--tp 3 --batch 7", 0}, {"--dp 2", 2}, {"--tp 2", 2}};
+  for (const auto& [arguments, ranks] : layouts) {
+    SCOPED_TRACE(arguments + (ranks > 0 ? " under mpirun" : ""));
+    const Outcome outcome =
+        run("evaluate --json --data sample --samples 48 " + arguments + of_model(), {.ranks = ranks});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    ASSERT_EQ(lines_of(outcome.out).size(), 1u) << outcome.out;
+    const json result = json::parse(outcome.out);
+    EXPECT_EQ(keys_of(result), (std::set<std::string>{"samples", "loss", "accuracy", "seconds"}));
+    EXPECT_EQ(result.at("samples"), 48);
+    EXPECT_NEAR(result.at("loss").get<double>(), summary.at("test_loss").get<double>(), 1e-6);
+    EXPECT_EQ(result.at("accuracy"), summary.at("test_accuracy"));
+  }
+}
+
+TEST_F(TrainedModel, predicts_a_line_a_text) {
+  const Outcome outcome = run("predict 'A wonderful film.' 'Dull and far too long.' ''" + of_model());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const std::string& line : lines)
+    EXPECT_THAT(line, MatchesRegex("(positive|negative)\t(0\\.[5-9][0-9][0-9][0-9]|1\\.0000)"));
+
+  put(*folder_ / "texts", "A wonderful film.\nDull and far too long.\n\n");
+  const Surroundings from_file{.input = (*folder_ / "texts").string()};
+  EXPECT_EQ(run("predict" + of_model(), from_file).out, outcome.out);
+  EXPECT_EQ(run("predict good" + of_model(), {.ranks = 2}).out, run("predict good" + of_model()).out);
+}
+
+TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
+  const fs::path script = *folder_ / "shapes.py", printed = *folder_ / "shapes.json";
+  put(script,
+      "import json, sys\n"
+      "from safetensors import safe_open\n"
+      "with safe_open(sys.argv[1], framework='numpy') as file:\n"
+      "    print(json.dumps({name: list(file.get_tensor(name).shape) for name in file.keys()}))\n");
+  const std::string command =
+      "'" ADJOIN_PYTHON "' " + quoted(script) + " " + quoted(model() / "model.safetensors") + " > " + quoted(printed);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+
+  const auto configuration =
+      train::configuration_from_json(nlohmann::ordered_json::parse(contents_of(model() / "config.json")));
+  EXPECT_EQ(configuration.tp, 2);
+  const auto words = static_cast<int64_t>(lines_of(contents_of(model() / "vocab.txt")).size());
+  const models::TextClassifier whole(train::model_options(configuration, words), Communicator());
+  json expected;
+  for (const nn::Parameter& parameter : nn::parameters_of(*whole))
+    expected[parameter.name] = parameter.tensor.sizes().vec();
+  EXPECT_EQ(json_of(printed), expected);
+}
+
+TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
+  const json summary = json_of(model() / "summary.json");
+  EXPECT_EQ(keys_of(summary), (std::set<std::string>{"config", "layout", "ranks", "train_loss", "test_loss",
+                                                     "test_accuracy", "train_seconds"}));
+  EXPECT_EQ(summary.at("layout").at("tp"), 2);
+  ASSERT_EQ(summary.at("ranks").size(), 2u);
+  for (int rank = 0; rank < 2; ++rank) {
+    const json& held = summary.at("ranks")[static_cast<size_t>(rank)];
+    EXPECT_EQ(keys_of(held), (std::set<std::string>{"rank", "parameters", "peak_memory_bytes"}));
+    EXPECT_EQ(held.at("rank"), rank);
+    EXPECT_GT(held.at("peak_memory_bytes"), 4 * held.at("parameters").get<int64_t>());  // of float32
+  }
+
+  std::vector<std::string> kinds;
+  for (const std::string& line : lines_of(contents_of(model() / "metrics.jsonl"))) {
+    const json object = json::parse(line);
+    kinds.push_back(object.at("kind"));
+    EXPECT_EQ(keys_of(object), kinds.back() == "step"
+                                   ? (std::set<std::string>{"kind", "step", "epoch", "loss", "accuracy",
+                                                            "learning_rate", "tokens_per_second", "step_seconds"})
+                                   : (std::set<std::string>{"kind", "step", "loss", "accuracy"}));
+  }
+  const std::string s = "step", e = "evaluation";
+  EXPECT_EQ(kinds, (std::vector<std::string>{s, s, e, s, s, e, s, s, e}));  // 48 samples in batches of 8
+}
+
+TEST(InvalidUtf8, in_reviews_gives_one_warning) {
+  const TemporaryFolder folder;
+  put(folder / "train.csv", "text,label\na good\xff film,1\na bad film,0\n");
+  put(folder / "test.csv", "text,label\nvery\xc3 good,1\nvery bad\xfe,0\n");
+  const Outcome trained = run(
+      "train --data " + quoted(folder.path()) + kSmallModel + "--epochs 1 --dp 2" + into(folder / "out"), {.ranks = 2});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::vector<std::string> warnings = lines_of(trained.err);
+  std::erase_if(warnings, [](const std::string& line) { return line.find("adjoin: ") == line.npos; });
+  EXPECT_EQ(warnings, (std::vector<std::string>{"adjoin: warning: " + folder.path().string() +
+                                                ": 3 bytes were no UTF-8 and were dropped"}));
+  const Outcome evaluated =
+      run("evaluate --data " + quoted(folder / "test.csv") + " --model " + quoted(folder / "out"));
+  EXPECT_EQ(evaluated.code, 0);
+  EXPECT_EQ(evaluated.err,
+            "adjoin: warning: " + (folder / "test.csv").string() + ": 2 bytes were no UTF-8 and were dropped\n");
+  EXPECT_EQ(run("predict 'not \xff UTF-8' --model " + quoted(folder / "out")).code, 0);
+}
+
+TEST(Mpi, trains_to_the_losses_of_threads) {
+  const TemporaryFolder folder;
+  const std::string train = kSmallRun + "--precision fp64 --epochs 2 --tp 2";
+  const Outcome threads = run(train + into(folder / "threads")), mpi = run(train + into(folder / "mpi"), {.ranks = 2});
+  ASSERT_EQ(threads.code, 0) << threads.err;
+  ASSERT_EQ(mpi.code, 0) << mpi.err;
+  const auto a = lines_of(contents_of(folder / "threads" / "metrics.jsonl")),
+             b = lines_of(contents_of(folder / "mpi" / "metrics.jsonl"));
+  ASSERT_EQ(a.size(), 13u);  // 12 steps and the evaluation
+  ASSERT_EQ(b.size(), a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double expected = json::parse(a[i]).at("loss"), loss = json::parse(b[i]).at("loss");
+    EXPECT_LE(std::abs(loss - expected), 1e-9 * expected) << "line " << i + 1;
+  }
+  const json ranks_of_threads = json_of(folder / "threads" / "summary.json").at("ranks"),
+             ranks_of_mpi = json_of(folder / "mpi" / "summary.json").at("ranks");
+  ASSERT_EQ(ranks_of_mpi.size(), 2u);
+  for (size_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(ranks_of_mpi[rank].at("parameters"), ranks_of_threads[rank].at("parameters"));
+  EXPECT_EQ(mpi.out.find("test accuracy"), mpi.out.rfind("test accuracy"));  // the table, once
+  EXPECT_THAT(mpi.out, HasSubstr("test accuracy"));
+}
+
+}  // namespace
+}  // namespace adjoin::cli

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/train/temporary_folder.hpp"
+
+namespace adjoin::test {
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+/// How the program is started, each as a shell would have it.
+struct Surroundings {
+  std::string environment{};        // NAME=value …
+  std::string input = "/dev/null";  // the file that is its standard input
+  std::string output = "";          // where its standard output goes; "": to Outcome::out
+  std::string limits{};             // "ulimit …;"
+  int ranks = 0;                    // of an MPI job; 0: not under mpirun
+};
+
+inline std::string quoted(const std::filesystem::path& path) {
+  return "'" + path.string() + "'";
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The built program, running: without the variables of an MPI job that this test may be part of, and with one thread
+/// of computation. What is still running at the end of its life is killed.
+class Running {
+ public:
+  explicit Running(const std::string& arguments, const Surroundings& where = {}) {
+    const std::string job = where.ranks == 0 ? "" : "'" ADJOIN_MPIEXEC "' -n " + std::to_string(where.ranks) + " ";
+    const std::string command =
+        where.limits +
+        " exec env -u OMPI_COMM_WORLD_SIZE -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID"
+        " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1"
+        " OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 " +
+        where.environment + " " + job + "'" ADJOIN_PROGRAM "' " + arguments + " > " +
+        quoted(where.output.empty() ? folder_ / "out" : std::filesystem::path(where.output)) + " 2> " +
+        quoted(folder_ / "err") + " < " + quoted(where.input);
+    put(folder_ / "out", "");
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::execl("/bin/bash", "bash", "-c", command.c_str(), nullptr);
+      ::_exit(127);
+    }
+  }
+  ~Running() {
+    if (process_ > 0) signal(SIGKILL), wait();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void signal(int number) const { ::kill(process_, number); }
+
+  /// The outcome; a program that a signal ended has the code 128 + signal, as in a shell.
+  Outcome wait() {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    process_ = -1;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return {code, contents_of(folder_ / "out"), contents_of(folder_ / "err")};
+  }
+
+ private:
+  TemporaryFolder folder_;
+  pid_t process_ = -1;
+};
+
+inline Outcome run(const std::string& arguments, const Surroundings& where = {}) {
+  return Running(arguments, where).wait();
+}
+
+/// Options of a model that trains in a moment, and such a training, on the embedded corpus: six steps an epoch.
+inline const std::string kSmallModel =
+    " --preset tiny --vocabulary-size 300 --layers 1 --hidden 16 --heads 4 --sequence 32 --batch 8"
+    " --threads-per-rank 1 ";
+inline const std::string kSmallRun = "train --data sample --samples 48 " + kSmallModel;
+
+inline std::string into(const std::filesystem::path& folder) {
+  return " --out " + quoted(folder);
+}
+
+/// All files below a folder with their contents: for a test that something changed nothing.
+inline std::vector<std::pair<std::string, std::string>> tree_of(const std::filesystem::path& folder) {
+  std::vector<std::pair<std::string, std::string>> tree;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    tree.emplace_back(entry.path().lexically_relative(folder).string(),
+                      entry.is_regular_file() ? contents_of(entry.path()) : "");
+  std::sort(tree.begin(), tree.end());
+  return tree;
+}
+
+}  // namespace adjoin::test

@@ -1,0 +1,195 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ATen/ops/allclose.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "adjoin/train/safetensors.hpp"
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr size_t kSteps = 480;  // 80 epochs of 48 samples in batches of 8: time enough to interrupt them
+const std::string kRun = kSmallRun + "--precision fp64 --epochs 80 --eval-every 100 ";
+const std::string kSeldomSaved = "--checkpoint-every 200 ";
+
+fs::path metrics_of(const fs::path& run) {
+  return run / "metrics.jsonl";
+}
+
+std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
+  std::vector<json> lines;
+  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
+    if (json object = json::parse(line); object.at("kind") == kind) lines.push_back(std::move(object));
+  return lines;
+}
+
+/// The losses of steps 1, 2, 3, … in the order of the file, which holds each of them once.
+std::vector<double> losses_of(const fs::path& run) {
+  std::vector<double> losses;
+  for (const json& step : lines_of_kind(run, "step")) {
+    losses.push_back(step.at("loss"));
+    EXPECT_EQ(step.at("step"), losses.size());
+  }
+  return losses;
+}
+
+std::vector<int64_t> evaluated_steps_of(const fs::path& run) {
+  std::vector<int64_t> steps;
+  for (const json& evaluation : lines_of_kind(run, "evaluation")) steps.push_back(evaluation.at("step"));
+  return steps;
+}
+
+/// Waits until the run has taken so many steps.
+void wait_for_steps(const fs::path& run, size_t steps) {
+  for (int tries = 0; tries < 60'000; ++tries) {
+    if (fs::exists(metrics_of(run)) && lines_of(contents_of(metrics_of(run))).size() >= steps) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  FAIL() << run << " did not come to step " << steps;
+}
+
+void expect_same_loss(double a, double b, double tolerance) {
+  EXPECT_LE(std::abs(a - b), tolerance * std::abs(b)) << a << " and " << b;
+}
+
+void expect_same_model(const fs::path& a, const fs::path& b, double tolerance) {
+  const train::SafetensorsFile first(a / "model.safetensors"), second(b / "model.safetensors");
+  ASSERT_EQ(first.names(), second.names());
+  for (const std::string& name : first.names())
+    EXPECT_TRUE(at::allclose(first.read(name), second.read(name), tolerance, tolerance)) << name;
+}
+
+/// One run to the end, and one that the user interrupted.
+class Resume : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    ASSERT_EQ(run(kRun + kSeldomSaved + into(straight())).code, 0);
+    Running running(kRun + kSeldomSaved + into(interrupted()));
+    wait_for_steps(interrupted(), 20);
+    running.signal(SIGINT);
+    outcome_ = new Outcome(running.wait());
+  }
+  static void TearDownTestSuite() {
+    delete outcome_;
+    delete folder_;
+  }
+
+  static fs::path straight() { return *folder_ / "straight"; }
+  static fs::path interrupted() { return *folder_ / "interrupted"; }
+  static fs::path copy_of_interrupted(const std::string& name) {
+    fs::copy(interrupted(), *folder_ / name, fs::copy_options::recursive);
+    return *folder_ / name;
+  }
+  static std::string resume(const fs::path& run) { return "train --resume " + quoted(run) + " "; }
+
+  static inline TemporaryFolder* folder_ = nullptr;
+  static inline Outcome* outcome_ = nullptr;
+};
+
+TEST_F(Resume, is_what_an_interrupted_run_advises) {
+  EXPECT_EQ(outcome_->code, 130);
+  EXPECT_THAT(outcome_->err, HasSubstr("\nadjoin: interrupted; continue with: adjoin train --resume " +
+                                       interrupted().string() + "\n"));
+  const size_t taken = losses_of(interrupted()).size();
+  EXPECT_GE(taken, 20u);
+  EXPECT_LT(taken, kSteps);
+  EXPECT_FALSE(fs::exists(interrupted() / "summary.json"));
+}
+
+TEST_F(Resume, gives_the_identical_losses_and_model) {
+  const fs::path resumed = copy_of_interrupted("same");
+  const Outcome outcome = run(resume(resumed));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(losses_of(straight()).size(), kSteps);
+  EXPECT_EQ(losses_of(resumed), losses_of(straight()));
+  EXPECT_EQ(evaluated_steps_of(resumed), (std::vector<int64_t>{100, 200, 300, 400, kSteps}));
+  EXPECT_EQ(lines_of_kind(resumed, "evaluation"), lines_of_kind(straight(), "evaluation"));
+  EXPECT_EQ(contents_of(resumed / "model.safetensors"), contents_of(straight() / "model.safetensors"));
+  const json a = json::parse(contents_of(resumed / "summary.json")),
+             b = json::parse(contents_of(straight() / "summary.json"));
+  for (const char* key : {"train_loss", "test_loss", "test_accuracy"}) EXPECT_EQ(a.at(key), b.at(key)) << key;
+}
+
+TEST_F(Resume, in_another_layout_and_folder_gives_the_same_losses_and_model) {
+  const auto before = tree_of(interrupted());
+  const fs::path resumed = *folder_ / "tp2";
+  const Outcome outcome = run(resume(interrupted()) + "--tp 2" + into(resumed));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<double> losses = losses_of(resumed), expected = losses_of(straight());
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) expect_same_loss(losses[i], expected[i], 1e-9);
+  expect_same_model(resumed, straight(), 1e-9);
+  EXPECT_EQ(tree_of(interrupted()), before);  // the run that it goes on from
+}
+
+TEST_F(Resume, of_a_finished_run_changes_neither_model_nor_metrics) {
+  const fs::path finished = *folder_ / "finished";
+  fs::copy(straight(), finished, fs::copy_options::recursive);
+  const Outcome outcome = run(resume(finished));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* name : {"model.safetensors", "metrics.jsonl", "vocab.txt"})
+    EXPECT_EQ(contents_of(finished / name), contents_of(straight() / name)) << name;
+  const json a = json::parse(contents_of(finished / "summary.json")),
+             b = json::parse(contents_of(straight() / "summary.json"));
+  for (const char* key : {"train_loss", "test_loss", "test_accuracy", "train_seconds"})
+    EXPECT_EQ(a.at(key), b.at(key)) << key;
+}
+
+TEST_F(Resume, follows_a_crash) {
+  const fs::path crashed = *folder_ / "crashed";
+  Running running(kRun + "--checkpoint-every 2" + into(crashed));
+  wait_for_steps(crashed, 25);
+  running.signal(SIGKILL);
+  EXPECT_EQ(running.wait().code, 128 + SIGKILL);
+  ASSERT_LT(losses_of(crashed).size(), kSteps);
+  const Outcome evaluated = run("evaluate --data sample --samples 8 --model " + quoted(crashed));
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  const Outcome outcome = run(resume(crashed) + "--checkpoint-every 200");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(losses_of(crashed), losses_of(straight()));
+  EXPECT_EQ(contents_of(crashed / "model.safetensors"), contents_of(straight() / "model.safetensors"));
+}
+
+TEST_F(Resume, refuses_what_a_run_keeps) {
+  const fs::path kept = copy_of_interrupted("kept");
+  const auto before = tree_of(kept);
+  const std::pair<std::string, std::string> cases[] = {
+      {"--hidden 32", "--hidden 32: a resumed run keeps its own, and that of " + kept.string() + " is 16"},
+      {"--preset small", "--preset small: a resumed run keeps its own"},
+      {"--vocab other.txt",
+       "--vocab other.txt: a resumed run keeps its own, and that of " + kept.string() + " is none"},
+      {"--samples 32", "the run has 48 training samples, --data and --samples now give 32"},
+      {"--batch 16", "the run's batch is 8, --batch is 16"},
+      {"--tp 3 --dp 0", "--dp is 0"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const Outcome outcome = run(resume(kept) + arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
+    EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
+  }
+  EXPECT_EQ(tree_of(kept), before);
+}
+
+TEST_F(Resume, needs_a_checkpoint) {
+  for (const fs::path& nothing : {*folder_ / "nothing", folder_->path()}) {
+    const Outcome outcome = run(resume(nothing));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "adjoin: " + nothing.string() + ": there is no checkpoint to continue from\n");
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::cli
