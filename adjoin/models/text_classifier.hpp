@@ -26,7 +26,7 @@ struct TextClassifierOptions {
   bool final_norm = false;
   bool mean_pooling = false;  ///< the mean over the tokens that count, instead of token 0
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
-  double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin with 1/sqrt(features in)
+  double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
   at::TensorOptions tensor = at::kFloat;
 };
 

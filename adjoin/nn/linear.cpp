@@ -27,7 +27,7 @@ ParallelLinearOptions completed(const char* layer, ParallelLinearOptions options
            std::to_string(options.split->parts());
   });
   options.split = options.split->along(dim);
-  if (!options.deviation) options.deviation = 1 / std::sqrt(static_cast<double>(options.in_features));
+  if (!options.deviation) options.deviation = 1 / std::sqrt(3.0 * static_cast<double>(options.in_features));
   return options;
 }
 

@@ -8,7 +8,8 @@
 
 namespace adjoin::nn {
 
-/// Common to both linear layers. The deviation of the initial weights is 1/sqrt(in_features) unless given.
+/// Common to both linear layers. The deviation of the initial weights is
+/// 1/sqrt(3 in_features) unless given, which is that of torch::nn::Linear.
 struct ParallelLinearOptions {
   int64_t in_features = 0, out_features = 0;
   bool bias = true;

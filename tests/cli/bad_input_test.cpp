@@ -34,7 +34,7 @@ class BadData : public testing::Test {
     expect_refused(run("train --preset tiny " + arguments + into(folder_ / "out"), where), expected, where.ranks > 0);
     EXPECT_FALSE(fs::exists(folder_ / "out")) << arguments;
   }
-  std::string data() const { return "--data " + quoted(folder_.path()); }
+  std::string data() const { return "--data " + shell_quoted(folder_.path()); }
   TemporaryFolder folder_;
 };
 
@@ -79,7 +79,7 @@ TEST_F(BadData, include_a_vocabulary_without_the_special_tokens) {
   };
   for (const auto& [contents, expected] : cases) {
     put(folder_ / "vocab.txt", contents);
-    refuses(data() + " --vocab " + quoted(folder_ / "vocab.txt"), expected);
+    refuses(data() + " --vocab " + shell_quoted(folder_ / "vocab.txt"), expected);
   }
   refuses(data() + " --vocab /none/vocab.txt", "/none/vocab.txt: cannot open the vocabulary");
 }
@@ -147,7 +147,7 @@ TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
   const TemporaryFolder folder;
   ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
   const auto checkpoint = tree_of(folder / "run" / "checkpoint");
-  const std::string resume = "train --epochs 2 --resume " + quoted(folder / "run");
+  const std::string resume = "train --epochs 2 --resume " + shell_quoted(folder / "run");
   expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.new");
   EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
   const Outcome again = run(resume);
@@ -158,7 +158,7 @@ TEST(FullDisk, behind_standard_output_is_reported) {
   const TemporaryFolder folder;
   put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n");
   put(folder / "texts", "film\n");
-  expect_refused(run("tokenize --vocab " + quoted(folder / "vocab.txt"),
+  expect_refused(run("tokenize --vocab " + shell_quoted(folder / "vocab.txt"),
                      {.input = (folder / "texts").string(), .output = "/dev/full"}),
                  "standard output: cannot be written");
 }
@@ -226,17 +226,19 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
   for (const auto& [file, damage, expected] : cases) {
     const fs::path model = copy_with(file, damage);
     SCOPED_TRACE(file + " " + expected);
-    expect_refused(run("predict fine --model " + quoted(model)), expected);
+    expect_refused(run("predict fine --model " + shell_quoted(model)), expected);
     if (file == "model.safetensors")
-      expect_refused(run("evaluate --data sample --samples 8 --model " + quoted(model)), expected);
+      expect_refused(run("evaluate --data sample --samples 8 --model " + shell_quoted(model)), expected);
   }
 }
 
 TEST_F(DamagedModel, is_refused_once_under_mpirun) {
   const std::string evaluate = "evaluate --data sample --samples 8 --tp 2 --model ";
-  expect_refused(run(evaluate + quoted(copy_with("model.safetensors", half)), {.ranks = 2}), "model.safetensors: ",
+  expect_refused(run(evaluate + shell_quoted(copy_with("model.safetensors", half)), {.ranks = 2}),
+                 "model.safetensors: ",
                  /*under_mpirun=*/true);
-  expect_refused(run(evaluate + quoted(copy_with("config.json", half)), {.ranks = 2}), "config.json: this is not JSON",
+  expect_refused(run(evaluate + shell_quoted(copy_with("config.json", half)), {.ranks = 2}),
+                 "config.json: this is not JSON",
                  /*under_mpirun=*/true);
 }
 
@@ -245,7 +247,7 @@ TEST_F(DamagedModel, without_one_of_its_files_is_refused) {
     const fs::path model = copy_with(file, [](const std::string& same) { return same; });
     fs::remove(model / file);
     if (file == "model.safetensors") fs::remove_all(model / "checkpoint");  // which else takes the model's place
-    expect_refused(run("predict fine --model " + quoted(model)), file);
+    expect_refused(run("predict fine --model " + shell_quoted(model)), file);
   }
   expect_refused(run("predict fine --model /none/model"), "/none/model: there is no such folder");
 }
@@ -268,8 +270,8 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
     const fs::path model = copy_with("checkpoint/" + file, damage);
     const auto before = tree_of(model);
     SCOPED_TRACE(file + " " + expected);
-    expect_refused(run("train --epochs 2 --resume " + quoted(model)), expected);
-    expect_refused(run("train --epochs 2 --resume " + quoted(model) + into(folder_ / "new")), expected);
+    expect_refused(run("train --epochs 2 --resume " + shell_quoted(model)), expected);
+    expect_refused(run("train --epochs 2 --resume " + shell_quoted(model) + into(folder_ / "new")), expected);
     EXPECT_EQ(tree_of(model), before);
     EXPECT_FALSE(fs::exists(folder_ / "new"));
   }

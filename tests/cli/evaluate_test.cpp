@@ -40,7 +40,7 @@ class TrainedModel : public testing::Test {
   static void TearDownTestSuite() { delete folder_; }
 
   static fs::path model() { return *folder_ / "model"; }
-  static std::string of_model() { return " --model " + quoted(model()) + " "; }
+  static std::string of_model() { return " --model " + shell_quoted(model()) + " "; }
 
   static inline TemporaryFolder* folder_ = nullptr;
 };
@@ -87,8 +87,8 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
       "from safetensors import safe_open\n"
       "with safe_open(sys.argv[1], framework='numpy') as file:\n"
       "    print(json.dumps({name: list(file.get_tensor(name).shape) for name in file.keys()}))\n");
-  const std::string command =
-      "'" ADJOIN_PYTHON "' " + quoted(script) + " " + quoted(model() / "model.safetensors") + " > " + quoted(printed);
+  const std::string command = "'" ADJOIN_PYTHON "' " + shell_quoted(script) + " " +
+                              shell_quoted(model() / "model.safetensors") + " > " + shell_quoted(printed);
   ASSERT_EQ(std::system(command.c_str()), 0);
 
   const auto configuration =
@@ -132,19 +132,20 @@ TEST(InvalidUtf8, in_reviews_gives_one_warning) {
   const TemporaryFolder folder;
   put(folder / "train.csv", "text,label\na good\xff film,1\na bad film,0\n");
   put(folder / "test.csv", "text,label\nvery\xc3 good,1\nvery bad\xfe,0\n");
-  const Outcome trained = run(
-      "train --data " + quoted(folder.path()) + kSmallModel + "--epochs 1 --dp 2" + into(folder / "out"), {.ranks = 2});
+  const Outcome trained =
+      run("train --data " + shell_quoted(folder.path()) + kSmallModel + "--epochs 1 --dp 2" + into(folder / "out"),
+          {.ranks = 2});
   ASSERT_EQ(trained.code, 0) << trained.err;
   std::vector<std::string> warnings = lines_of(trained.err);
   std::erase_if(warnings, [](const std::string& line) { return line.find("adjoin: ") == line.npos; });
   EXPECT_EQ(warnings, (std::vector<std::string>{"adjoin: warning: " + folder.path().string() +
                                                 ": 3 bytes were no UTF-8 and were dropped"}));
   const Outcome evaluated =
-      run("evaluate --data " + quoted(folder / "test.csv") + " --model " + quoted(folder / "out"));
+      run("evaluate --data " + shell_quoted(folder / "test.csv") + " --model " + shell_quoted(folder / "out"));
   EXPECT_EQ(evaluated.code, 0);
   EXPECT_EQ(evaluated.err,
             "adjoin: warning: " + (folder / "test.csv").string() + ": 2 bytes were no UTF-8 and were dropped\n");
-  EXPECT_EQ(run("predict 'not \xff UTF-8' --model " + quoted(folder / "out")).code, 0);
+  EXPECT_EQ(run("predict 'not \xff UTF-8' --model " + shell_quoted(folder / "out")).code, 0);
 }
 
 TEST(Mpi, trains_to_the_losses_of_threads) {

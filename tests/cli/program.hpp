@@ -28,7 +28,7 @@ struct Surroundings {
   int ranks = 0;                    // of an MPI job; 0: not under mpirun
 };
 
-inline std::string quoted(const std::filesystem::path& path) {
+inline std::string shell_quoted(const std::filesystem::path& path) {
   return "'" + path.string() + "'";
 }
 
@@ -51,8 +51,8 @@ class Running {
         " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1"
         " OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 " +
         where.environment + " " + job + "'" ADJOIN_PROGRAM "' " + arguments + " > " +
-        quoted(where.output.empty() ? folder_ / "out" : std::filesystem::path(where.output)) + " 2> " +
-        quoted(folder_ / "err") + " < " + quoted(where.input);
+        shell_quoted(where.output.empty() ? folder_ / "out" : std::filesystem::path(where.output)) + " 2> " +
+        shell_quoted(folder_ / "err") + " < " + shell_quoted(where.input);
     put(folder_ / "out", "");
     process_ = ::fork();
     if (process_ == 0) {
@@ -93,7 +93,7 @@ inline const std::string kSmallModel =
 inline const std::string kSmallRun = "train --data sample --samples 48 " + kSmallModel;
 
 inline std::string into(const std::filesystem::path& folder) {
-  return " --out " + quoted(folder);
+  return " --out " + shell_quoted(folder);
 }
 
 /// All files below a folder with their contents: for a test that something changed nothing.

@@ -92,7 +92,7 @@ class Resume : public testing::Test {
     fs::copy(interrupted(), *folder_ / name, fs::copy_options::recursive);
     return *folder_ / name;
   }
-  static std::string resume(const fs::path& run) { return "train --resume " + quoted(run) + " "; }
+  static std::string resume(const fs::path& run) { return "train --resume " + shell_quoted(run) + " "; }
 
   static inline TemporaryFolder* folder_ = nullptr;
   static inline Outcome* outcome_ = nullptr;
@@ -154,7 +154,7 @@ TEST_F(Resume, follows_a_crash) {
   running.signal(SIGKILL);
   EXPECT_EQ(running.wait().code, 128 + SIGKILL);
   ASSERT_LT(losses_of(crashed).size(), kSteps);
-  const Outcome evaluated = run("evaluate --data sample --samples 8 --model " + quoted(crashed));
+  const Outcome evaluated = run("evaluate --data sample --samples 8 --model " + shell_quoted(crashed));
   EXPECT_EQ(evaluated.code, 0) << evaluated.err;
   const Outcome outcome = run(resume(crashed) + "--checkpoint-every 200");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
