@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   }
   adjoin::require(program.action != nullptr, "a command is needed; adjoin --help lists them");
   program.action();
-  if (std::fflush(stdout) != 0) throw adjoin::IoError("standard output: cannot be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw adjoin::IoError("standard output: cannot be written");
   return 0;
 }
 

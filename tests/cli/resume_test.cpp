@@ -100,8 +100,8 @@ class Resume : public testing::Test {
 
 TEST_F(Resume, is_what_an_interrupted_run_advises) {
   EXPECT_EQ(outcome_->code, 130);
-  EXPECT_THAT(outcome_->err, HasSubstr("\nadjoin: interrupted; continue with: adjoin train --resume " +
-                                       interrupted().string() + "\n"));
+  EXPECT_THAT("\n" + outcome_->err, HasSubstr("\nadjoin: interrupted; continue with: adjoin train --resume " +
+                                              interrupted().string() + "\n"));
   const size_t taken = losses_of(interrupted()).size();
   EXPECT_GE(taken, 20u);
   EXPECT_LT(taken, kSteps);
