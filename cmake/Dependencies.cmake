@@ -11,7 +11,6 @@ if(NOT ADJOIN_CORE_ONLY)
   find_package(CLI11 REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-  pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 endif()
 
 if(ADJOIN_BUILD_TESTS)

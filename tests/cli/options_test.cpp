@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::cli {
 namespace {

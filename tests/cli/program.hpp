@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::test {
 

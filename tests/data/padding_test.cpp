@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/data/temporary_folder.hpp"
+#include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
 namespace {

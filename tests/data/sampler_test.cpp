@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/data/temporary_folder.hpp"
+#include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "adjoin/data/sample_corpus.hpp"
 #include "adjoin/data/wordpiece.hpp"
-#include "tests/data/temporary_folder.hpp"
+#include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "adjoin/data/reviews.hpp"
-#include "tests/data/temporary_folder.hpp"
+#include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
 namespace {

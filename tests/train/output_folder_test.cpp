@@ -9,7 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/output_file.hpp"
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
 namespace {

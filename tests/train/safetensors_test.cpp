@@ -9,7 +9,7 @@
 #include <random>
 
 #include "adjoin/base/error.hpp"
-#include "tests/train/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -1,36 +1,28 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::data {
 
-/// A folder for the files of one test, gone with it.
+/// A temporary folder that is filled with the files of a data set.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "adjoin_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Error("cannot make a temporary folder " + name);
-    path_ = name;
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? folder_.path().string() : (folder_ / name).string();
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
 
   /// Writes a file, and the folders to it, and returns its path.
   std::string write(const std::string& name, const std::string& content) const {
-    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
-    std::ofstream(path(name), std::ios::binary) << content;
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    test::put(folder_ / name, content);
     return path(name);
   }
 
@@ -42,19 +34,15 @@ class TemporaryFolder {
   }
 
  private:
-  std::string path_;
+  test::TemporaryFolder folder_;
 };
 
 /// The message of the InvalidArgument that `call` throws.
 template <class Call>
 std::string refusal(Call&& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected InvalidArgument";
-  return {};
+  const std::string message = test::message_of<InvalidArgument>(call);
+  if (message.empty()) ADD_FAILURE() << "expected InvalidArgument";
+  return message;
 }
 
 /// A file of the real data: ADJOIN_DATA_DIR's, or that of the folder the tests were built for.
