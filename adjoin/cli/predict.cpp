@@ -7,7 +7,7 @@
 namespace adjoin::cli {
 namespace {
 
-struct Options {
+struct PredictOptions {
   std::string model;
   std::vector<std::string> texts;
 };
@@ -18,7 +18,7 @@ std::vector<std::string> lines_of(std::istream& in) {
   return lines;
 }
 
-void run(const Options& options) {
+void run_predict(const PredictOptions& options) {
   require_given(options.model, "--model");
   const std::vector<std::string> texts = options.texts.empty() ? lines_of(std::cin) : options.texts;
   if (!prints()) return;
@@ -29,11 +29,11 @@ void run(const Options& options) {
 }  // namespace
 
 void add_predict(Program& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       add_command(program, program.app, "predict",
                   "Print for each text positive or negative and the probability of that, separated by a tab",
-                  [options] { run(*options); });
+                  [options] { run_predict(*options); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
   command->add_option("text", options->texts, "Reviews; without any, one a line is read from standard input")
       ->option_text("TEXT ...");

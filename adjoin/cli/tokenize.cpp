@@ -7,7 +7,7 @@
 namespace adjoin::cli {
 namespace {
 
-void run(const std::string& vocab) {
+void run_tokenize(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const data::WordPiece pieces = data::WordPiece::load(vocab);
   if (!prints()) return;
@@ -25,7 +25,7 @@ void add_tokenize(Program& program) {
   auto vocab = std::make_shared<std::string>();
   CLI::App* command = add_command(program, program.app, "tokenize",
                                   "Read one text a line and print its WordPiece ids a line, without special tokens",
-                                  [vocab] { run(*vocab); });
+                                  [vocab] { run_tokenize(*vocab); });
   command->add_option("--vocab", *vocab, "Vocabulary, one piece a line (required)")->option_text("FILE");
 }
 

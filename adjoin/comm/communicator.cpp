@@ -1,14 +1,16 @@
 #include "adjoin/comm/communicator.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 
 namespace adjoin {
+
+using algorithm::total_of;
 
 struct Communicator::State {
   std::shared_ptr<Backend> backend;
@@ -16,10 +18,6 @@ struct Communicator::State {
 };
 
 namespace {
-
-int64_t total_of(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
 
 std::string text(int64_t number) {
   return std::to_string(number);

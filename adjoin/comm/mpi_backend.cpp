@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -10,6 +9,8 @@
 #include "adjoin/comm/mpi_shared.hpp"
 
 namespace adjoin {
+
+using algorithm::total_of;
 
 namespace {
 
@@ -27,10 +28,6 @@ class OwnedComm {
  private:
   MPI_Comm comm_;
 };
-
-int64_t total_of(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
 
 std::vector<int> as_ints(std::span<const int64_t> numbers) {
   return {numbers.begin(), numbers.end()};

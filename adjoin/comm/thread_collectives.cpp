@@ -5,10 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 
 namespace adjoin {
 
+using algorithm::total_of;
 using threads::Call;
 using threads::Collective;
 using threads::Counts;
@@ -46,10 +48,6 @@ Share share_of(int rank, int size, int64_t count) {
 
 int64_t start_of(std::span<const int64_t> counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
-}
-
-int64_t total_of(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 }  // namespace

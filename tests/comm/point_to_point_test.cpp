@@ -58,7 +58,9 @@ TEST(Send, keeps_the_order_of_messages_with_one_tag) {
 TEST(Send, of_no_elements_is_a_message_too) {
   for_each_world({2}, [](const Communicator& world) {
     if (world.rank() == 0 && world.size() > 1) world.send({}, 1);
-    if (world.rank() == 1) EXPECT_NO_THROW(world.recv({}, 0));
+    if (world.rank() == 1) {
+      EXPECT_NO_THROW(world.recv({}, 0));
+    }
   });
 }
 

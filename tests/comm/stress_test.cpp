@@ -42,7 +42,7 @@ int64_t sum_over(int n, int ranks, int64_t i) {
   return sum;
 }
 
-int64_t total(const Values& counts) {
+int64_t total_of_values(const Values& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
@@ -82,14 +82,14 @@ class RandomCall {
         return expect_sums(in, 0);
       case 4:
         in = values_of(n_, group_.rank(), own_);
-        out.resize(static_cast<size_t>(at_root ? total(counts_) : 0));
+        out.resize(static_cast<size_t>(at_root ? total_of_values(counts_) : 0));
         group_.gather(buffer(in), buffer(out), counts_, root_);
         if (at_root) {
           ASSERT_EQ(out, blocks_of_all(n_, counts_));
         }
         return;
       case 5:
-        in = at_root ? values_of(n_, root_, total(counts_)) : Values();
+        in = at_root ? values_of(n_, root_, total_of_values(counts_)) : Values();
         out.resize(static_cast<size_t>(own_));
         group_.scatter(buffer(in), buffer(out), counts_, root_);
         for (int64_t i = 0; i < own_; ++i)
@@ -97,12 +97,12 @@ class RandomCall {
         return;
       case 6:
         in = values_of(n_, group_.rank(), own_);
-        out.resize(static_cast<size_t>(total(counts_)));
+        out.resize(static_cast<size_t>(total_of_values(counts_)));
         group_.all_gather(buffer(in), buffer(out), counts_);
         ASSERT_EQ(out, blocks_of_all(n_, counts_));
         return;
       case 7:
-        in = values_of(n_, group_.rank(), total(counts_));
+        in = values_of(n_, group_.rank(), total_of_values(counts_));
         out.resize(static_cast<size_t>(own_));
         group_.reduce_scatter(buffer(in), buffer(out), counts_);
         return expect_sums(out, start_of(counts_, group_.rank()));
@@ -119,7 +119,7 @@ class RandomCall {
 
   /// Rank r sends counts_[p] elements to rank p.
   void exchange_all() const {
-    const Values in = values_of(n_, group_.rank(), total(counts_));
+    const Values in = values_of(n_, group_.rank(), total_of_values(counts_));
     const Values receive_counts(static_cast<size_t>(group_.size()), own_);
     Values out(static_cast<size_t>(own_ * group_.size()));
     group_.all_to_all(const_buffer(in), counts_, buffer(out), receive_counts);

@@ -1,5 +1,6 @@
 #include "adjoin/movement/all_reduce.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/adjoint.hpp"

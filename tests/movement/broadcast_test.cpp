@@ -1,5 +1,6 @@
 #include "adjoin/movement/broadcast.hpp"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "adjoin/base/error.hpp"

@@ -17,7 +17,7 @@ namespace {
 
 using namespace adjoin::testing;
 
-const StepContext kTraining{.seed = 5, .step = 3, .training = true, .first_sample = 2};
+const StepContext kLayersContext{.seed = 5, .step = 3, .training = true, .first_sample = 2};
 
 ParallelLinearOptions linear(bool bias, bool gather = false) {
   return {.in_features = 7, .out_features = 10, .bias = bias, .gather_output = gather, .tensor = at::kDouble};
@@ -59,7 +59,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
                                           .tensor = at::kDouble},
                             group);
             },
-            [](ColRow& layer, const at::Tensor& x) { return layer(x, kTraining); });
+            [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersContext); });
   });
 }
 
@@ -76,7 +76,7 @@ TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
     ColRow pair(feed_forward(6), world.observed_by(counter));
     initialize(*pair, 1);
     const at::Tensor x = at::ones({2, 6}).requires_grad_(true);
-    const at::Tensor y = pair(x, kTraining);
+    const at::Tensor y = pair(x, kLayersContext);
     EXPECT_EQ(counter->count, 1);
     y.sum().backward();
     EXPECT_EQ(counter->count, 2);
@@ -125,7 +125,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide_
             world, {2, 3, 15},
             [&](const Communicator& group) { return ParallelSelfAttention(attention(dropout, padded), group); },
             [&](ParallelSelfAttention& layer, const at::Tensor& x) {
-              return layer(x, padded ? keep : at::Tensor(), kTraining);
+              return layer(x, padded ? keep : at::Tensor(), kLayersContext);
             });
   });
 }

@@ -49,7 +49,9 @@ TEST(Grid, a_worker_outside_has_no_coordinates) {
     if (world.size() != 3) return;
     const Grid grid(world, {{"tp", 2}});
     EXPECT_EQ(grid.has_me(), world.rank() < 2);
-    if (!grid.has_me()) EXPECT_THROW(grid.coordinate("tp"), InvalidArgument);
+    if (!grid.has_me()) {
+      EXPECT_THROW(grid.coordinate("tp"), InvalidArgument);
+    }
     EXPECT_THROW(Grid(world, {{"tp", 4}}), InvalidArgument);
   });
 }

@@ -1,6 +1,7 @@
 #include "adjoin/comm/algorithm/program.hpp"
 
 #include <cstring>
+#include <numeric>
 
 namespace adjoin::algorithm {
 
@@ -59,6 +60,10 @@ void run_transfers(const Step& step, Backend& backend, const Memory& memory, Ele
 }
 
 }  // namespace
+
+int64_t total_of(std::span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
 
 std::vector<int64_t> starts_of(std::span<const int64_t> counts) {
   std::vector<int64_t> starts;

@@ -49,6 +49,8 @@ struct Program {
 
 /// Where one block of counts begins in a buffer that holds the blocks of all ranks in order.
 std::vector<int64_t> starts_of(std::span<const int64_t> counts);
+/// The elements of all blocks.
+int64_t total_of(std::span<const int64_t> counts);
 
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);
