@@ -103,8 +103,9 @@ void TrainingRun::take_folder() {
   if (!in_place) std::filesystem::remove_all(*folder_ / "checkpoint");
   if (!in_place || state_.step < total_steps()) remove_results(folder_->path());
   const std::filesystem::path metrics = *folder_ / "metrics.jsonl";
-  if (!in_place && !configuration_.resume.empty())
-    write_atomically(metrics, read_text(std::filesystem::path(configuration_.resume) / "metrics.jsonl"));
+  const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / "metrics.jsonl";
+  if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
+    write_atomically(metrics, read_text(earlier));
   metrics_.emplace(metrics, state_.step);
   progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
 }
