@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/train/checkpoint.hpp"
 #include "adjoin/train/output_file.hpp"
 #include "adjoin/train/saved_model.hpp"
@@ -212,6 +213,7 @@ Summary TrainingRun::finish() {
                   .test_loss = evaluation.loss,
                   .test_accuracy = evaluation.accuracy,
                   .train_seconds = state_.train_seconds};
+  summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
   if (root()) {
     progress_->pause();
