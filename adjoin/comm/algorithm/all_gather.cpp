@@ -4,10 +4,7 @@ namespace adjoin::algorithm {
 
 Program ring_all_gather(int rank, int size, std::span<const int64_t> counts) {
   const auto starts = starts_of(counts);
-  const auto block = [&](int i) {
-    const auto b = static_cast<size_t>((i % size + size) % size);
-    return Slice{Region::output, starts[b], counts[b]};
-  };
+  const auto block = [&](int i) { return ring_block(Region::output, starts, counts, i); };
   const int next = (rank + 1) % size, previous = (rank - 1 + size) % size;
 
   Program program;

@@ -65,6 +65,12 @@ int64_t total_of(std::span<const int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
+Slice ring_block(Region region, std::span<const int64_t> starts, std::span<const int64_t> counts, int i) {
+  const int size = static_cast<int>(counts.size());
+  const auto b = static_cast<size_t>((i % size + size) % size);
+  return {region, starts[b], counts[b]};
+}
+
 std::vector<int64_t> starts_of(std::span<const int64_t> counts) {
   std::vector<int64_t> starts;
   int64_t next = 0;

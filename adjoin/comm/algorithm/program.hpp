@@ -52,6 +52,9 @@ std::vector<int64_t> starts_of(std::span<const int64_t> counts);
 /// The elements of all blocks.
 int64_t total_of(std::span<const int64_t> counts);
 
+/// Block `i` of a ring, counted around it: -1 is the last one, and as many as there are counts the first again.
+Slice ring_block(Region region, std::span<const int64_t> starts, std::span<const int64_t> counts, int i);
+
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);
 

@@ -1,16 +1,11 @@
 #include "adjoin/comm/algorithm/reduce_scatter.hpp"
 
-#include <numeric>
-
 namespace adjoin::algorithm {
 
 Program ring_reduce_scatter(int rank, int size, std::span<const int64_t> counts) {
   const auto starts = starts_of(counts);
-  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  const auto block = [&](int i) {
-    const auto b = static_cast<size_t>((i % size + size) % size);
-    return Slice{Region::scratch, starts[b], counts[b]};
-  };
+  const int64_t total = total_of(counts);
+  const auto block = [&](int i) { return ring_block(Region::scratch, starts, counts, i); };
   const int next = (rank + 1) % size, previous = (rank - 1 + size) % size;
 
   Program program;
