@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string_view>
 
 #include "adjoin/base/buffer.hpp"
+#include "adjoin/base/observer.hpp"
 #include "adjoin/comm/reduction.hpp"
 
 namespace adjoin {
@@ -28,8 +28,8 @@ struct Message {
 ///
 /// Arguments have been validated by Communicator. Five functions must be given; each collective has a default that runs
 /// an algorithm (comm/algorithm) by `exchange`, and a transport overrides those that it does better.
-/// A backend may be used by one thread at a time. Blocking calls end with CommunicationError once the world is aborted.
-class Backend {
+/// A backend belongs to the thread that uses it first; for_thread() gives another to another thread. Blocking calls end with CommunicationError once the world is aborted.
+class Backend : public std::enable_shared_from_this<Backend> {
  public:
   virtual ~Backend() = default;
 
@@ -41,6 +41,12 @@ class Backend {
   virtual std::shared_ptr<Backend> subset(std::span<const int> ranks) = 0;
   /// Ends every worker's blocked and later calls with `reason`.
   virtual void abort(std::string_view reason) noexcept = 0;
+
+  /// The same group for another thread of this rank, which is then known to be there until the backend dies. Threads
+  /// use it one at a time; `is_for_any_thread` allows that they change. The default is this backend itself.
+  virtual std::shared_ptr<Backend> for_thread(bool is_for_any_thread);
+  /// Says whether this thread does nothing before another thread of its rank has acted, for the diagnosis of deadlocks.
+  virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
 
   virtual void barrier();
   virtual void broadcast(Buffer buffer, int root);
@@ -56,15 +62,17 @@ class Backend {
   virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                           std::span<const int64_t> receive_counts);
 
-  /// Says which call of the user the next operation serves, for messages about it. Returns the call's place among
-  /// those of this rank on this group, from 1.
-  uint64_t begin_call(std::source_location where) {
-    where_ = where;
-    return ++sequence_;
+  /// Says which call of the user what follows serves, until end_call(), and sets the call's place in the sequence.
+  virtual void begin_call(Operation& operation) {
+    operation.sequence = ++sequence_;
+    call_ = &operation;
   }
+  virtual void end_call() { call_ = nullptr; }
 
  protected:
-  std::source_location where_;
+  const Operation* call_ = nullptr;  // what this thread is in, for messages about it
+
+ private:
   uint64_t sequence_ = 0;
 };
 

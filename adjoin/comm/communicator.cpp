@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
+#include "adjoin/comm/checked_call.hpp"
+#include "adjoin/comm/collective.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 
 namespace adjoin {
@@ -18,93 +19,6 @@ struct Communicator::State {
 };
 
 namespace {
-
-std::string text(int64_t number) {
-  return std::to_string(number);
-}
-
-/// One call of one operation: checks its arguments, and tells the backend and the observer of it.
-class Call {
- public:
-  using Where = std::source_location;
-
-  Call(std::string_view name, Backend& backend, Observer* observer, Where where)
-      : name_(name), backend_(backend), observer_(observer), where_(where) {}
-  ~Call() {
-    if (begun_ && observer_) observer_->end(operation_);
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  /// Throws InvalidArgument that says where, what was expected and what came.
-  [[noreturn]] void fail(const std::string& expected, const std::string& came) const {
-    throw InvalidArgument(std::string(name_) + " on rank " + text(backend_.rank()) + " of " + text(backend_.size()) +
-                          " at " + where_.file_name() + ":" + text(where_.line()) + ": expected " + expected +
-                          ", got " + came);
-  }
-
-  void check_rank(const char* role, int rank) const {
-    if (rank < 0 || rank >= backend_.size())
-      fail(std::string("a ") + role + " from 0 to " + text(backend_.size() - 1), text(rank));
-  }
-
-  void check_tag(int tag) const {
-    if (tag < 0 || tag > kMaxTag) fail("a tag from 0 to " + text(kMaxTag), text(tag));
-  }
-
-  void check_buffer(const char* role, ConstBuffer buffer) const {
-    if (buffer.count < 0) fail(std::string("a count of '") + role + "' that is not negative", text(buffer.count));
-    if (buffer.count > 0 && !buffer.data)
-      fail(std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
-    if (buffer.device.kind != Device::Kind::cpu)
-      fail(std::string("'") + role + "' on the CPU", "a buffer on another device");
-  }
-
-  void check_elements(const char* role, ConstBuffer buffer, int64_t count) const {
-    check_buffer(role, buffer);
-    if (buffer.count != count) fail(text(count) + " elements of '" + role + "'", text(buffer.count));
-  }
-
-  void check_same_type(ConstBuffer in, ConstBuffer out) const {
-    if (in.type != out.type) fail("one element type of 'in' and 'out'", both(in.type, out.type));
-  }
-
-  void check_counts(const char* role, std::span<const int64_t> counts) const {
-    if (static_cast<int>(counts.size()) != backend_.size())
-      fail(text(backend_.size()) + " numbers in '" + role + "'", text(static_cast<int64_t>(counts.size())));
-    for (const int64_t count : counts)
-      if (count < 0) fail(std::string("no negative number in '") + role + "'", text(count));
-  }
-
-  void begin(ConstBuffer of, int root = -1, int peer = -1, int tag = 0) {
-    const uint64_t sequence = backend_.begin_call(where_);
-    if (!observer_) return;
-    operation_ = {.name = name_,
-                  .rank = backend_.rank(),
-                  .size = backend_.size(),
-                  .count = of.count,
-                  .type = of.type,
-                  .root = root,
-                  .peer = peer,
-                  .tag = tag,
-                  .sequence = sequence,
-                  .where = where_};
-    observer_->begin(operation_);
-    begun_ = true;
-  }
-
- private:
-  static std::string both(ElementType in, ElementType out) {
-    return std::string(name(in)) + " and " + std::string(name(out));
-  }
-
-  std::string_view name_;
-  Backend& backend_;
-  Observer* observer_;
-  Where where_;
-  Operation operation_;
-  bool begun_ = false;
-};
 
 Message send_of(ConstBuffer in, int to, int tag) {
   // A send only reads.
@@ -130,39 +44,39 @@ int Communicator::size() const {
 }
 
 void Communicator::send(ConstBuffer in, int to, int tag, Where where) const {
-  Call call("send", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("send", *state_->backend, state_->observer.get(), where);
   call.check_rank("peer", to);
   call.check_tag(tag);
   call.check_buffer("in", in);
-  call.begin(in, -1, to, tag);
+  call.begin({.elements = in, .peer = to, .tag = tag});
   const Message message = send_of(in, to, tag);
   state_->backend->exchange({&message, 1});
 }
 
 void Communicator::recv(Buffer out, int from, int tag, Where where) const {
-  Call call("recv", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("recv", *state_->backend, state_->observer.get(), where);
   call.check_rank("peer", from);
   call.check_tag(tag);
   call.check_buffer("out", out);
-  call.begin(out, -1, from, tag);
+  call.begin({.elements = out, .peer = from, .tag = tag});
   const Message message = receive_of(out, from, tag);
   state_->backend->exchange({&message, 1});
 }
 
 void Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, Where where) const {
-  Call call("sendrecv", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("sendrecv", *state_->backend, state_->observer.get(), where);
   call.check_rank("peer", to);
   call.check_rank("peer", from);
   call.check_tag(tag);
   call.check_buffer("in", in);
   call.check_buffer("out", out);
-  call.begin(in, -1, to, tag);
+  call.begin({.elements = in, .peer = to, .tag = tag});
   const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
   state_->backend->exchange(messages);
 }
 
 void Communicator::exchange(std::span<const Message> messages, Where where) const {
-  Call call("exchange", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("exchange", *state_->backend, state_->observer.get(), where);
   ConstBuffer sent{nullptr, 0, messages.empty() ? ElementType::float32 : messages[0].buffer.type};
   for (const Message& message : messages) {
     call.check_rank("peer", message.peer);
@@ -170,45 +84,45 @@ void Communicator::exchange(std::span<const Message> messages, Where where) cons
     call.check_buffer("buffer", message.buffer);
     if (message.kind == Message::Kind::send) sent.count += message.buffer.count;
   }
-  call.begin(sent);
+  call.begin({.elements = sent});
   state_->backend->exchange(messages);
 }
 
 void Communicator::barrier(Where where) const {
-  Call call("barrier", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("barrier", *state_->backend, state_->observer.get(), where);
   call.begin({});
   state_->backend->barrier();
 }
 
 void Communicator::broadcast(Buffer buffer, int root, Where where) const {
-  Call call("broadcast", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("broadcast", *state_->backend, state_->observer.get(), where);
   call.check_rank("root", root);
   call.check_buffer("buffer", buffer);
-  call.begin(buffer, root);
+  call.begin({.elements = buffer, .root = root});
   state_->backend->broadcast(buffer, root);
 }
 
 void Communicator::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where) const {
-  Call call("reduce", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("reduce", *state_->backend, state_->observer.get(), where);
   call.check_rank("root", root);
   call.check_buffer("in", in);
   if (rank() == root) {
     call.check_elements("out", out, in.count);
     call.check_same_type(in, out);
   }
-  call.begin(in, root);
+  call.begin({.elements = in, .root = root, .reduction = name(reduction)});
   state_->backend->reduce(in, out, reduction, root);
 }
 
 void Communicator::all_reduce(Buffer buffer, Reduction reduction, Where where) const {
-  Call call("all_reduce", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("all_reduce", *state_->backend, state_->observer.get(), where);
   call.check_buffer("buffer", buffer);
-  call.begin(buffer);
+  call.begin({.elements = buffer, .reduction = name(reduction)});
   state_->backend->all_reduce(buffer, reduction);
 }
 
 void Communicator::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root, Where where) const {
-  Call call("gather", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("gather", *state_->backend, state_->observer.get(), where);
   call.check_rank("root", root);
   call.check_counts("counts", counts);
   call.check_elements("in", in, counts[static_cast<size_t>(rank())]);
@@ -216,12 +130,12 @@ void Communicator::gather(ConstBuffer in, Buffer out, std::span<const int64_t> c
     call.check_elements("out", out, total_of(counts));
     call.check_same_type(in, out);
   }
-  call.begin(in, root);
+  call.begin({.elements = in, .root = root, .counts = counts});
   state_->backend->gather(in, out, counts, root);
 }
 
 void Communicator::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root, Where where) const {
-  Call call("scatter", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("scatter", *state_->backend, state_->observer.get(), where);
   call.check_rank("root", root);
   call.check_counts("counts", counts);
   call.check_elements("out", out, counts[static_cast<size_t>(rank())]);
@@ -229,40 +143,40 @@ void Communicator::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> 
     call.check_elements("in", in, total_of(counts));
     call.check_same_type(in, out);
   }
-  call.begin(out, root);
+  call.begin({.elements = out, .root = root, .counts = counts});
   state_->backend->scatter(in, out, counts, root);
 }
 
 void Communicator::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where) const {
-  Call call("all_gather", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("all_gather", *state_->backend, state_->observer.get(), where);
   call.check_counts("counts", counts);
   call.check_elements("in", in, counts[static_cast<size_t>(rank())]);
   call.check_elements("out", out, total_of(counts));
   call.check_same_type(in, out);
-  call.begin(in);
+  call.begin({.elements = in, .counts = counts});
   state_->backend->all_gather(in, out, counts);
 }
 
 void Communicator::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction,
                                   Where where) const {
-  Call call("reduce_scatter", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("reduce_scatter", *state_->backend, state_->observer.get(), where);
   call.check_counts("counts", counts);
   call.check_elements("in", in, total_of(counts));
   call.check_elements("out", out, counts[static_cast<size_t>(rank())]);
   call.check_same_type(in, out);
-  call.begin(in);
+  call.begin({.elements = in, .reduction = name(reduction), .counts = counts});
   state_->backend->reduce_scatter(in, out, counts, reduction);
 }
 
 void Communicator::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                               std::span<const int64_t> receive_counts, Where where) const {
-  Call call("all_to_all", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("all_to_all", *state_->backend, state_->observer.get(), where);
   call.check_counts("send_counts", send_counts);
   call.check_counts("receive_counts", receive_counts);
   call.check_elements("in", in, total_of(send_counts));
   call.check_elements("out", out, total_of(receive_counts));
   call.check_same_type(in, out);
-  call.begin(in);
+  call.begin({.elements = in, .counts = send_counts, .receive_counts = receive_counts});
   state_->backend->all_to_all(in, send_counts, out, receive_counts);
 }
 
@@ -282,16 +196,24 @@ std::optional<Communicator> Communicator::split(int color, int key, Where where)
 }
 
 Communicator Communicator::subset(std::span<const int> ranks, Where where) const {
-  Call call("subset", *state_->backend, state_->observer.get(), where);
+  CheckedCall call("subset", *state_->backend, /*observer=*/nullptr, where);
   for (const int rank : ranks) {
     call.check_rank("member", rank);
     if (std::count(ranks.begin(), ranks.end(), rank) > 1)
-      call.fail("each member once", "rank " + text(rank) + " twice");
+      call.fail("each member once", "rank " + std::to_string(rank) + " twice");
   }
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     call.fail("this rank among the members", "a list without it");
-  state_->backend->begin_call(where);
+  call.begin({});
   return Communicator(state_->backend->subset(ranks), state_->observer);
+}
+
+Communicator Communicator::for_thread() const {
+  return Communicator(state_->backend->for_thread(/*is_for_any_thread=*/false), state_->observer);
+}
+
+const std::shared_ptr<Backend>& Communicator::backend() const {
+  return state_->backend;
 }
 
 void Communicator::abort(std::string_view reason) const noexcept {

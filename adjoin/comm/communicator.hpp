@@ -61,11 +61,20 @@ class Communicator {
   /// The group of the given ranks of this one, in that order; called by its members only.
   Communicator subset(std::span<const int> ranks, Where where = Where::current()) const;
 
+  /// This group for another thread of this rank, which may use it beside this thread as long as both are not in the
+  /// same group's calls at once: give it a group of its own, made by split or subset. A communicator belongs to the
+  /// thread that uses it first (calls from another throw InvalidArgument), so that a rank whose threads all wait is known
+  /// to be stuck; a rank is not, while a communicator made by for_thread lives whose thread does not wait.
+  Communicator for_thread() const;
+
   /// Ends every worker of the world: their blocked and later calls throw CommunicationError with `reason`.
   void abort(std::string_view reason) const noexcept;
 
   /// This group with `observer` seeing every operation; groups made from it inherit the observer.
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
+
+  /// What carries the calls out; for backends that wrap another.
+  const std::shared_ptr<Backend>& backend() const;
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "adjoin/comm/launch.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -62,21 +63,28 @@ std::string message_of(const std::exception_ptr& cause) {
 
 void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
                 FirstCause& cause) {
+  const auto backend =
+      world.backend(rank);  // lives until the cause is recorded: a rank that is gone looks like one that
+                            // has returned
   try {
-    fn(Communicator(world.backend(rank)));
+    fn(Communicator(backend));
   } catch (...) {
     const auto thrown = std::current_exception();
     cause.record(rank, thrown);
     world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
   }
-  world.world->depart(rank);
+  world.depart(rank);
 }
 
 /// The first of the variables that is set to a number, else `otherwise`.
-int number_from_environment(std::initializer_list<const char*> variables, int otherwise) {
+double number_from_environment(std::initializer_list<const char*> variables, double otherwise) {
   for (const char* variable : variables)
-    if (const char* value = std::getenv(variable); value && *value) return std::atoi(value);
+    if (const char* value = std::getenv(variable); value && *value) return std::atof(value);
   return otherwise;
+}
+
+int job_number(std::initializer_list<const char*> variables, int otherwise) {
+  return static_cast<int>(number_from_environment(variables, otherwise));
 }
 
 bool is_set(const char* variable) {
@@ -85,9 +93,18 @@ bool is_set(const char* variable) {
 
 }  // namespace
 
-void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn) {
+std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
+  const double seconds = number_from_environment({"ADJOIN_DEADLINE"}, 300);
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::max(seconds, 0.001)));
+}
+
+bool LaunchOptions::checked_from_environment() {
+  return number_from_environment({"ADJOIN_CHECKED"}, 0) == 1;
+}
+
+void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
-  const ThreadWorld world(ranks);
+  const ThreadWorld world(ranks, options.deadline);
   FirstCause cause;
   {
     std::vector<std::jthread> workers;  // joined when they go out of scope, whatever happens
@@ -98,6 +115,7 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
       world.world->abort(e.what());
     }
   }
+  if (world.world->diagnosed()) throw CommunicationError(world.world->reason());
   if (cause.exists()) cause.rethrow();
   if (world.world->aborted()) throw CommunicationError(world.world->reason());
 }
@@ -110,12 +128,12 @@ bool started_by_mpi() {
 
 int mpi_job_size() {
   if (!started_by_mpi()) return 1;
-  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1);
+  return job_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1);
 }
 
 int mpi_job_rank() {
   if (!started_by_mpi()) return 0;
-  return number_from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
+  return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string_view>
 
@@ -7,12 +8,26 @@
 
 namespace adjoin {
 
+struct LaunchOptions {
+  /// A call that waits longer ends the job with a report of who waits for whom. Deadlocks within one process are
+  /// found without it. Default: the environment's ADJOIN_DEADLINE, in seconds, or 5 minutes.
+  std::chrono::milliseconds deadline = deadline_from_environment();
+  /// MPI: collectives that do not match are found before the call, at the price of a small one more. Threads always do.
+  /// Default: whether the environment's ADJOIN_CHECKED is 1.
+  bool checked = checked_from_environment();
+
+  static std::chrono::milliseconds deadline_from_environment();
+  static bool checked_from_environment();
+};
+
 /// Runs `fn(world)` on `ranks` threads of this process and joins them all.
 ///
 /// Throws: the first cause. When a worker throws, the others' blocked calls end at once; what the first one threw
 ///         is thrown here as the same class of Error (Error for other exceptions), its message led by "rank N: ".
+///         CommunicationError with every rank's pending call where calls do not match or wait for each other.
 ///         InvalidArgument if ranks < 1.
-void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn);
+void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn,
+                    const LaunchOptions& options = {});
 
 /// Whether this process was started by mpirun or srun as one rank of an MPI job.
 bool started_by_mpi();

@@ -207,9 +207,9 @@ class MpiBackend final : public Backend {
     int count = 0;
     MPI_Get_count(&status, mpi_type(expected.type), &count);
     if (count != static_cast<int>(expected.count))
-      throw CommunicationError("recv at " + std::string(where_.file_name()) + ":" + std::to_string(where_.line()) +
-                               " on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": expected " +
-                               describe(expected) + " from rank " + std::to_string(status.MPI_SOURCE) + ", got " +
+      throw CommunicationError((call_ ? adjoin::describe(*call_) : "recv") + " on rank " + std::to_string(rank_) +
+                               " of " + std::to_string(size_) + ": expected " + describe(expected) + " from rank " +
+                               std::to_string(status.MPI_SOURCE) + ", got " +
                                (count == MPI_UNDEFINED ? "another type" : std::to_string(count) + " elements"));
   }
 

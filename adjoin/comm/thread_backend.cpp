@@ -1,7 +1,10 @@
 #include "adjoin/comm/thread_backend.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <string>
+#include <thread>
 
 #include "adjoin/base/error.hpp"
 
@@ -9,21 +12,84 @@ namespace adjoin {
 
 using threads::Posting;
 
-ThreadWorld::ThreadWorld(int ranks) : world(std::make_shared<threads::World>(ranks)) {
+namespace {
+
+/// The wait for all messages of one exchange.
+class Messages final : public threads::Waiting {
+ public:
+  Messages(const threads::Group& group, std::span<const Posting> postings, const std::atomic<int>& pending)
+      : group_(group), postings_(postings), pending_(pending) {}
+
+  bool is_over() const override { return pending_.load() == 0; }
+  std::vector<int> needs() const override {
+    std::vector<int> peers;
+    for (const Posting& posting : postings_)
+      if (posting.state.load() == Posting::State::waiting) peers.push_back(group_.world_rank(posting.message.peer));
+    return peers;
+  }
+  std::string describe() const override {
+    const Operation* operation = postings_[0].operation;
+    std::string text = (operation ? adjoin::describe(*operation) : "exchange") + group_.name();
+    if (operation && operation->peer >= 0 && postings_.size() == 1) return text;
+    std::string list;
+    for (const Posting& posting : postings_) {
+      if (posting.state.load() != Posting::State::waiting) continue;
+      list += list.empty() ? ", has yet to " : " and ";
+      list += (posting.message.kind == Message::Kind::send ? "send to rank " : "receive from rank ") +
+              std::to_string(posting.message.peer);
+    }
+    return text + list;
+  }
+
+ private:
+  const threads::Group& group_;
+  const std::span<const Posting> postings_;
+  const std::atomic<int>& pending_;
+};
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline)
+    : world(std::make_shared<threads::World>(ranks, deadline)) {
   std::vector<int> all(static_cast<size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   group = std::make_shared<threads::Group>(world, std::move(all));
   world->watch(group);
+  for (int rank = 0; rank < ranks; ++rank)
+    agents.push_back(std::make_shared<threads::Agent>(world->detector(), rank, /*is_for_any_thread=*/ranks == 1));
 }
 
 std::shared_ptr<Backend> ThreadWorld::backend(int rank) const {
-  return std::make_shared<ThreadBackend>(group, rank);
+  return std::make_shared<ThreadBackend>(group, agents[static_cast<size_t>(rank)], rank);
 }
 
-ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
+void ThreadWorld::depart(int rank) const {
+  world->detector().leave(*agents[static_cast<size_t>(rank)]);
+}
+
+ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank)
+    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
 
 void ThreadBackend::abort(std::string_view reason) noexcept {
   group_->world().abort(reason);
+}
+
+void ThreadBackend::begin_call(Operation& operation) {
+  if (!agent_->belongs_here())
+    throw InvalidArgument(std::string(operation.name) + " on rank " + std::to_string(rank_) + " at " +
+                          describe(operation.where) +
+                          ": this communicator belongs to another thread of the rank; give each thread one of its "
+                          "own, made by for_thread()");
+  Backend::begin_call(operation);
+}
+
+std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
+  auto agent = std::make_shared<threads::Agent>(group_->world().detector(), agent_->rank(), is_for_any_thread);
+  return std::make_shared<ThreadBackend>(group_, std::move(agent), rank_);
+}
+
+void ThreadBackend::rest(bool rests) noexcept {
+  group_->world().detector().rest(*agent_, rests);
 }
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
@@ -31,59 +97,53 @@ std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
   const std::vector<int> members(ranks.begin(), ranks.end());
   const uint64_t nth = subsets_made_[members]++;
   const auto mine = std::find(members.begin(), members.end(), rank_) - members.begin();
-  return std::make_shared<ThreadBackend>(group_->subset(members, nth), static_cast<int>(mine));
+  return std::make_shared<ThreadBackend>(group_->subset(members, nth), agent_, static_cast<int>(mine));
 }
 
 void ThreadBackend::exchange(std::span<const Message> messages) {
-  if (group_->world().aborted()) group_->world().throw_aborted();
+  threads::World& world = group_->world();
+  if (world.aborted()) world.throw_aborted();
+  std::atomic<int> pending = static_cast<int>(messages.size());
   std::vector<Posting> postings(messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
-    Posting& mine = postings[i];
-    mine.message = messages[i];
-    mine.owner = rank_;
-    mine.where = where_;
-    Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
-    if (!theirs) continue;
-    const int peer = theirs->owner;
-    if (mine.message.kind == Message::Kind::send)
-      complete(mine, *theirs);
-    else
-      complete(*theirs, mine);
-    group_->mailbox(peer).parking().wake();
+    postings[i].message = messages[i];
+    postings[i].owner = rank_;
+    postings[i].operation = call_;
+    postings[i].pending = &pending;
+    post(postings[i]);
   }
-  wait_for(postings);
+  wait_for(postings, pending);
 }
 
-void ThreadBackend::wait_for(std::vector<Posting>& postings) {
+void ThreadBackend::post(Posting& mine) {
+  Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
+  if (!theirs) return;
+  const int peer = theirs->owner;
+  const bool is_send = mine.message.kind == Message::Kind::send;
+  Posting &send = is_send ? mine : *theirs, &receive = is_send ? *theirs : mine;
+  if (const auto text = threads::difference(send, receive)) {
+    group_->world().end(*text + group_->name());
+    threads::fail(send, receive);
+  } else {
+    threads::complete(send, receive);
+  }
+  group_->mailbox(peer).parking().wake();
+}
+
+void ThreadBackend::wait_for(std::vector<Posting>& postings, std::atomic<int>& pending) {
   threads::World& world = group_->world();
-  std::string error;
-  for (Posting& posting : postings) {
-    const int peer = group_->world_ranks()[static_cast<size_t>(posting.message.peer)];
-    const bool with_itself = posting.message.peer == rank_;
-    if (!with_itself)
-      group_->mailbox(rank_).parking().wait(
-          world.patience(), [&] { return posting.is_over() || world.aborted() || world.has_departed(peer); });
-    if (posting.state.load() == Posting::State::done) continue;
-    const std::string me = "rank " + std::to_string(group_->world_ranks()[static_cast<size_t>(rank_)]);
-    const std::string action = posting.message.kind == Message::Kind::send ? " to send to" : " to receive from";
-    if (posting.state.load() == Posting::State::failed)
-      error = posting.error;
-    else if (with_itself)
-      error = me + " waits forever" + action + " itself at " + threads::describe(where_);
-    else if (!world.aborted())
-      world.abort("rank " + std::to_string(peer) + " returned while " + me + " waits" + action + " it at " +
-                  threads::describe(where_));
-    withdraw(postings);
-    if (error.empty()) world.throw_aborted();
-    throw CommunicationError(error);
-  }
-}
-
-void ThreadBackend::withdraw(std::vector<Posting>& postings) {
-  for (Posting& posting : postings) {
-    if (posting.is_over() || group_->mailbox(posting.receiver()).withdraw(posting)) continue;
-    while (!posting.is_over()) std::this_thread::yield();  // a peer is copying
-  }
+  threads::Parking& parking = group_->mailbox(rank_).parking();
+  const bool is_done =
+      threads::Parking::wait_briefly(world.patience(), [&] { return pending.load() == 0 || world.aborted(); });
+  if (!is_done) world.sleep(*agent_, parking, Messages(*group_, postings, pending));
+  for (Posting& posting : postings)
+    if (pending.load() > 0 && group_->mailbox(posting.receiver()).withdraw(posting)) {
+      posting.state.store(Posting::State::failed);
+      pending.fetch_sub(1);
+    }
+  while (pending.load() > 0) std::this_thread::yield();  // a peer is copying
+  for (const Posting& posting : postings)
+    if (posting.state.load() == Posting::State::failed) world.throw_aborted();
 }
 
 }  // namespace adjoin

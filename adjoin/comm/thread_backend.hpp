@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <vector>
@@ -14,16 +16,19 @@ namespace adjoin {
 /// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
 /// each does its share, and meet again. A small message travels with the published call and needs only the first
 /// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls
-/// that do not agree throw CommunicationError on all ranks of the group, naming each call and its place.
+/// that do not agree, and deadlocks, end the world at once: all ranks throw CommunicationError with every pending call.
 class ThreadBackend final : public Backend {
  public:
-  ThreadBackend(std::shared_ptr<threads::Group> group, int rank);
+  ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank);
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void exchange(std::span<const Message> messages) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override;
   void abort(std::string_view reason) noexcept override;
+  void begin_call(Operation& operation) override;
+  std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
+  void rest(bool rests) noexcept override;
 
   void barrier() override;
   void broadcast(Buffer buffer, int root) override;
@@ -44,10 +49,11 @@ class ThreadBackend final : public Backend {
   /// Where each rank's input is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);
 
-  void wait_for(std::vector<threads::Posting>& postings);
-  void withdraw(std::vector<threads::Posting>& postings);
+  void post(threads::Posting& mine);
+  void wait_for(std::vector<threads::Posting>& postings, std::atomic<int>& pending);
 
   std::shared_ptr<threads::Group> group_;
+  std::shared_ptr<threads::Agent> agent_;
   int rank_;
   uint64_t calls_ = 0;
   std::vector<const void*> inputs_;
@@ -56,11 +62,15 @@ class ThreadBackend final : public Backend {
 
 /// The backends of a new world, one for each of its ranks.
 struct ThreadWorld {
-  explicit ThreadWorld(int ranks);
+  /// A call that waits longer than `deadline` ends the world with a report; deadlocks are found without it.
+  explicit ThreadWorld(int ranks, std::chrono::milliseconds deadline = std::chrono::minutes(5));
   std::shared_ptr<Backend> backend(int rank) const;
+  /// Says that the thread of `rank` has returned and will never call again.
+  void depart(int rank) const;
 
   std::shared_ptr<threads::World> world;
   std::shared_ptr<threads::Group> group;
+  std::vector<std::shared_ptr<threads::Agent>> agents;
 };
 
 }  // namespace adjoin

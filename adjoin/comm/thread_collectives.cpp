@@ -12,7 +12,6 @@ namespace adjoin {
 
 using algorithm::total_of;
 using threads::Call;
-using threads::Collective;
 using threads::Counts;
 using threads::Signature;
 
@@ -54,9 +53,9 @@ int64_t start_of(std::span<const int64_t> counts, int rank) {
 
 bool ThreadBackend::begin(Call call, int64_t bytes_of_each, int64_t own_bytes) {
   const bool small = bytes_of_each <= group_->small_bytes();
-  call.where = where_;
+  call.operation = call_;
   if (group_->world().aborted()) group_->world().throw_aborted();
-  group_->begin(rank_, ++calls_, call, small ? own_bytes : 0);
+  group_->begin(*agent_, rank_, ++calls_, call, small ? own_bytes : 0);
   return small;
 }
 

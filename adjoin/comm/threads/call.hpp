@@ -1,29 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "adjoin/base/element_type.hpp"
+#include "adjoin/base/observer.hpp"
+#include "adjoin/comm/collective.hpp"
 #include "adjoin/comm/reduction.hpp"
 
 namespace adjoin::threads {
-
-enum class Collective : uint8_t {
-  barrier,
-  broadcast,
-  reduce,
-  all_reduce,
-  gather,
-  scatter,
-  all_gather,
-  reduce_scatter,
-  all_to_all
-};
-
-std::string_view name(Collective collective);
 
 /// What must be the same on all ranks of a group that call a collective.
 struct Signature {
@@ -47,20 +33,11 @@ struct Call {
   const void* in = nullptr;
   void* out = nullptr;
   const Counts* counts = nullptr;
-  std::source_location where = {};
+  const Operation* operation = nullptr;
 };
 
 uint64_t hash_of(std::span<const int64_t> counts);
 
-/// "all_reduce (sum, float32 x 1024) at trainer.cpp:88".
 std::string describe(const Call& call);
-/// "trainer.cpp:88".
-std::string describe(const std::source_location& where);
-
-/// The message for calls that do not agree, given with the ranks that made them: it names each that differs from most.
-std::string describe_mismatch(std::span<const Call* const> calls, std::span<const int> ranks, uint64_t sequence);
-
-/// "{0, 1, 2}".
-std::string list_of(std::span<const int> ranks);
 
 }  // namespace adjoin::threads

@@ -6,6 +6,34 @@
 
 namespace adjoin::threads {
 
+namespace {
+
+/// The wait for all ranks of a group to come to one collective.
+class Arrivals final : public Waiting {
+ public:
+  Arrivals(const Group& group, int rank, uint64_t sequence) : group_(group), rank_(rank), sequence_(sequence) {}
+
+  bool is_over() const override {
+    for (int peer = 0; peer < group_.size(); ++peer)
+      if (!group_.has_come(peer, sequence_)) return false;
+    return true;
+  }
+  std::vector<int> needs() const override {
+    std::vector<int> missing;
+    for (int peer = 0; peer < group_.size(); ++peer)
+      if (!group_.has_come(peer, sequence_)) missing.push_back(group_.world_rank(peer));
+    return missing;
+  }
+  std::string describe() const override { return threads::describe(group_.call_of(rank_, sequence_)) + group_.name(); }
+
+ private:
+  const Group& group_;
+  const int rank_;
+  const uint64_t sequence_;
+};
+
+}  // namespace
+
 Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
     : world_(std::move(world)),
       world_ranks_(std::move(world_ranks)),
@@ -16,7 +44,7 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
       small_(new std::byte[2 * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
       mailboxes_(world_ranks_.size()) {}
 
-void Group::begin(int rank, uint64_t sequence, const Call& call, int64_t small_bytes) {
+void Group::begin(Agent& agent, int rank, uint64_t sequence, const Call& call, int64_t small_bytes) {
   Slot& mine = slot(rank, sequence);
   mine.call = call;
   if (small_bytes > 0) {
@@ -25,23 +53,15 @@ void Group::begin(int rank, uint64_t sequence, const Call& call, int64_t small_b
   }
   mine.sequence.store(sequence);
   parking_.wake();
-  wait_for_all(rank, sequence);
+  wait_for_all(agent, rank, sequence);
   if (!goes_ahead(rank, sequence)) world_->throw_aborted();
   check_agreement(rank, sequence);
 }
 
-void Group::wait_for_all(int rank, uint64_t sequence) {
-  for (int peer = 0; peer < size(); ++peer) {
-    const int peer_in_world = world_ranks_[static_cast<size_t>(peer)];
-    parking_.wait(world_->patience(),
-                  [&] { return has_come(peer, sequence) || world_->aborted() || world_->has_departed(peer_in_world); });
-    if (world_->has_departed(peer_in_world) && !has_come(peer, sequence)) {
-      world_->abort("rank " + std::to_string(peer_in_world) + " returned while rank " +
-                    std::to_string(world_ranks_[static_cast<size_t>(rank)]) + " waits for it in " +
-                    describe(slot(rank, sequence).call));
-    }
-    if (world_->aborted()) return;
-  }
+void Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
+  const bool came =
+      Parking::wait_briefly(world_->patience(), [&] { return all_have_come(sequence) || world_->aborted(); });
+  if (!came) world_->sleep(agent, parking_, Arrivals(*this, rank, sequence));
 }
 
 bool Group::all_have_come(uint64_t sequence) const {
@@ -87,18 +107,28 @@ bool Group::calls_agree(uint64_t sequence) const {
 
 void Group::check_agreement(int rank, uint64_t sequence) {
   if (calls_agree(sequence)) return;
-  std::vector<const Call*> calls;
-  for (int peer = 0; peer < size(); ++peer) calls.push_back(&call_of(peer, sequence));
-  const std::string message = describe_mismatch(calls, world_ranks_, sequence);
-  finish(rank, sequence);  // peers may still read this rank's counts
-  throw CommunicationError(message);
+  std::vector<diagnosis::Line> calls;
+  for (int peer = 0; peer < size(); ++peer) calls.push_back({world_rank(peer), describe(call_of(peer, sequence))});
+  world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
+  finish(rank, sequence);  // peers may still read what this rank published
+  world_->throw_aborted();
+}
+
+std::string Group::name() const {
+  if (size() == world_->size()) return "";
+  std::string text;
+  for (const int rank : world_ranks_) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return " on group {" + text + "}";
 }
 
 void Group::finish(int rank, uint64_t sequence) {
   progress_[static_cast<size_t>(rank)].finished.store(sequence);
   parking_.wake();
-  for (int peer = 0; peer < size(); ++peer)
-    parking_.wait(world_->patience(), [&] { return progress_[static_cast<size_t>(peer)].finished.load() >= sequence; });
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto has_finished = [&] { return progress_[static_cast<size_t>(peer)].finished.load() >= sequence; };
+    // Peers that have come to the call are at work: no deadlock can lie here.
+    if (!Parking::wait_briefly(world_->patience(), has_finished)) parking_.sleep(has_finished);
+  }
 }
 
 std::shared_ptr<Group> Group::subset(std::span<const int> ranks, uint64_t nth) {

@@ -29,15 +29,19 @@ class Group {
   /// every rank has a core a meeting costs less than the copy of some hundred bytes, else as much as that of many.
   int64_t small_bytes() const { return small_bytes_; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
+  int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
+  /// " on group {2, 3}", or nothing where the group is the whole world.
+  std::string name() const;
 
   /// Publishes this rank's call number `sequence` (from 1), waits until all ranks have published theirs, and checks
   /// that they agree. With `small`, that many bytes of call.in travel with it. What follows until finish() cannot
   /// be interrupted, as peers work on this rank's memory.
-  /// Throws: CommunicationError on all ranks where calls differ, and where the world is aborted or a member has returned
-  void begin(int rank, uint64_t sequence, const Call& call, int64_t small_bytes = 0);
+  /// Throws: CommunicationError on all ranks where calls differ, or the world is aborted
+  void begin(Agent& agent, int rank, uint64_t sequence, const Call& call, int64_t small_bytes = 0);
   /// Waits until all ranks have come here after their begin(); where peers worked on each other's memory.
   void finish(int rank, uint64_t sequence);
 
+  bool has_come(int rank, uint64_t sequence) const { return slot(rank, sequence).sequence.load() >= sequence; }
   /// The call that `rank` published; its `in` is readable until finish, or until the next begin where it was small.
   const Call& call_of(int rank, uint64_t sequence) const { return slot(rank, sequence).call; }
 
@@ -69,9 +73,8 @@ class Group {
   std::byte* small_room(int rank, uint64_t sequence) const {
     return small_.get() + (2 * static_cast<size_t>(rank) + sequence % 2) * static_cast<size_t>(small_bytes_);
   }
-  bool has_come(int rank, uint64_t sequence) const { return slot(rank, sequence).sequence.load() >= sequence; }
   bool all_have_come(uint64_t sequence) const;
-  void wait_for_all(int rank, uint64_t sequence);
+  void wait_for_all(Agent& agent, int rank, uint64_t sequence);
   void check_agreement(int rank, uint64_t sequence);
   bool goes_ahead(int rank, uint64_t sequence);
   bool calls_agree(uint64_t sequence) const;

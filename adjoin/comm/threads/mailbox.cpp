@@ -3,21 +3,33 @@
 #include <algorithm>
 #include <cstring>
 
-#include "adjoin/comm/threads/call.hpp"
-
 namespace adjoin::threads {
 
 namespace {
 
-std::string describe_buffer(const Buffer& buffer) {
-  return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
+std::string describe_side(const Posting& posting) {
+  const Buffer& buffer = posting.message.buffer;
+  std::string text = "as " + std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
+  if (posting.operation) text += " by " + describe(*posting.operation);
+  return text;
 }
 
-std::string describe_difference(const Posting& send, const Posting& receive) {
-  return "the message of rank " + std::to_string(send.owner) + " to rank " + std::to_string(receive.owner) +
-         " with tag " + std::to_string(send.message.tag) + " is " + describe_buffer(send.message.buffer) +
-         " where sent, at " + describe(send.where) + ", but " + describe_buffer(receive.message.buffer) +
-         " where received, at " + describe(receive.where);
+bool is_collective(const Posting& posting) {
+  return posting.message.tag == kCollectiveTag;
+}
+
+/// Whether two calls may be one collective; lengths are compared message by message.
+bool agree(const Operation& a, const Operation& b) {
+  return a.name == b.name && a.algorithm == b.algorithm && a.type == b.type && a.reduction == b.reduction &&
+         a.root == b.root;
+}
+
+void end(Posting& send, Posting& receive, Posting::State state) {
+  for (Posting* posting : {&send, &receive}) {
+    std::atomic<int>* pending = posting->pending;
+    posting->state.store(state);
+    pending->fetch_sub(1);
+  }
 }
 
 }  // namespace
@@ -43,17 +55,24 @@ bool Mailbox::withdraw(Posting& posting) {
   return std::erase(posting.message.kind == Message::Kind::send ? sends_ : receives_, &posting) > 0;
 }
 
+std::optional<std::string> difference(const Posting& send, const Posting& receive) {
+  const Buffer &from = send.message.buffer, &to = receive.message.buffer;
+  const bool are_one_call =
+      !is_collective(send) || !send.operation || !receive.operation || agree(*send.operation, *receive.operation);
+  if (are_one_call && from.type == to.type && from.count == to.count) return std::nullopt;
+  return "the message of rank " + std::to_string(send.owner) + " to rank " + std::to_string(receive.owner) +
+         (is_collective(send) ? "" : " with tag " + std::to_string(send.message.tag)) + " is sent " +
+         describe_side(send) + ", but received " + describe_side(receive);
+}
+
 void complete(Posting& send, Posting& receive) {
   const Buffer &from = send.message.buffer, &to = receive.message.buffer;
-  Posting::State outcome = Posting::State::done;
-  if (from.type != to.type || from.count != to.count) {
-    send.error = receive.error = describe_difference(send, receive);
-    outcome = Posting::State::failed;
-  } else if (from.count > 0) {
-    std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
-  }
-  send.state.store(outcome);
-  receive.state.store(outcome);
+  if (from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
+  end(send, receive, Posting::State::done);
+}
+
+void fail(Posting& send, Posting& receive) {
+  end(send, receive, Posting::State::failed);
 }
 
 }  // namespace adjoin::threads

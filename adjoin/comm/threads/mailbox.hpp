@@ -2,10 +2,11 @@
 
 #include <atomic>
 #include <mutex>
-#include <source_location>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "adjoin/base/observer.hpp"
 #include "adjoin/comm/backend.hpp"
 #include "adjoin/comm/threads/parking.hpp"
 
@@ -16,14 +17,14 @@ struct Posting {
   enum class State : int { waiting, done, failed };
 
   Message message;
-  int owner = 0;  // the rank in the group that posted it
-  std::source_location where;
+  int owner = 0;                         // the rank in the group that posted it
+  const Operation* operation = nullptr;  // the call that it is part of
   std::atomic<State> state = State::waiting;
-  std::string error;  // where it failed
+  std::atomic<int>* pending =
+      nullptr;  // of the owner's messages; whoever ends one counts down and is then done with it
 
   int sender() const { return message.kind == Message::Kind::send ? owner : message.peer; }
   int receiver() const { return message.kind == Message::Kind::send ? message.peer : owner; }
-  bool is_over() const { return state.load() != State::waiting; }
 };
 
 /// The messages to one rank of a group that have been posted on one side only, in the order of posting.
@@ -43,8 +44,11 @@ class Mailbox {
   Parking parking_;
 };
 
-/// Moves the data of a matched pair, or fails both where type or length differ. The other rank's posting may be gone on
-/// return.
+/// What keeps a send and a receive that met from being one message: their calls, element types or lengths.
+std::optional<std::string> difference(const Posting& send, const Posting& receive);
+
+/// Moves the data of a matched pair, or ends both as failed. The other rank's posting may be gone on return.
 void complete(Posting& send, Posting& receive);
+void fail(Posting& send, Posting& receive);
 
 }  // namespace adjoin::threads

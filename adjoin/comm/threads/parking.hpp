@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -28,20 +29,35 @@ inline void pause_briefly() {
 /// waker sees the sleeper or the sleeper sees the change.
 class Parking {
  public:
+  /// Spins, then yields; whether the condition came to hold meanwhile.
   template <class Condition>
-  void wait(const Patience& patience, Condition holds) {
+  static bool wait_briefly(const Patience& patience, Condition holds) {
     for (int i = 0; i < patience.spins; ++i) {
-      if (holds()) return;
+      if (holds()) return true;
       pause_briefly();
     }
     for (int i = 0; i < patience.yields; ++i) {
-      if (holds()) return;
+      if (holds()) return true;
       std::this_thread::yield();
     }
+    return holds();
+  }
+
+  template <class Condition>
+  void sleep(Condition holds) {
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1);
     changed_.wait(lock, holds);
     sleepers_.fetch_sub(1);
+  }
+  /// The same for `at_most` so long; whether the condition holds.
+  template <class Condition>
+  bool sleep(Condition holds, std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1);
+    const bool held = changed_.wait_for(lock, at_most, holds);
+    sleepers_.fetch_sub(1);
+    return held;
   }
 
   void wake() {

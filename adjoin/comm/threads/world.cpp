@@ -5,13 +5,26 @@
 
 namespace adjoin::threads {
 
-World::World(int ranks) : patience_(Patience::for_ranks(ranks)), departed_(static_cast<size_t>(ranks)) {}
+World::World(int ranks, std::chrono::milliseconds deadline)
+    : size_(ranks),
+      patience_(Patience::for_ranks(ranks)),
+      deadline_(deadline),
+      detector_(ranks, [this](const std::string& report) { end(report); }) {}
 
 void World::abort(std::string_view reason) noexcept {
+  end(reason, false);
+}
+
+void World::end(const std::string& diagnosis) noexcept {
+  end(diagnosis, true);
+}
+
+void World::end(std::string_view reason, bool is_diagnosis) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load()) return;
     reason_ = reason;
+    diagnosed_.store(is_diagnosis);
     aborted_.store(true);
   }
   wake_all();
@@ -23,12 +36,19 @@ std::string World::reason() const {
 }
 
 void World::throw_aborted() const {
-  throw CommunicationError("the world was aborted: " + reason());
+  throw CommunicationError((diagnosed() ? "" : "the world was aborted: ") + reason());
 }
 
-void World::depart(int rank) noexcept {
-  departed_[static_cast<size_t>(rank)].store(true);
-  wake_all();
+void World::sleep(Agent& agent, Parking& parking, const Waiting& waiting) {
+  const auto is_over = [&] { return waiting.is_over() || aborted(); };
+  if (is_over()) return;
+  detector_.block(agent, waiting);
+  if (!parking.sleep(is_over, deadline_)) {
+    const auto seconds = std::chrono::duration<double>(deadline_).count();
+    end(detector_.look("no progress within the deadline of " + std::to_string(seconds) + " s on rank " +
+                       std::to_string(agent.rank())));
+  }
+  detector_.unblock(agent);
 }
 
 void World::watch(const std::shared_ptr<Group>& group) {

@@ -1,49 +1,59 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "adjoin/comm/threads/detector.hpp"
 #include "adjoin/comm/threads/parking.hpp"
 
 namespace adjoin::threads {
 
 class Group;
 
-/// What all workers of one launch share: whether it was aborted, who has returned, and which groups live.
+/// What all workers of one launch share: whether it was aborted and why, who waits for what, and which groups live.
 class World {
  public:
-  explicit World(int ranks);
+  /// A call that waits longer than `deadline` ends the world with a report; deadlocks are found without it.
+  World(int ranks, std::chrono::milliseconds deadline);
 
-  int size() const { return static_cast<int>(departed_.size()); }
+  int size() const { return size_; }
   const Patience& patience() const { return patience_; }
 
   /// Ends every worker's blocked and later calls; the first reason counts.
   void abort(std::string_view reason) noexcept;
   bool aborted() const { return aborted_.load(); }
   std::string reason() const;
+  /// The same where the runtime found what is wrong, which is then told without further words.
+  void end(const std::string& diagnosis) noexcept;
+  bool diagnosed() const { return diagnosed_.load(); }
   /// Throws CommunicationError with the reason.
   [[noreturn]] void throw_aborted() const;
 
-  /// Says that `rank` has returned and will never call again.
-  void depart(int rank) noexcept;
-  bool has_departed(int rank) const { return departed_[static_cast<size_t>(rank)].load(); }
+  Detector& detector() { return detector_; }
+
+  /// Sleeps at `parking` until `waiting` is over or the world is aborted, which it is where that would be never.
+  void sleep(Agent& agent, Parking& parking, const Waiting& waiting);
 
   /// A group whose waiters are to be woken when the world changes.
   void watch(const std::shared_ptr<Group>& group);
 
  private:
+  void end(std::string_view reason, bool is_diagnosis) noexcept;
   void wake_all() noexcept;
 
-  Patience patience_;
-  std::atomic<bool> aborted_ = false;
-  std::vector<std::atomic<bool>> departed_;
+  const int size_;
+  const Patience patience_;
+  const std::chrono::milliseconds deadline_;
+  std::atomic<bool> aborted_ = false, diagnosed_ = false;
   mutable std::mutex mutex_;
   std::string reason_;
   std::vector<std::weak_ptr<Group>> groups_;
+  Detector detector_;
 };
 
 }  // namespace adjoin::threads

@@ -1,0 +1,75 @@
+#include "adjoin/comm/checked_call.hpp"
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+
+namespace {
+
+std::string text(int64_t number) {
+  return std::to_string(number);
+}
+
+}  // namespace
+
+CheckedCall::~CheckedCall() {
+  if (!begun_) return;
+  if (observer_) observer_->end(operation_);
+  backend_.end_call();
+}
+
+void CheckedCall::begin(const About& about) {
+  operation_.count = about.elements.count;
+  operation_.type = about.elements.type;
+  operation_.root = about.root;
+  operation_.peer = about.peer;
+  operation_.tag = about.tag;
+  operation_.reduction = about.reduction;
+  operation_.counts = about.counts;
+  operation_.receive_counts = about.receive_counts;
+  backend_.begin_call(operation_);
+  begun_ = true;
+  if (observer_) observer_->begin(operation_);
+}
+
+void CheckedCall::fail(const std::string& expected, const std::string& came) const {
+  throw InvalidArgument(std::string(operation_.name) + " on rank " + text(operation_.rank) + " of " +
+                        text(operation_.size) + " at " + operation_.where.file_name() + ":" +
+                        text(operation_.where.line()) + ": expected " + expected + ", got " + came);
+}
+
+void CheckedCall::check_rank(const char* role, int rank) const {
+  if (rank < 0 || rank >= operation_.size)
+    fail(std::string("a ") + role + " from 0 to " + text(operation_.size - 1), text(rank));
+}
+
+void CheckedCall::check_tag(int tag) const {
+  if (tag < 0 || tag > kMaxTag) fail("a tag from 0 to " + text(kMaxTag), text(tag));
+}
+
+void CheckedCall::check_buffer(const char* role, ConstBuffer buffer) const {
+  if (buffer.count < 0) fail(std::string("a count of '") + role + "' that is not negative", text(buffer.count));
+  if (buffer.count > 0 && !buffer.data)
+    fail(std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
+  if (buffer.device.kind != Device::Kind::cpu)
+    fail(std::string("'") + role + "' on the CPU", "a buffer on another device");
+}
+
+void CheckedCall::check_elements(const char* role, ConstBuffer buffer, int64_t count) const {
+  check_buffer(role, buffer);
+  if (buffer.count != count) fail(text(count) + " elements of '" + role + "'", text(buffer.count));
+}
+
+void CheckedCall::check_same_type(ConstBuffer in, ConstBuffer out) const {
+  if (in.type != out.type)
+    fail("one element type of 'in' and 'out'", std::string(name(in.type)) + " and " + std::string(name(out.type)));
+}
+
+void CheckedCall::check_counts(const char* role, std::span<const int64_t> counts) const {
+  if (static_cast<int>(counts.size()) != operation_.size)
+    fail(text(operation_.size) + " numbers in '" + role + "'", text(static_cast<int64_t>(counts.size())));
+  for (const int64_t count : counts)
+    if (count < 0) fail(std::string("no negative number in '") + role + "'", text(count));
+}
+
+}  // namespace adjoin

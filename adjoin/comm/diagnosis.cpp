@@ -1,0 +1,88 @@
+#include "adjoin/comm/diagnosis.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace adjoin::diagnosis {
+
+namespace {
+
+std::string line_of(const Worker& worker) {
+  switch (worker.state) {
+    case Worker::State::runs:
+      return worker.call.empty() ? "computes" : worker.call + ", which goes on";
+    case Worker::State::rests:
+      return worker.call.empty() ? "" : worker.call;
+    case Worker::State::waits:
+      break;
+  }
+  std::vector<int> needs = worker.needs;
+  std::sort(needs.begin(), needs.end());
+  needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+  return worker.call + ", waits for rank" + (needs.size() == 1 ? " " : "s ") + ranges_of(needs);
+}
+
+}  // namespace
+
+std::vector<bool> stuck(std::span<const Worker> workers, int ranks) {
+  std::vector<bool> can_act(static_cast<size_t>(ranks)), is_stuck(workers.size());
+  for (size_t i = 0; i < workers.size(); ++i) {
+    is_stuck[i] = workers[i].state == Worker::State::waits;
+    if (workers[i].state == Worker::State::runs) can_act[static_cast<size_t>(workers[i].rank)] = true;
+  }
+  const auto is_freed = [&](const Worker& worker) {
+    return std::all_of(worker.needs.begin(), worker.needs.end(),
+                       [&](int rank) { return can_act[static_cast<size_t>(rank)]; });
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < workers.size(); ++i) {
+      if (!is_stuck[i] || !is_freed(workers[i])) continue;
+      is_stuck[i] = false;
+      can_act[static_cast<size_t>(workers[i].rank)] = changed = true;
+    }
+  }
+  return is_stuck;
+}
+
+std::string ranges_of(std::span<const int> ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string list_of(std::span<const Line> lines) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  for (const Line& line : lines) {
+    auto found =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == line.text; });
+    if (found == groups.end()) found = groups.insert(found, {line.text, {}});
+    found->second.push_back(line.rank);
+  }
+  std::string text;
+  for (const auto& [line, ranks] : groups)
+    text += std::string("\n  rank") + (ranks.size() == 1 ? " " : "s ") + ranges_of(ranks) + ": " + line;
+  return text;
+}
+
+std::string report(const std::string& headline, std::span<const Worker> workers, int ranks) {
+  std::vector<Line> lines;
+  for (int rank = 0; rank < ranks; ++rank) {
+    bool is_there = false;
+    for (const Worker& worker : workers) {
+      if (worker.rank != rank) continue;
+      is_there = true;
+      if (const std::string text = line_of(worker); !text.empty()) lines.push_back({rank, text});
+    }
+    if (!is_there) lines.push_back({rank, "has returned"});
+  }
+  return headline + list_of(lines);
+}
+
+}  // namespace adjoin::diagnosis

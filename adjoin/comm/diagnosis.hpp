@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+/// Who waits for whom, as plain data: the thread backend and MPI's watchdog find deadlocks by the same functions.
+namespace adjoin::diagnosis {
+
+/// One thread of one rank that may call, at one moment.
+struct Worker {
+  enum class State {
+    runs,   // computes, or is in a call that can go on
+    waits,  // is in a call that cannot go on until each of `needs` has acted
+    rests   // does nothing before another thread of its rank has acted
+  };
+  int rank = 0;  // in the world
+  State state = State::runs;
+  std::vector<int> needs = {};  // ranks of the world
+  std::string call = {};        // what it is in, "" where that is nothing
+};
+
+/// For each worker whether it can never go on: it waits for a rank of which no worker can act. A rank without workers
+/// has returned.
+/// Cost: O(W (W + needs)) for W workers at worst, one pass where nobody is stuck.
+std::vector<bool> stuck(std::span<const Worker> workers, int ranks);
+
+/// `headline`, and a line for every rank of the world that says what its workers are in and whom they wait for; ranks
+/// with equal lines share one.
+std::string report(const std::string& headline, std::span<const Worker> workers, int ranks);
+
+/// One line of text for each of some ranks.
+struct Line {
+  int rank = 0;
+  std::string text;
+};
+/// "\n  rank 1: broadcast …\n  ranks 0, 2-5: all_reduce …", by the first rank of each.
+std::string list_of(std::span<const Line> lines);
+
+/// "0, 2-5, 9" for increasing numbers.
+std::string ranges_of(std::span<const int> ranks);
+
+}  // namespace adjoin::diagnosis

@@ -1,0 +1,105 @@
+#include "adjoin/comm/threads/detector.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace adjoin::threads {
+
+using diagnosis::Worker;
+
+Agent::Agent(Detector& detector, int rank, bool is_for_any_thread)
+    : detector_(detector), rank_(rank), is_for_any_thread_(is_for_any_thread) {
+  const std::lock_guard lock(detector_.mutex_);
+  detector_.agents_[static_cast<size_t>(rank)].push_back(this);
+}
+
+Agent::~Agent() {
+  detector_.leave(*this);
+}
+
+bool Agent::belongs_here() {
+  if (is_for_any_thread_) return true;
+  const std::thread::id here = std::this_thread::get_id();
+  std::thread::id owner = owner_.load(std::memory_order_relaxed);
+  if (owner == here) return true;
+  return owner == std::thread::id() && owner_.compare_exchange_strong(owner, here);
+}
+
+Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadlock)
+    : on_deadlock_(std::move(on_deadlock)), agents_(static_cast<size_t>(ranks)) {}
+
+void Detector::block(Agent& agent, const Waiting& waiting) {
+  std::string report;
+  {
+    const std::lock_guard lock(mutex_);
+    agent.waiting_ = &waiting;
+    const std::vector<int> needs = waiting.needs();
+    // Most often those that are waited for still run, and that is all one needs to know.
+    if (!std::all_of(needs.begin(), needs.end(), [&](int rank) { return may_act(rank); })) report = find_deadlock();
+  }
+  tell(report);
+}
+
+void Detector::unblock(Agent& agent) {
+  const std::lock_guard lock(mutex_);
+  agent.waiting_ = nullptr;
+}
+
+void Detector::rest(Agent& agent, bool rests) {
+  std::string report;
+  {
+    const std::lock_guard lock(mutex_);
+    agent.rests_ = rests;
+    if (rests) report = find_deadlock();
+  }
+  tell(report);
+}
+
+void Detector::leave(Agent& agent) {
+  std::string report;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(agents_[static_cast<size_t>(agent.rank())], &agent)) report = find_deadlock();
+  }
+  tell(report);
+}
+
+std::string Detector::look(const std::string& headline) const {
+  const std::lock_guard lock(mutex_);
+  return diagnosis::report(headline, workers(/*with_calls=*/true), ranks());
+}
+
+void Detector::tell(const std::string& report) const {
+  if (!report.empty()) on_deadlock_(report);
+}
+
+bool Detector::may_act(int rank) const {
+  const std::vector<Agent*>& agents = agents_[static_cast<size_t>(rank)];
+  return std::any_of(agents.begin(), agents.end(), [&](const Agent* agent) {
+    return !agent->rests_ && (!agent->waiting_ || agent->waiting_->is_over());
+  });
+}
+
+std::vector<Worker> Detector::workers(bool with_calls) const {
+  std::vector<Worker> all;
+  for (const auto& agents : agents_)
+    for (const Agent* agent : agents) {
+      Worker worker{.rank = agent->rank()};
+      if (agent->rests_) worker.state = Worker::State::rests;
+      if (agent->waiting_) {
+        if (with_calls) worker.call = agent->waiting_->describe();
+        worker.needs = agent->waiting_->needs();
+        if (!agent->waiting_->is_over()) worker.state = Worker::State::waits;
+      }
+      all.push_back(std::move(worker));
+    }
+  return all;
+}
+
+std::string Detector::find_deadlock() const {
+  const std::vector<bool> is_stuck = diagnosis::stuck(workers(/*with_calls=*/false), ranks());
+  if (std::find(is_stuck.begin(), is_stuck.end(), true) == is_stuck.end()) return "";
+  return diagnosis::report("deadlock: these calls can never end", workers(/*with_calls=*/true), ranks());
+}
+
+}  // namespace adjoin::threads

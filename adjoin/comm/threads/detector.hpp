@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adjoin/comm/diagnosis.hpp"
+
+namespace adjoin::threads {
+
+/// What a blocked thread waits for; it lives on that thread's stack. Others ask it while the thread sleeps.
+class Waiting {
+ public:
+  virtual ~Waiting() = default;
+  /// Whether all has happened; once true it stays so.
+  virtual bool is_over() const = 0;
+  /// The ranks of the world, each of which must yet act.
+  virtual std::vector<int> needs() const = 0;
+  virtual std::string describe() const = 0;
+};
+
+class Detector;
+
+/// One thread of one rank that may call. It is known from its making to its end, so a rank whose agents all wait is
+/// known to do nothing else.
+class Agent {
+ public:
+  Agent(Detector& detector, int rank, bool is_for_any_thread);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  int rank() const { return rank_; }
+  /// Whether the calling thread is the one that called first, which is the only one that may.
+  bool belongs_here();
+
+ private:
+  friend class Detector;
+  Detector& detector_;
+  const int rank_;
+  const bool is_for_any_thread_;
+  std::atomic<std::thread::id> owner_ = {};
+  const Waiting* waiting_ = nullptr;  // these under the detector's lock
+  bool rests_ = false;
+};
+
+/// Knows all agents of a world, and finds a deadlock in the call of the last one that walks into it.
+///
+/// An agent enters a wait, rests and leaves under the lock; what it waits for may happen at any time, and stays so. So
+/// agents that wait for each other at one look, none of them freed, wait forever: the first to be freed would have to be
+/// freed by another of them, which acts only after it was freed itself.
+class Detector {
+ public:
+  /// `on_deadlock` gets the report; it is called outside the lock, on the thread that completed the deadlock.
+  Detector(int ranks, std::function<void(const std::string& report)> on_deadlock);
+
+  /// Says that `agent` goes to sleep until `waiting` is over.
+  void block(Agent& agent, const Waiting& waiting);
+  void unblock(Agent& agent);
+  /// Says whether `agent` does nothing before another agent of its rank has acted.
+  void rest(Agent& agent, bool rests);
+  /// Says that `agent` never calls again, though it may live on.
+  void leave(Agent& agent);
+  /// What everybody is in, under a headline of the caller's.
+  std::string look(const std::string& headline) const;
+
+ private:
+  friend class Agent;
+  int ranks() const { return static_cast<int>(agents_.size()); }
+  bool may_act(int rank) const;
+  std::vector<diagnosis::Worker> workers(bool with_calls) const;
+  std::string find_deadlock() const;  // "" where there is none
+  void tell(const std::string& report) const;
+
+  const std::function<void(const std::string&)> on_deadlock_;
+  mutable std::mutex mutex_;
+  std::vector<std::vector<Agent*>> agents_;  // of each rank
+};
+
+}  // namespace adjoin::threads
