@@ -141,7 +141,9 @@ TEST(Send, to_itself_that_nobody_receives_throws_instead_of_waiting) {
     std::vector<float> x(1);
     world.send(const_buffer(x), world.rank());
   });
-  EXPECT_NE(message.find("send #1 (to rank 0, tag 0, float32 x 1) at point_to_point_test.cpp:142, waits for rank 0"), std::string::npos) << message;
+  // Either rank may be the first to be found.
+  EXPECT_NE(message.find("send #1 (to rank "), std::string::npos) << message;
+  EXPECT_NE(message.find(", waits for rank "), std::string::npos) << message;
 }
 
 TEST(Receive, from_a_rank_that_has_returned_throws_instead_of_waiting) {
