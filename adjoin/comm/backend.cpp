@@ -37,11 +37,11 @@ void Backend::all_reduce(Buffer buffer, Reduction reduction) {
 
 void Backend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
   out.type = in.type;
-  run(algorithm::direct_gather(rank(), size(), root, counts), *this, in, out);
+  run(algorithm::naive_gather(rank(), size(), root, counts), *this, in, out);
 }
 
 void Backend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
-  run(algorithm::direct_scatter(rank(), size(), root, counts), *this, in, out);
+  run(algorithm::naive_scatter(rank(), size(), root, counts), *this, in, out);
 }
 
 void Backend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) {

@@ -44,6 +44,8 @@ class Machine {
  public:
   explicit Machine(std::vector<Rank> ranks) : ranks_(std::move(ranks)) {
     for (Rank& rank : ranks_) rank.regions[static_cast<int>(Region::scratch)].resize(rank.program.scratch);
+    for (Rank& rank : ranks_)
+      for (const LocalMove& move : rank.program.before) apply(rank, move);
     for (size_t r = 0; r < ranks_.size(); ++r) post(static_cast<int>(r));
   }
 
@@ -212,7 +214,7 @@ TEST(Programs, of_gather_collect_all_blocks_on_the_root) {
   for_sizes_and_roots([](int size, int root) {
     const Counts counts = uneven_counts(size);
     const Machine m = run_all(size, [&](int r) {
-      return Rank{direct_gather(r, size, root, counts),
+      return Rank{naive_gather(r, size, root, counts),
                   {values_of(r, counts[static_cast<size_t>(r)]), Values(r == root ? total(counts) : 0), {}}};
     });
     EXPECT_EQ(m.output(root), blocks_of_all(counts));
@@ -224,7 +226,7 @@ TEST(Programs, of_scatter_give_each_rank_its_block) {
     const Counts counts = uneven_counts(size);
     const Values all = values_of(root, total(counts));
     const Machine m = run_all(size, [&](int r) {
-      return Rank{direct_scatter(r, size, root, counts),
+      return Rank{naive_scatter(r, size, root, counts),
                   {r == root ? all : Values(), Values(counts[static_cast<size_t>(r)]), {}}};
     });
     for (int r = 0; r < size; ++r) EXPECT_EQ(m.output(r), block(all, counts, r));

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adjoin/comm/algorithm/program.hpp"
+#include "adjoin/comm/collective.hpp"
+
+namespace adjoin::algorithm {
+
+/// One collective call of a whole group: what its algorithms need to know.
+///
+/// Regions: broadcast and all_reduce work on `output` in place; the others go from `input` to `output` as in
+/// Communicator, each rank with its own counts of elements.
+struct Request {
+  Collective collective = Collective::barrier;
+  int size = 1;
+  int root = 0;                      // where it has one
+  int64_t count = 0;                 // elements of every rank: broadcast, reduce, all_reduce
+  std::vector<int64_t> counts = {};  // gather, scatter, all_gather, reduce_scatter: of each rank; all_to_all: size x
+                                     // size, a row a sender
+  int64_t chunk = 0;                 // elements of a piece of a pipeline; 0: the whole message is one
+};
+
+/// The algorithms of a collective: "naive", "tree", "ring" …
+std::span<const std::string_view> names_of(Collective collective);
+
+/// The catalogue's own copy of the name, which lives on; "" where the collective has no such algorithm.
+std::string_view known_name(Collective collective, std::string_view algorithm);
+/// "naive, tree, ring", for messages.
+std::string list_of_names(Collective collective);
+
+/// Throws: InvalidArgument where the request is none (its root, counts, chunk) or the algorithm is not known.
+void check_request(const Request& request, std::string_view algorithm);
+
+/// The program of one rank.
+/// Throws: InvalidArgument as check_request, or where the rank is none of the group.
+Program program_of(const Request& request, std::string_view algorithm, int rank);
+
+/// The algorithm that the rule table takes for `bytes` on `size` ranks: of the whole message, or of all blocks together
+/// where each rank has one. Every rank must know them, so an all_to_all's are not looked at.
+std::string_view choose(Collective collective, int size, int64_t bytes);
+
+}  // namespace adjoin::algorithm
