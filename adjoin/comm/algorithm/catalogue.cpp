@@ -133,6 +133,10 @@ void check(const Request& request) {
 
 }  // namespace
 
+int64_t elements_of(const Request& request) {
+  return request.counts.empty() ? request.count : total_of(request.counts);
+}
+
 std::span<const std::string_view> names_of(Collective collective) {
   static const Names names = collect_names();
   return names[static_cast<size_t>(collective)];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/program.hpp"
+#include "adjoin/comm/algorithm/rule.hpp"
 #include "adjoin/comm/collective.hpp"
 
 namespace adjoin::algorithm {
@@ -25,6 +26,9 @@ struct Request {
   int64_t chunk = 0;                 // elements of a piece of a pipeline; 0: the whole message is one
 };
 
+/// The elements of the whole message, or of all blocks together: what the rule table is asked with.
+int64_t elements_of(const Request& request);
+
 /// The algorithms of a collective: "naive", "tree", "ring" …
 std::span<const std::string_view> names_of(Collective collective);
 
@@ -39,9 +43,5 @@ void check_request(const Request& request, std::string_view algorithm);
 /// The program of one rank.
 /// Throws: InvalidArgument as check_request, or where the rank is none of the group.
 Program program_of(const Request& request, std::string_view algorithm, int rank);
-
-/// The algorithm that the rule table takes for `bytes` on `size` ranks: of the whole message, or of all blocks together
-/// where each rank has one. Every rank must know them, so an all_to_all's are not looked at.
-std::string_view choose(Collective collective, int size, int64_t bytes);
 
 }  // namespace adjoin::algorithm

@@ -1,4 +1,4 @@
-#include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm/rule.hpp"
 
 namespace adjoin::algorithm {
 
@@ -8,6 +8,10 @@ std::string_view choose(Collective collective, int size, int64_t bytes) {
   constexpr std::string_view first_choice[kCollectives] = {"dissemination", "tree", "tree", "ring",    "naive",
                                                            "naive",         "ring", "ring", "pairwise"};
   return first_choice[static_cast<int>(collective)];
+}
+
+int64_t chunk_for(int, int64_t count, int64_t) {
+  return count;
 }
 
 }  // namespace adjoin::algorithm
