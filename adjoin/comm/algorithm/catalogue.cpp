@@ -120,7 +120,7 @@ void check_rank(const Request& request, const char* role, int rank) {
     fail(request, std::string("a ") + role + " from 0 to " + std::to_string(request.size - 1), std::to_string(rank));
 }
 
-void check(const Request& request) {
+void check_arguments(const Request& request) {
   if (request.size < 1) fail(request, "at least one rank", std::to_string(request.size));
   if (has_root(request.collective)) check_rank(request, "root", request.root);
   for (const int64_t number : {request.count, request.chunk})
@@ -154,15 +154,15 @@ std::string list_of_names(Collective collective) {
   return list;
 }
 
-void check_request(const Request& request, std::string_view algorithm) {
-  check(request);
+void check_request(const Request& request, std::string_view algorithm, int rank) {
+  check_arguments(request);
+  check_rank(request, "rank", rank);
   if (known_name(request.collective, algorithm).empty())
     fail(request, "an algorithm of " + list_of_names(request.collective), "'" + std::string(algorithm) + "'");
 }
 
 Program program_of(const Request& request, std::string_view algorithm, int rank) {
-  check_request(request, algorithm);
-  check_rank(request, "rank", rank);
+  check_request(request, algorithm, rank);
   for (const Entry& entry : kEntries)
     if (entry.collective == request.collective && entry.name == algorithm) return entry.make(request, rank);
   return {};

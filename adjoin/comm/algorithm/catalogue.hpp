@@ -37,11 +37,12 @@ std::string_view known_name(Collective collective, std::string_view algorithm);
 /// "naive, tree, ring", for messages.
 std::string list_of_names(Collective collective);
 
-/// Throws: InvalidArgument where the request is none (its root, counts, chunk) or the algorithm is not known.
-void check_request(const Request& request, std::string_view algorithm);
+/// Throws: InvalidArgument where the request is none (its root, counts, chunk), has no such rank or no such
+///         algorithm.
+void check_request(const Request& request, std::string_view algorithm, int rank = 0);
 
 /// The program of one rank.
-/// Throws: InvalidArgument as check_request, or where the rank is none of the group.
+/// Throws: InvalidArgument as check_request
 Program program_of(const Request& request, std::string_view algorithm, int rank);
 
 }  // namespace adjoin::algorithm

@@ -20,8 +20,8 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// One message of one rank. receive_and_reduce combines what comes with what is there; a step that has several into one
-/// slice combines them, and what is there, in the order of their ranks.
+/// One message of one rank. receive_and_reduce combines what comes with what is there when all transfers of the step are
+/// complete, so the step may send the same slice; several into one slice are combined in the order of their ranks.
 struct Transfer {
   enum class Kind : uint8_t { send, receive, receive_and_reduce };
   Kind kind = Kind::send;
