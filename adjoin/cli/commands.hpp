@@ -17,5 +17,6 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
+void add_collective(Program& program);
 
 }  // namespace adjoin::cli
