@@ -11,7 +11,7 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr int kMostThreads = 1024, kMostRanks = 65536, kMostDrawn = 128;
+constexpr int kMostThreads = 1024, kMostSimulated = 8192, kMostCompared = 65536, kMostDrawn = 128;
 constexpr int64_t kMostMemory = int64_t{4} << 30;  // of all ranks' buffers together
 constexpr algorithm::Network kUsualNetwork{.alpha = 2e-6, .beta = 8e-11};
 constexpr const char* kUsualSizes = "64,1K,16K,256K,4M,64M";
@@ -73,7 +73,7 @@ void run_comparison(const CollectiveOptions& options, Collective collective) {
   require(options.algorithm.empty(), "--compare takes all algorithms; leave --algorithm out");
   require(options.svg.empty(), "--compare draws nothing; leave --svg out");
   const algorithm::Network network = network_of(options, kUsualNetwork);
-  const int64_t most = collective == Collective::all_to_all ? 4096 : kMostRanks;
+  const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
   const int64_t chunk = bytes_of(options.chunk, "--chunk");
   const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
   const std::vector<int64_t> sizes = all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
@@ -90,20 +90,23 @@ void run_comparison(const CollectiveOptions& options, Collective collective) {
 void run_one(const CollectiveOptions& options, Collective collective) {
   std::optional<algorithm::Network> network;
   if (options.alpha || options.beta) network = network_of(options, /*otherwise=*/{});
-  const int ranks = static_cast<int>(number_of(options.ranks, "--ranks", 1, network ? kMostRanks : kMostThreads));
+  // An all_to_all's counts are ranks * ranks, and every rank's program checks them.
+  const bool may_be_simulated_only = network && collective != Collective::all_to_all;
+  const auto ranks =
+      static_cast<int>(number_of(options.ranks, "--ranks", 1, may_be_simulated_only ? kMostSimulated : kMostThreads));
+  const bool runs = ranks <= kMostThreads;
   require(!has_root(collective) || (options.root >= 0 && options.root < ranks),
           [&] { return "--root is " + std::to_string(options.root) + ", expected 0 to " + std::to_string(ranks - 1); });
   const int64_t bytes =
       collective == Collective::barrier ? 0 : bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
-  require_room(ranks, bytes);
+  if (runs) require_room(ranks, bytes);
   const std::string algorithm = algorithm_of(options, collective, ranks, bytes);
   require(options.svg.empty() || ranks <= kMostDrawn,
           [&] { return "--svg draws up to " + std::to_string(kMostDrawn) + " ranks"; });
   const lab::Exercise exercise =
       lab::exercise_of(collective, ranks, has_root(collective) ? static_cast<int>(options.root) : 0, bytes,
                        bytes_of(options.chunk, "--chunk"));
-  const Outcome outcome =
-      find_out(exercise, algorithm, bytes, /*runs=*/ranks <= kMostThreads, network, !options.svg.empty());
+  const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
   if (options.json)
     print_json(outcome);

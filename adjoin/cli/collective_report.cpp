@@ -29,7 +29,8 @@ std::string title_of(const Outcome& outcome) {
   std::string title = std::string(name(request.collective)) + " by " + outcome.algorithm + " on " +
                       std::to_string(request.size) + (request.size == 1 ? " rank" : " ranks");
   if (has_root(request.collective)) title += ", root " + std::to_string(request.root);
-  if (request.collective != Collective::barrier) title += ", " + text_of_bytes(outcome.bytes);
+  if (request.collective != Collective::barrier)
+    title += ", " + text_of_bytes(outcome.bytes) + " of " + std::string(name(outcome.exercise.type));
   if (request.chunk > 0) title += " in pieces of " + text_of_bytes(request.chunk * size_of(outcome.exercise.type));
   return title;
 }
@@ -110,13 +111,13 @@ Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, in
 }
 
 void print(const Outcome& outcome) {
-  std::printf("%s (elements of %s)\n", title_of(outcome).c_str(), std::string(name(outcome.exercise.type)).c_str());
+  std::printf("%s\n", title_of(outcome).c_str());
   if (outcome.trial) print_messages(outcome.trial->recording);
   print_totals(outcome);
   if (outcome.trial) print_result(outcome);
   std::printf("\n%ld step%s\n", static_cast<long>(outcome.steps), outcome.steps == 1 ? "" : "s");
   if (outcome.trial)
-    std::printf("%s on threads (median, measured)\n", text_of_seconds(outcome.trial->seconds).c_str());
+    std::printf("%s on threads (measured)\n", text_of_seconds(outcome.trial->seconds).c_str());
   else
     std::printf("not run: so many ranks are simulated only\n");
   if (outcome.network)
