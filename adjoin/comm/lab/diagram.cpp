@@ -52,7 +52,8 @@ Diagram diagram_of(const Recording& recording, const std::string& title) {
   Diagram diagram{.title = title, .axis = "step", .ranks = recording.ranks, .ticks = {{0, ""}}, .arrows = {}};
   const int64_t steps = recording.steps(), stride = 1 + steps / kMostStepsMarked;
   for (int64_t step = 1; step <= steps; ++step)
-    if (step % stride == 0 || step == steps) diagram.ticks.push_back({static_cast<double>(step), std::to_string(step)});
+    if (step % stride == 0 || step == steps)  // a step's number stands where it is, before its end
+      diagram.ticks.push_back({static_cast<double>(step), std::to_string(step), stride == 1 ? -0.5 : 0});
   for (const RecordedMessage& message : recording.messages)
     diagram.arrows.push_back({.from = message.from,
                               .to = message.to,
