@@ -22,6 +22,8 @@ class CheckedCall {
   CheckedCall(const CheckedCall&) = delete;
   CheckedCall& operator=(const CheckedCall&) = delete;
 
+  int rank() const { return operation_.rank; }
+
   /// Throws InvalidArgument that says where, what was expected and what came.
   [[noreturn]] void fail(const std::string& expected, const std::string& came) const;
 

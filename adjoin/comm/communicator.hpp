@@ -12,6 +12,8 @@
 
 namespace adjoin {
 
+class CheckedCall;
+
 /// One worker's handle on one group of workers: what users hold and pass around, by value.
 ///
 /// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
@@ -77,6 +79,8 @@ class Communicator {
   const std::shared_ptr<Backend>& backend() const;
 
  private:
+  CheckedCall new_call(std::string_view name, Where where) const;
+
   struct State;
   std::shared_ptr<State> state_;
 };
