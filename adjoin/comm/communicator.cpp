@@ -181,6 +181,10 @@ const std::shared_ptr<Backend>& Communicator::backend() const {
   return state_->backend;
 }
 
+const std::shared_ptr<Observer>& Communicator::observer() const {
+  return state_->observer;
+}
+
 void Communicator::abort(std::string_view reason) const noexcept {
   state_->backend->abort(reason);
 }

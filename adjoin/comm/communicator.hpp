@@ -75,8 +75,9 @@ class Communicator {
   /// This group with `observer` seeing every operation; groups made from it inherit the observer.
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
 
-  /// What carries the calls out; for backends that wrap another.
+  /// What carries the calls out, and who sees them; for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;
+  const std::shared_ptr<Observer>& observer() const;
 
  private:
   CheckedCall new_call(std::string_view name, Where where) const;

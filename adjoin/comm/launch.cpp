@@ -61,16 +61,27 @@ std::string message_of(const std::exception_ptr& cause) {
   }
 }
 
+/// Whether a rank was only told of what happened elsewhere.
+bool is_consequence(const std::exception_ptr& cause, const threads::World& world) {
+  if (!world.aborted()) return false;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const CommunicationError& e) {
+    return std::string_view(e.what()).ends_with(world.reason());
+  } catch (...) {
+    return false;
+  }
+}
+
 void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
                 FirstCause& cause) {
-  const auto backend =
-      world.backend(rank);  // lives until the cause is recorded: a rank that is gone looks like one that
-                            // has returned
+  // Until the cause is recorded the rank must not look like one that has returned.
+  const auto backend = world.backend(rank);
   try {
     fn(Communicator(backend));
   } catch (...) {
     const auto thrown = std::current_exception();
-    cause.record(rank, thrown);
+    if (!is_consequence(thrown, *world.world)) cause.record(rank, thrown);
     world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
   }
   world.depart(rank);

@@ -89,7 +89,12 @@ std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
 }
 
 void ThreadBackend::rest(bool rests) noexcept {
-  group_->world().detector().rest(*agent_, rests);
+  if (!rests || agent_->belongs_here()) group_->world().detector().rest(*agent_, rests);
+}
+
+bool ThreadBackend::abandon() noexcept {
+  abort("rank " + std::to_string(agent_->rank()) + " was left by an exception amid asynchronous operations");
+  return true;
 }
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {

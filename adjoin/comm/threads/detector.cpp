@@ -50,7 +50,7 @@ void Detector::rest(Agent& agent, bool rests) {
   {
     const std::lock_guard lock(mutex_);
     agent.rests_ = rests;
-    if (rests) report = find_deadlock();
+    if (rests && !may_act(agent.rank())) report = find_deadlock();
   }
   tell(report);
 }
