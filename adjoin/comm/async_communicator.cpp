@@ -1,5 +1,6 @@
 #include "adjoin/comm/async_communicator.hpp"
 
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,26 @@ std::vector<int64_t> copy_of(std::span<const int64_t> counts) {
 }
 
 }  // namespace
+
+struct Handle::Owner {
+  Owner(std::shared_ptr<Stream> on, std::shared_ptr<Stream::Task> of)
+      : stream(std::move(on)), task(std::move(of)), exceptions(std::uncaught_exceptions()) {}
+  ~Owner() { stream->release(task, std::uncaught_exceptions() > exceptions); }
+
+  std::shared_ptr<Stream> stream;
+  std::shared_ptr<Stream::Task> task;
+  int exceptions;  // that were on their way when the operation began
+};
+
+Handle::Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task)
+    : owner_(std::make_shared<Owner>(std::move(stream), std::move(task))) {}
+
+void Handle::wait() const {
+  owner_->stream->wait(owner_->task);
+}
+bool Handle::done() const {
+  return owner_->stream->is_done(*owner_->task);
+}
 
 AsyncCommunicator::AsyncCommunicator(const Communicator& group, Where where)
     : stream_(std::make_shared<Stream>(group, where)) {}

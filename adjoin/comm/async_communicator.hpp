@@ -10,20 +10,21 @@
 
 namespace adjoin {
 
-/// An operation under way. Copies are the same operation; one that nobody waits for goes on.
-class Handle {
+/// An operation under way; copies are the same operation. The end of the last copy waits for it, as the operation uses
+/// the caller's buffers: keep the handle for as long as it is to go on beside you. Where an exception ends the last copy,
+/// the operation is ended too, and with it the world's.
+class [[nodiscard]] Handle {
  public:
-  Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task)
-      : stream_(std::move(stream)), task_(std::move(task)) {}
+  Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task);
 
   /// Returns when the operation is done, and runs it itself where the stream has not begun it.
   /// Throws: what the operation has thrown
-  void wait() const { stream_->wait(task_); }
-  bool done() const { return stream_->is_done(*task_); }
+  void wait() const;
+  bool done() const;
 
  private:
-  std::shared_ptr<Stream> stream_;
-  std::shared_ptr<Stream::Task> task_;
+  struct Owner;
+  std::shared_ptr<Owner> owner_;
 };
 
 /// The operations of Communicator, carried out beside the caller's thread: each returns at once with a handle.
@@ -37,7 +38,7 @@ class AsyncCommunicator {
   using Where = std::source_location;
 
   /// Called by all ranks of `group`, and used by the thread that `group` belongs to. Its thread lives until the last
-  /// copy and the last handle are gone, which wait for what was submitted.
+  /// copy and the last handle are gone.
   explicit AsyncCommunicator(const Communicator& group, Where where = Where::current());
 
   int rank() const { return stream_->group().rank(); }

@@ -27,37 +27,31 @@ Communicator own_group(const Communicator& owner, std::source_location where) {
 }  // namespace
 
 Stream::Stream(const Communicator& owner, std::source_location where)
-    : state_(std::make_shared<State>(owner, own_group(owner, where))), exceptions_before_(std::uncaught_exceptions()) {
+    : state_(std::make_shared<State>(owner, own_group(owner, where))) {
   state_->group.backend()->rest(true);
   thread_ = std::thread([state = state_] { serve(*state); });
 }
 
 Stream::~Stream() {
-  State& state = *state_;
-  const bool is_left_by_exception = std::uncaught_exceptions() > exceptions_before_;
-  std::unique_lock lock(state.mutex);
-  state.ends = true;
-  state.changed.notify_all();
-  if (is_left_by_exception && !state.queue.empty()) {
-    lock.unlock();
-    if (!state.owner.backend()->abandon()) {
-      thread_.detach();  // the job is about to end
-      return;
-    }
-  } else if (!state.queue.empty()) {
-    const std::shared_ptr<Task> last = state.queue.back();
-    lock.unlock();
-    try {
-      wait(last);
-    } catch (...) {  // nobody asked for the result; a failed call has ended the world
-    }
-  } else {
-    lock.unlock();
+  bool is_idle;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ends = true;
+    is_idle = state_->queue.empty();
   }
-  if (thread_.get_id() == std::this_thread::get_id())
-    thread_.detach();  // the last handle was held by a task
-  else
+  state_->changed.notify_all();
+  if (is_idle && thread_.get_id() != std::this_thread::get_id())
     thread_.join();
+  else
+    thread_.detach();  // the job is about to end, or a task held the last handle
+}
+
+void Stream::release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
+  try {
+    if (is_done(*task) || (is_left_by_exception && !state_->owner.backend()->abandon())) return;
+    wait(task);
+  } catch (...) {  // nobody asked; a call that failed has ended the world
+  }
 }
 
 const Communicator& Stream::group() const {

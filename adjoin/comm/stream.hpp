@@ -28,7 +28,7 @@ class Stream {
 
   /// Called by all ranks of `owner`, as the stream's group is a new one. Cost: that of subset
   Stream(const Communicator& owner, std::source_location where);
-  /// Waits for what was submitted; where an exception is on its way it ends that instead.
+  /// All tasks have been released.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -38,6 +38,8 @@ class Stream {
   /// Throws: what the work has thrown
   void wait(const std::shared_ptr<Task>& task);
   bool is_done(const Task& task) const;
+  /// The last that is heard of a task: waits for it; where `is_left_by_exception`, ends what is under way instead.
+  void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept;
 
  private:
   struct State;
@@ -46,7 +48,6 @@ class Stream {
 
   std::shared_ptr<State> state_;
   std::thread thread_;
-  int exceptions_before_ = 0;
 };
 
 }  // namespace adjoin
