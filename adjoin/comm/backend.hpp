@@ -56,6 +56,10 @@ class Backend {
   virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                           std::span<const int64_t> receive_counts);
 
+  /// Makes reduce, all_reduce and reduce_scatter give the bits of reduce_all_into over the ranks in order, as threads
+  /// always do, where the transport would take another order. Set alike on all ranks; subsets made later inherit it.
+  void set_deterministic(bool deterministic) { deterministic_ = deterministic; }
+
   /// Says which call of the user the next operation serves, for messages about it. Returns the call's place among
   /// those of this rank on this group, from 1.
   uint64_t begin_call(std::source_location where) {
@@ -66,6 +70,7 @@ class Backend {
  protected:
   std::source_location where_;
   uint64_t sequence_ = 0;
+  bool deterministic_ = false;
 };
 
 }  // namespace adjoin

@@ -69,6 +69,13 @@ class Call {
     if (in.type != out.type) fail("one element type of 'in' and 'out'", both(in.type, out.type));
   }
 
+  void check_reduction(Reduction reduction, ElementType type) const {
+    if (is_defined(reduction, type)) return;
+    const char* defined =
+        reduction == Reduction::average ? "elements of floating point" : "elements of integers or bool";
+    fail(std::string(defined) + " for " + std::string(adjoin::name(reduction)), std::string(adjoin::name(type)));
+  }
+
   void check_counts(const char* role, std::span<const int64_t> counts) const {
     if (static_cast<int>(counts.size()) != backend_.size())
       fail(text(backend_.size()) + " numbers in '" + role + "'", text(static_cast<int64_t>(counts.size())));
@@ -192,6 +199,7 @@ void Communicator::reduce(ConstBuffer in, Buffer out, Reduction reduction, int r
   Call call("reduce", *state_->backend, state_->observer.get(), where);
   call.check_rank("root", root);
   call.check_buffer("in", in);
+  call.check_reduction(reduction, in.type);
   if (rank() == root) {
     call.check_elements("out", out, in.count);
     call.check_same_type(in, out);
@@ -203,6 +211,7 @@ void Communicator::reduce(ConstBuffer in, Buffer out, Reduction reduction, int r
 void Communicator::all_reduce(Buffer buffer, Reduction reduction, Where where) const {
   Call call("all_reduce", *state_->backend, state_->observer.get(), where);
   call.check_buffer("buffer", buffer);
+  call.check_reduction(reduction, buffer.type);
   call.begin(buffer);
   state_->backend->all_reduce(buffer, reduction);
 }
@@ -250,6 +259,7 @@ void Communicator::reduce_scatter(ConstBuffer in, Buffer out, std::span<const in
   call.check_elements("in", in, total_of(counts));
   call.check_elements("out", out, counts[static_cast<size_t>(rank())]);
   call.check_same_type(in, out);
+  call.check_reduction(reduction, in.type);
   call.begin(in);
   state_->backend->reduce_scatter(in, out, counts, reduction);
 }
