@@ -9,15 +9,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A block is as long as this, so that neither the clock nor the meeting before it matters.
+/// A block is as long as this, so that neither the clock nor the meetings around it matter.
 constexpr double kBlockMicroseconds = 500;
 constexpr int kMostCalls = 5000;
 
-/// Microseconds of the slowest rank for one of `calls` calls.
+/// Microseconds for one of `calls` calls, from when the first rank begins until the last has ended.
 double time_block(const Communicator& world, const Call& call, int calls) {
   world.barrier();
   const auto begin = Clock::now();
   for (int i = 0; i < calls; ++i) call();
+  world.barrier();
   double slowest[] = {std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / calls};
   world.all_reduce(buffer(slowest), Reduction::max);
   return slowest[0];
