@@ -34,6 +34,10 @@ std::vector<int> as_ints(std::span<const int64_t> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
+bool are_equal(std::span<const int64_t> counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
+}
+
 std::string describe(const Buffer& buffer) {
   return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
 }
@@ -132,10 +136,16 @@ class MpiBackend final : public Backend {
 
   void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override {
     if (total_of(counts) > shared_->largest_piece) return Backend::all_gather(in, out, counts);
-    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     // MPI wants either all ranks in place or none, and each of ours may choose.
     void* own = const_cast<void*>(own_block(out, counts));
     if (in.count > 0 && in.data != own) std::memcpy(own, in.data, static_cast<size_t>(in.bytes()));
+    if (are_equal(counts)) {  // MPI has quicker algorithms for those
+      check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, static_cast<int>(in.count),
+                              mpi_type(out.type), comm_.get()),
+                "all_gather");
+      return;
+    }
+    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes.data(), starts.data(),
                              mpi_type(out.type), comm_.get()),
               "all_gather");
