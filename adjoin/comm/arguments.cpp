@@ -39,16 +39,18 @@ void check_broadcast(const CheckedCall& call, Buffer buffer, int root) {
   call.check_buffer("buffer", buffer);
 }
 
-void check_reduce(const CheckedCall& call, ConstBuffer in, Buffer out, Reduction, int root) {
+void check_reduce(const CheckedCall& call, ConstBuffer in, Buffer out, Reduction reduction, int root) {
   call.check_rank("root", root);
   call.check_buffer("in", in);
+  call.check_reduction(reduction, in.type);
   if (call.rank() != root) return;
   call.check_elements("out", out, in.count);
   call.check_same_type(in, out);
 }
 
-void check_all_reduce(const CheckedCall& call, Buffer buffer, Reduction) {
+void check_all_reduce(const CheckedCall& call, Buffer buffer, Reduction reduction) {
   call.check_buffer("buffer", buffer);
+  call.check_reduction(reduction, buffer.type);
 }
 
 void check_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, int root) {
@@ -76,11 +78,12 @@ void check_all_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Count
   call.check_same_type(in, out);
 }
 
-void check_reduce_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, Reduction) {
+void check_reduce_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, Reduction reduction) {
   call.check_counts("counts", counts);
   call.check_elements("in", in, total_of(counts));
   call.check_elements("out", out, own(call, counts));
   call.check_same_type(in, out);
+  call.check_reduction(reduction, in.type);
 }
 
 void check_all_to_all(const CheckedCall& call, ConstBuffer in, Counts send_counts, Buffer out, Counts receive_counts) {

@@ -9,6 +9,7 @@
 #include "adjoin/comm/algorithm/reduce.hpp"
 #include "adjoin/comm/algorithm/reduce_scatter.hpp"
 #include "adjoin/comm/algorithm/scatter.hpp"
+#include "adjoin/comm/rank_order.hpp"
 
 namespace adjoin {
 
@@ -27,12 +28,16 @@ void Backend::broadcast(Buffer buffer, int root) {
 }
 
 void Backend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
+  if (deterministic_) return reduce_in_rank_order(*this, in, out, reduction, root);
   out.type = in.type;  // where this rank is not the root nothing was given
-  run(algorithm::tree_reduce(rank(), size(), root, in.count), *this, in, out, reduction);
+  run(algorithm::tree_reduce(rank(), size(), root, in.count), *this, in, out, pairwise_of(reduction));
+  if (rank() == root) finish_reduction(out, reduction, size());
 }
 
 void Backend::all_reduce(Buffer buffer, Reduction reduction) {
-  run(algorithm::ring_all_reduce(rank(), size(), buffer.count), *this, {}, buffer, reduction);
+  if (deterministic_) return all_reduce_in_rank_order(*this, buffer, reduction);
+  run(algorithm::ring_all_reduce(rank(), size(), buffer.count), *this, {}, buffer, pairwise_of(reduction));
+  finish_reduction(buffer, reduction, size());
 }
 
 void Backend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
@@ -49,7 +54,9 @@ void Backend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> co
 }
 
 void Backend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
-  run(algorithm::ring_reduce_scatter(rank(), size(), counts), *this, in, out, reduction);
+  if (deterministic_) return reduce_scatter_in_rank_order(*this, in, out, counts, reduction);
+  run(algorithm::ring_reduce_scatter(rank(), size(), counts), *this, in, out, pairwise_of(reduction));
+  finish_reduction(out, reduction, size());
 }
 
 void Backend::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,

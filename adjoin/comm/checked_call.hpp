@@ -32,6 +32,7 @@ class CheckedCall {
   void check_buffer(const char* role, ConstBuffer buffer) const;
   void check_elements(const char* role, ConstBuffer buffer, int64_t count) const;
   void check_same_type(ConstBuffer in, ConstBuffer out) const;
+  void check_reduction(Reduction reduction, ElementType type) const;
   void check_counts(const char* role, std::span<const int64_t> counts) const;
 
   /// What others are told of the call.

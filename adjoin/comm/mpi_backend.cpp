@@ -7,6 +7,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/mpi_shared.hpp"
+#include "adjoin/comm/rank_order.hpp"
 
 namespace adjoin {
 
@@ -31,6 +32,10 @@ class OwnedComm {
 
 std::vector<int> as_ints(std::span<const int64_t> numbers) {
   return {numbers.begin(), numbers.end()};
+}
+
+bool are_equal(std::span<const int64_t> counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
 }
 
 std::string describe(const Buffer& buffer) {
@@ -71,7 +76,9 @@ class MpiBackend final : public Backend {
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     check_mpi(code, "subset");
-    return std::make_shared<MpiBackend>(shared_, comm);
+    const auto backend = std::make_shared<MpiBackend>(shared_, comm);
+    backend->set_deterministic(deterministic_);
+    return backend;
   }
 
   void abort(std::string_view reason) noexcept override { shared_->end_job(std::string(reason), 1); }
@@ -86,6 +93,7 @@ class MpiBackend final : public Backend {
   }
 
   void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override {
+    if (deterministic_) return reduce_in_rank_order(*this, in, out, reduction, root);
     const MPI_Op operation = shared_->operation(in.type, reduction);
     for_each_piece(in.count, [&](int64_t begin, int count) {
       const void* from = in.slice(begin, count).data;
@@ -93,14 +101,17 @@ class MpiBackend final : public Backend {
       if (rank_ == root && from == to) from = MPI_IN_PLACE;
       check_mpi(MPI_Reduce(from, to, count, mpi_type(in.type), operation, root, comm_.get()), "reduce");
     });
+    if (rank_ == root) finish_reduction(out, reduction, size_);
   }
 
   void all_reduce(Buffer buffer, Reduction reduction) override {
+    if (deterministic_) return all_reduce_in_rank_order(*this, buffer, reduction);
     const MPI_Op operation = shared_->operation(buffer.type, reduction);
     for_each_piece(buffer.count, [&](int64_t begin, int count) {
       void* piece = buffer.slice(begin, count).data;
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(buffer.type), operation, comm_.get()), "all_reduce");
     });
+    finish_reduction(buffer, reduction, size_);
   }
 
   void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override {
@@ -125,16 +136,23 @@ class MpiBackend final : public Backend {
 
   void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override {
     if (total_of(counts) > shared_->largest_piece) return Backend::all_gather(in, out, counts);
-    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     // MPI wants either all ranks in place or none, and each of ours may choose.
     void* own = const_cast<void*>(own_block(out, counts));
     if (in.count > 0 && in.data != own) std::memcpy(own, in.data, static_cast<size_t>(in.bytes()));
+    if (are_equal(counts)) {  // MPI has quicker algorithms for those
+      check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, static_cast<int>(in.count),
+                              mpi_type(out.type), comm_.get()),
+                "all_gather");
+      return;
+    }
+    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes.data(), starts.data(),
                              mpi_type(out.type), comm_.get()),
               "all_gather");
   }
 
   void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override {
+    if (deterministic_) return reduce_scatter_in_rank_order(*this, in, out, counts, reduction);
     if (total_of(counts) > shared_->largest_piece) return Backend::reduce_scatter(in, out, counts, reduction);
     const auto sizes = as_ints(counts);
     std::vector<char> block;  // MPI wants buffers that do not overlap
@@ -147,6 +165,7 @@ class MpiBackend final : public Backend {
                                  comm_.get()),
               "reduce_scatter");
     if (!block.empty()) std::memcpy(out.data, block.data(), block.size());
+    finish_reduction(out, reduction, size_);
   }
 
   void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,

@@ -25,6 +25,7 @@ struct MpiShared {
   MpiShared(const MpiShared&) = delete;
   MpiShared& operator=(const MpiShared&) = delete;
 
+  /// What MPI applies to two operands; finish_reduction makes the rest.
   MPI_Op operation(ElementType type, Reduction reduction) const;
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
   /// Frees what needs MPI, before it is finalised.
