@@ -147,10 +147,11 @@ int mpi_job_rank() {
   return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
 }
 
-void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
-  const MpiSession session;
+void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  const MpiSession session({.deadline = options.deadline, .checked = options.checked});
+  const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
   try {
-    fn(Communicator(session.world()));
+    fn(Communicator(backend));
   } catch (const InvalidArgument& e) {
     session.end_job(e.what(), 2);
   } catch (const IoError& e) {
@@ -162,11 +163,11 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
   }
 }
 
-void launch(int ranks, const std::function<void(const Communicator& world)>& fn) {
-  if (!started_by_mpi()) return launch_threads(ranks, fn);
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  if (!started_by_mpi()) return launch_threads(ranks, fn, options);
   require(ranks == mpi_job_size(), "launch: expected a job of " + std::to_string(ranks) + " ranks, got one of " +
                                        std::to_string(mpi_job_size()) + " from mpirun");
-  launch_mpi(fn);
+  launch_mpi(fn, options);
 }
 
 }  // namespace adjoin

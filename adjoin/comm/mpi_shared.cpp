@@ -1,6 +1,5 @@
 #include "adjoin/comm/mpi_shared.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -135,22 +134,45 @@ MPI_Datatype mpi_type(ElementType type) {
   return MPI_DATATYPE_NULL;
 }
 
-MpiShared::MpiShared(int64_t piece)
-    : largest_piece(piece), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
+MpiShared::MpiShared(const MpiOptions& given)
+    : options(given), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  share_memory();
+}
+
+void MpiShared::share_memory() {
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
-  int host_rank = 0;
+  int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
-  const MPI_Aint bytes = host_rank == 0 ? sizeof(int) : 0;
-  check_mpi(MPI_Win_allocate_shared(bytes, sizeof(int), MPI_INFO_NULL, host, &somebody_failed_, &window_),
+  MPI_Comm_size(host, &host_size);
+  void* memory = nullptr;
+  const size_t bytes = host_rank == 0 ? mpi::PendingTable::bytes_for(host_size) : 0;
+  check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_),
             "MPI_Win_allocate_shared");
   MPI_Aint size = 0;
   int unit = 0;
-  MPI_Win_shared_query(window_, 0, &size, &unit, &somebody_failed_);
-  if (host_rank == 0) std::atomic_ref(*somebody_failed_).store(0);
+  MPI_Win_shared_query(window_, 0, &size, &unit, &memory);
+  table_ = mpi::PendingTable::at(memory, host_size);
+  if (host_rank == 0) table_.clear();
   MPI_Barrier(host);
+  own = &table_.entries[static_cast<size_t>(host_rank)];
+  own->world_rank.store(world_rank);
+  MPI_Barrier(host);  // nobody looks like one that has returned
   MPI_Comm_free(&host);
+  if (host_rank != 0) return;
+  watchdog_ = std::make_unique<mpi::Watchdog>(table_, world_size, options.deadline, [this](const std::string& report) {
+    if (!is_first_to_fail()) return;  // the job ends already
+    say("adjoin: " + report);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    std::_Exit(1);
+  });
+}
+
+void MpiShared::leave() noexcept {
+  MPI_Barrier(MPI_COMM_WORLD);
+  watchdog_.reset();
 }
 
 MpiShared::~MpiShared() {
@@ -166,8 +188,8 @@ void MpiShared::release() noexcept {
       if (is_wanted(type, reduction) && !has_builtin(type, reduction))
         MPI_Op_free(&operations_[static_cast<size_t>(t)][static_cast<size_t>(r)]);
     }
+  own = nullptr;
   MPI_Win_free(&window_);
-  somebody_failed_ = nullptr;
 }
 
 MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
@@ -175,17 +197,20 @@ MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
-  return !somebody_failed_ || std::atomic_ref(*somebody_failed_).exchange(1) == 0;
+  return !own || table_.header->somebody_failed.exchange(1) == 0;
+}
+
+void MpiShared::say(const std::string& message) const noexcept {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::fflush(stderr);
 }
 
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
-  if (is_first_to_fail()) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "adjoin: rank %d: %s\n", world_rank, message.c_str());
-    std::fflush(stderr);
-  } else {
+  if (is_first_to_fail())
+    say("adjoin: rank " + std::to_string(world_rank) + ": " + message);
+  else
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
-  }
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }

@@ -33,7 +33,7 @@ void expect(const char* operation, const Numbers& found, const Numbers& expected
 
 /// Rank r's block of seven numbers is r, r, …; messages above three elements are cut.
 void run_in_pieces() {
-  const adjoin::MpiSession session(/*largest_piece=*/3);
+  const adjoin::MpiSession session({.largest_piece = 3});
   const adjoin::Communicator world(session.world());
   const int64_t rank = world.rank(), size = world.size(), sum = size * (size - 1) / 2;
   const Numbers mine(7, rank), counts(static_cast<size_t>(size), 7);

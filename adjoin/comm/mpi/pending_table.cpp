@@ -136,6 +136,11 @@ void write_end(AgentEntry& agent) {
   change(agent);
 }
 
+void write_rest(AgentEntry& agent, bool rests) {
+  agent.state.store(rests ? AgentEntry::State::rests : AgentEntry::State::computes, std::memory_order_relaxed);
+  change(agent);
+}
+
 std::string describe(const AgentEntry& agent) {
   Operation operation{.name = agent.name,
                       .count = agent.count.load(),

@@ -92,6 +92,8 @@ void write_collective(AgentEntry& agent, GroupEntry& group);
 void write_messages(AgentEntry& agent, std::span<const Message> messages);
 void write_message_done(AgentEntry& agent, size_t message);
 void write_end(AgentEntry& agent);
+/// It does nothing before another thread of its process has acted; or it does again.
+void write_rest(AgentEntry& agent, bool rests);
 
 /// As describe(Operation), of what was written.
 std::string describe(const AgentEntry& agent);
