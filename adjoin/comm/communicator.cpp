@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm_backend.hpp"
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/checked_call.hpp"
 #include "adjoin/comm/thread_backend.hpp"
@@ -175,6 +177,28 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
 
 Communicator Communicator::for_thread() const {
   return Communicator(state_->backend->for_thread(/*is_for_any_thread=*/false), state_->observer);
+}
+
+Communicator Communicator::with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk,
+                                          Where where) const {
+  const CheckedCall call("with_algorithm", *state_->backend, /*observer=*/nullptr, where);
+  const std::string_view known = algorithm == "auto" ? "auto" : algorithm::known_name(collective, algorithm);
+  if (known.empty())
+    call.fail("an algorithm of " + std::string(name(collective)) + ": auto, " + algorithm::list_of_names(collective),
+              "'" + std::string(algorithm) + "'");
+  if (chunk < 0) call.fail("a chunk that is not negative", std::to_string(chunk));
+  return Communicator(
+      std::make_shared<AlgorithmBackend>(state_->backend, AlgorithmBackend::Choice{collective, known, chunk}),
+      state_->observer);
+}
+
+Communicator Communicator::deterministic() const {
+  std::shared_ptr<Backend> backend = state_->backend;
+  if (!backend->reduces_in_rank_order())
+    for (const Collective c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+      backend = std::make_shared<AlgorithmBackend>(
+          backend, AlgorithmBackend::Choice{.collective = c, .algorithm = AlgorithmBackend::kRankOrder});
+  return Communicator(backend, state_->observer);
 }
 
 const std::shared_ptr<Backend>& Communicator::backend() const {

@@ -9,6 +9,7 @@
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/observer.hpp"
 #include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/collective.hpp"
 
 namespace adjoin {
 
@@ -74,6 +75,18 @@ class Communicator {
 
   /// This group with `observer` seeing every operation; groups made from it inherit the observer.
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
+
+  /// This group with one collective carried out by messages, by an algorithm of the catalogue (comm/algorithm): "tree",
+  /// "ring" …, or "auto" for what the rule table says. Called with the same arguments on all ranks. A pipelined algorithm
+  /// works in pieces of `chunk` elements; 0 makes the whole message one, or with "auto" leaves it to the rule.
+  /// Throws: InvalidArgument that names the algorithms where there is none of this name
+  Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
+                              Where where = Where::current()) const;
+
+  /// This group with reductions that give the same bits on every backend: each element is combined in rank order, 16-bit
+  /// floats in float32 and rounded once. Threads always do so. Called on all ranks.
+  /// Cost: under MPI an all-to-all, a local pass and an all-gather or gather instead of MPI's own reduction
+  Communicator deterministic() const;
 
   /// What carries the calls out, and who sees them; for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;

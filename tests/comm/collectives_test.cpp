@@ -1,4 +1,4 @@
-// Every collective on every backend, natively and in steps, against what it means.
+// Every collective on every backend, natively, in steps and by every algorithm, against what it means.
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,12 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "tests/support/elements.hpp"
 #include "tests/support/steps_backend.hpp"
@@ -74,12 +77,19 @@ std::vector<Counts> interesting_counts(int ranks) {
   return all;
 }
 
-/// Runs `check` on the world's own collectives and on those in steps.
-void on_both(const std::function<void(const Communicator&)>& check) {
+/// Runs `check` on the world's own collectives, on those in steps, and with each algorithm of `collective`.
+void on_every_way(Collective collective, const std::function<void(const Communicator&)>& check) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     check(world);
-    SCOPED_TRACE("in steps");
-    check(Communicator(std::make_shared<StepsBackend>(world)));
+    {
+      SCOPED_TRACE("in steps");
+      check(Communicator(std::make_shared<StepsBackend>(world)));
+    }
+    for (const std::string_view algorithm : algorithm::names_of(collective))
+      for (const int64_t chunk : algorithm == "ring" ? std::vector<int64_t>{0, 512} : std::vector<int64_t>{0}) {
+        SCOPED_TRACE("by " + std::string(algorithm) + " in chunks of " + std::to_string(chunk));
+        check(world.with_algorithm(collective, algorithm, chunk));
+      }
   });
 }
 
@@ -103,7 +113,7 @@ std::vector<char> all_blocks(const Counts& counts) {
 }
 
 TEST(Barrier, lets_nobody_through_before_the_last_has_come) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::barrier, [](const Communicator& world) {
     const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
     for (int last = 0; last < world.size(); ++last) {
       if (world.rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -118,7 +128,7 @@ TEST(Barrier, lets_nobody_through_before_the_last_has_come) {
 }
 
 TEST(Broadcast, gives_all_ranks_what_the_root_has) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::broadcast, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (int root = 0; root < world.size(); ++root)
@@ -132,7 +142,7 @@ TEST(Broadcast, gives_all_ranks_what_the_root_has) {
 }
 
 TEST(AllReduce, reduces_all_types_on_all_ranks) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::all_reduce, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for_each_reduction<T>([&](Reduction reduction) {
@@ -148,7 +158,7 @@ TEST(AllReduce, reduces_all_types_on_all_ranks) {
 }
 
 TEST(AllReduce, hides_no_nan) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::all_reduce, [](const Communicator& world) {
     for (const Reduction reduction : {Reduction::sum, Reduction::min, Reduction::max})
       for (int culprit = 0; culprit < world.size(); ++culprit) {
         std::vector<float> x(3, static_cast<float>(world.rank()));
@@ -161,7 +171,7 @@ TEST(AllReduce, hides_no_nan) {
 }
 
 TEST(Reduce, gives_the_root_the_reduction_and_leaves_inputs_alone) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::reduce, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (int root = 0; root < world.size(); ++root)
@@ -180,7 +190,7 @@ TEST(Reduce, gives_the_root_the_reduction_and_leaves_inputs_alone) {
 }
 
 TEST(Reduce, works_in_place_on_the_root) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::reduce, [](const Communicator& world) {
     for (const int64_t count : {4, 9000}) {
       std::vector<double> x(static_cast<size_t>(count), world.rank() + 1.0);
       world.reduce(const_buffer(x), buffer(x), Reduction::sum, world.size() - 1);
@@ -193,7 +203,7 @@ TEST(Reduce, works_in_place_on_the_root) {
 }
 
 TEST(Gather, puts_blocks_in_rank_order_on_the_root_when_counts_differ) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::gather, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (const Counts& counts : interesting_counts(world.size()))
@@ -210,7 +220,7 @@ TEST(Gather, puts_blocks_in_rank_order_on_the_root_when_counts_differ) {
 }
 
 TEST(Scatter, gives_each_rank_its_block_when_counts_differ) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::scatter, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (const Counts& counts : interesting_counts(world.size()))
@@ -225,7 +235,7 @@ TEST(Scatter, gives_each_rank_its_block_when_counts_differ) {
 }
 
 TEST(AllGather, puts_blocks_in_rank_order_everywhere_when_counts_differ) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::all_gather, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (const Counts& counts : interesting_counts(world.size())) {
@@ -239,7 +249,7 @@ TEST(AllGather, puts_blocks_in_rank_order_everywhere_when_counts_differ) {
 }
 
 TEST(AllGather, takes_a_ranks_own_block_of_the_output_as_its_input) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::all_gather, [](const Communicator& world) {
     for (const Counts& counts : interesting_counts(world.size())) {
       const auto expected = all_blocks<int32_t>(counts);
       std::vector<char> out(expected.size());
@@ -254,7 +264,7 @@ TEST(AllGather, takes_a_ranks_own_block_of_the_output_as_its_input) {
 }
 
 TEST(ReduceScatter, gives_each_rank_its_block_when_counts_differ) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::reduce_scatter, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (const Counts& counts : interesting_counts(world.size()))
@@ -271,7 +281,7 @@ TEST(ReduceScatter, gives_each_rank_its_block_when_counts_differ) {
 }
 
 TEST(ReduceScatter, writes_into_its_own_block_of_the_input_and_leaves_the_others) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::reduce_scatter, [](const Communicator& world) {
     for (const Counts& counts : interesting_counts(world.size())) {
       auto in = all_given<double>(world.rank(), total(counts));
       auto expected = in;
@@ -286,7 +296,7 @@ TEST(ReduceScatter, writes_into_its_own_block_of_the_input_and_leaves_the_others
 }
 
 TEST(AllToAll, exchanges_blocks_of_any_counts) {
-  on_both([](const Communicator& world) {
+  on_every_way(Collective::all_to_all, [](const Communicator& world) {
     const auto count_of = [](int from, int to, int64_t unit) {
       return (from + 2 * to) % 3 == 0 ? 0 : unit * (from + 1) + to;
     };

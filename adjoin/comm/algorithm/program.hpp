@@ -20,7 +20,8 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// One message of one rank. receive_and_reduce combines what comes with what is there.
+/// One message of one rank. receive_and_reduce combines what comes with what is there when all transfers of the step are
+/// complete, so the step may send the same slice; several into one slice are combined in the order of their ranks.
 struct Transfer {
   enum class Kind : uint8_t { send, receive, receive_and_reduce };
   Kind kind = Kind::send;
@@ -42,23 +43,45 @@ struct Step {
 };
 
 /// What one rank does in one operation, as data: it can be run, counted, checked, drawn and simulated.
+///
+/// All ranks' programs of one call have equally many steps, and a message is sent and received in the same one; a rank
+/// may have nothing to do in a step. Messages of zero elements are sent like any others, so which messages there are
+/// depends on the number of ranks, the root and the number of chunks alone.
 struct Program {
-  int64_t scratch = 0;  // elements of scratch that it needs
+  int64_t scratch = 0;            // elements of scratch that it needs
+  std::vector<LocalMove> before;  // what comes before the first step
   std::vector<Step> steps;
 };
+
+inline Transfer send_to(int peer, const Slice& slice) {
+  return {Transfer::Kind::send, peer, slice};
+}
+inline Transfer receive_from(int peer, const Slice& slice) {
+  return {Transfer::Kind::receive, peer, slice};
+}
+inline Transfer reduce_from(int peer, const Slice& slice) {
+  return {Transfer::Kind::receive_and_reduce, peer, slice};
+}
+inline LocalMove copy_of(const Slice& from, const Slice& to) {
+  return {LocalMove::Kind::copy, from, to};
+}
+
+/// The local moves that come last so far: those of the last step, or `before` where there is none.
+std::vector<LocalMove>& last_moves(Program& program);
+
+/// `first`, and then `second`, which finds nothing of use in scratch.
+Program then(Program first, Program second);
 
 /// Where one block of counts begins in a buffer that holds the blocks of all ranks in order.
 std::vector<int64_t> starts_of(std::span<const int64_t> counts);
 /// The elements of all blocks.
 int64_t total_of(std::span<const int64_t> counts);
 
-/// Block `i` of a ring, counted around it: -1 is the last one, and as many as there are counts the first again.
-Slice ring_block(Region region, std::span<const int64_t> starts, std::span<const int64_t> counts, int i);
-
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);
 
-/// Runs `program` as this rank's part, sending by Backend::exchange with kCollectiveTag.
+/// Runs `program` as this rank's part, sending by Backend::exchange with kCollectiveTag. The two operands of a reduction
+/// are taken in the order of their ranks; 16-bit floats are rounded after each step that reduces.
 void run(const Program& program, Backend& backend, ConstBuffer input, Buffer output,
          Reduction reduction = Reduction::sum);
 

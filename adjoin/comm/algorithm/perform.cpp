@@ -1,0 +1,46 @@
+#include "adjoin/comm/algorithm/perform.hpp"
+
+#include "adjoin/comm/algorithm/all_to_all.hpp"
+#include "adjoin/comm/algorithm/rule.hpp"
+
+namespace adjoin::algorithm {
+
+namespace {
+
+/// The counts of all ranks, a row a sender.
+std::vector<int64_t> gather_counts(Backend& backend, std::span<const int64_t> send_counts) {
+  const auto size = static_cast<size_t>(backend.size());
+  std::vector<int64_t> all(size * size);
+  const Request request{.collective = Collective::all_gather,
+                        .size = backend.size(),
+                        .counts = std::vector<int64_t>(size, backend.size())};
+  run(program_of(request, "bruck", backend.rank()), backend, const_buffer(send_counts), buffer(all));
+  return all;
+}
+
+}  // namespace
+
+void perform(Request request, std::string_view algorithm, Backend& backend, ConstBuffer in, Buffer out,
+             Reduction reduction) {
+  if (algorithm == "auto") {
+    const int64_t item = size_of(out.type);
+    algorithm = choose(request.collective, request.size, elements_of(request) * item);
+    if (request.chunk == 0) request.chunk = chunk_for(request.size, request.count, item);
+  }
+  run(program_of(request, algorithm, backend.rank()), backend, in, out, pairwise_of(reduction));
+  const bool holds_result = request.collective != Collective::reduce || backend.rank() == request.root;
+  if (has_reduction(request.collective) && holds_result) finish_reduction(out, reduction, request.size);
+}
+
+void perform_all_to_all(std::string_view algorithm, Backend& backend, ConstBuffer in,
+                        std::span<const int64_t> send_counts, Buffer out, std::span<const int64_t> receive_counts) {
+  if (algorithm == "bruck") {
+    const Request request{
+        .collective = Collective::all_to_all, .size = backend.size(), .counts = gather_counts(backend, send_counts)};
+    run(program_of(request, algorithm, backend.rank()), backend, in, out);
+  } else {
+    run(pairwise_all_to_all(backend.rank(), backend.size(), send_counts, receive_counts), backend, in, out);
+  }
+}
+
+}  // namespace adjoin::algorithm
