@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <thread>
@@ -40,7 +41,24 @@ void keep_freed_memory() {
 #endif
 }
 
+LaunchOptions launch_options(const WorkerOptions& options) {
+  LaunchOptions launch;
+  launch.checked |= options.checked;
+  if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.deadline));
+  return launch;
+}
+
 }  // namespace
+
+WorkerOptions worker_options(const Configuration& c) {
+  return {.dp = c.dp,
+          .tp = c.tp,
+          .backend = c.backend,
+          .threads_per_rank = c.threads_per_rank,
+          .deterministic = c.deterministic,
+          .checked = c.checked,
+          .deadline = c.deadline};
+}
 
 void check_workers(const WorkerOptions& options) {
   const int64_t ranks = options.dp * options.tp;
@@ -58,10 +76,11 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   check_workers(options);
   const int threads = threads_of_a_rank(options);
   keep_freed_memory();
-  launch(static_cast<int>(options.dp * options.tp), [&](const Communicator& world) {
+  const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
-    work(world);
-  });
+    work(options.deterministic ? world.deterministic() : world);
+  };
+  launch(static_cast<int>(options.dp * options.tp), run, launch_options(options));
 }
 
 bool speaks_for_process(const Communicator& world) {
