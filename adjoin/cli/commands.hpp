@@ -17,5 +17,7 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
+/// `bench collectives`, below `bench`.
+void add_bench_collectives(Program& program, CLI::App& bench);
 
 }  // namespace adjoin::cli

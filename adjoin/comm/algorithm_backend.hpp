@@ -10,7 +10,7 @@
 namespace adjoin {
 
 /// A backend that carries one collective out by messages, by an algorithm of the catalogue, and leaves all else to the
-/// backend that it stands before.
+/// backend that it stands before. A reduction by an algorithm keeps the algorithm's order, deterministic or not.
 class AlgorithmBackend final : public Backend {
  public:
   struct Choice {
@@ -27,6 +27,8 @@ class AlgorithmBackend final : public Backend {
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override { inner_->rest(rests); }
+  bool abandon() noexcept override { return inner_->abandon(); }
+  void set_deterministic(bool deterministic) override { inner_->set_deterministic(deterministic); }
   void begin_call(Operation& operation) override;
   void end_call() override { inner_->end_call(); }
 

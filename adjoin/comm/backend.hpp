@@ -45,8 +45,11 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// The same group for another thread of this rank, which is then known to be there until the backend dies. Threads
   /// use it one at a time; `is_for_any_thread` allows that they change. The default is this backend itself.
   virtual std::shared_ptr<Backend> for_thread(bool is_for_any_thread);
-  /// Says whether this thread does nothing before another thread of its rank has acted, for the diagnosis of deadlocks.
+  /// rest(true), by the thread that it belongs to (ignored from others): it does nothing before another thread of its
+  /// rank has called rest(false) for it. So deadlocks are found that other threads of the rank take part in.
   virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
+  /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
+  virtual bool abandon() noexcept { return false; }
 
   virtual void barrier();
   virtual void broadcast(Buffer buffer, int root);
@@ -62,6 +65,10 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                           std::span<const int64_t> receive_counts);
 
+  /// Makes reduce, all_reduce and reduce_scatter give the bits of reduce_all_into over the ranks in order, as threads
+  /// always do, where the transport would take another order. Set alike on all ranks; subsets made later inherit it.
+  virtual void set_deterministic(bool deterministic) { deterministic_ = deterministic; }
+
   /// Says which call of the user what follows serves, until end_call(), and sets the call's place in the sequence.
   virtual void begin_call(Operation& operation) {
     operation.sequence = ++sequence_;
@@ -71,6 +78,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
 
  protected:
   const Operation* call_ = nullptr;  // what this thread is in, for messages about it
+  bool deterministic_ = false;
 
  private:
   uint64_t sequence_ = 0;

@@ -13,6 +13,8 @@
 
 namespace adjoin {
 
+class CheckedCall;
+
 /// One worker's handle on one group of workers: what users hold and pass around, by value.
 ///
 /// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
@@ -81,10 +83,13 @@ class Communicator {
   Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
                               Where where = Where::current()) const;
 
-  /// What carries the calls out; for backends that wrap another.
+  /// What carries the calls out, and who sees them; for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;
+  const std::shared_ptr<Observer>& observer() const;
 
  private:
+  CheckedCall new_call(std::string_view name, Where where) const;
+
   struct State;
   std::shared_ptr<State> state_;
 };

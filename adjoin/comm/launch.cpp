@@ -61,16 +61,27 @@ std::string message_of(const std::exception_ptr& cause) {
   }
 }
 
+/// Whether a rank was only told of what happened elsewhere.
+bool is_consequence(const std::exception_ptr& cause, const threads::World& world) {
+  if (!world.aborted()) return false;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const CommunicationError& e) {
+    return std::string_view(e.what()).ends_with(world.reason());
+  } catch (...) {
+    return false;
+  }
+}
+
 void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
                 FirstCause& cause) {
-  const auto backend =
-      world.backend(rank);  // lives until the cause is recorded: a rank that is gone looks like one that
-                            // has returned
+  // Until the cause is recorded the rank must not look like one that has returned.
+  const auto backend = world.backend(rank);
   try {
     fn(Communicator(backend));
   } catch (...) {
     const auto thrown = std::current_exception();
-    cause.record(rank, thrown);
+    if (!is_consequence(thrown, *world.world)) cause.record(rank, thrown);
     world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
   }
   world.depart(rank);
@@ -136,10 +147,11 @@ int mpi_job_rank() {
   return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
 }
 
-void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
-  const MpiSession session;
+void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  const MpiSession session({.deadline = options.deadline, .checked = options.checked});
+  const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
   try {
-    fn(Communicator(session.world()));
+    fn(Communicator(backend));
   } catch (const InvalidArgument& e) {
     session.end_job(e.what(), 2);
   } catch (const IoError& e) {
@@ -151,11 +163,11 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
   }
 }
 
-void launch(int ranks, const std::function<void(const Communicator& world)>& fn) {
-  if (!started_by_mpi()) return launch_threads(ranks, fn);
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  if (!started_by_mpi()) return launch_threads(ranks, fn, options);
   require(ranks == mpi_job_size(), "launch: expected a job of " + std::to_string(ranks) + " ranks, got one of " +
                                        std::to_string(mpi_job_size()) + " from mpirun");
-  launch_mpi(fn);
+  launch_mpi(fn, options);
 }
 
 }  // namespace adjoin

@@ -45,10 +45,10 @@ int mpi_job_rank();
 /// the job, led by "adjoin: rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and IoError, else 1. So a
 /// `main` that catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the
 /// cause.
-void launch_mpi(const std::function<void(const Communicator& world)>& fn);
+void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options = {});
 
 /// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.
 /// Throws: InvalidArgument when started by MPI with another number of ranks than `ranks`, on every rank alike.
-void launch(int ranks, const std::function<void(const Communicator& world)>& fn);
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options = {});
 
 }  // namespace adjoin

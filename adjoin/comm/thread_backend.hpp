@@ -29,6 +29,7 @@ class ThreadBackend final : public Backend {
   void begin_call(Operation& operation) override;
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
+  bool abandon() noexcept override;
 
   void barrier() override;
   void broadcast(Buffer buffer, int root) override;

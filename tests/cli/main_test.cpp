@@ -32,6 +32,7 @@ TEST(Program, explains_every_subcommand) {
     EXPECT_EQ(run(std::string(name) + " --help").code, 0);
   }
   EXPECT_THAT(run("bench step --help").out, HasSubstr("--json"));
+  EXPECT_THAT(run("bench collectives --help").out, HasSubstr("--json"));
   EXPECT_THAT(run("--version").out, StartsWith("adjoin "));
 }
 
