@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "adjoin/comm/algorithm/cost.hpp"
 #include "tests/support/calls.hpp"
@@ -56,6 +59,29 @@ TEST(Rule, changes_from_few_messages_to_few_bytes) {
   EXPECT_EQ(choose(Collective::all_reduce, 6, 1 << 20), "ring");
   EXPECT_EQ(choose(Collective::broadcast, 8, 1024), "tree");
   EXPECT_EQ(choose(Collective::broadcast, 8, 16 << 20), "ring");
+}
+
+std::string text_of(int64_t bytes) {
+  if (bytes == kAnyBytes) return "any";
+  return bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
+}
+
+TEST(Rule, is_in_the_documentation_line_by_line) {
+  constexpr std::string_view ranks[] = {"any", "two", "power of two"};
+  std::string table;
+  for (const Rule& rule : rules())
+    table += "| " + std::string(name(rule.collective)) + " | " + std::string(ranks[static_cast<int>(rule.ranks)]) +
+             " | " + text_of(rule.bytes) + " | " + text_of(rule.bytes_a_rank) + " | " + std::string(rule.algorithm) +
+             " |\n";
+  std::ifstream file(ADJOIN_SOURCE_DIR "/docs/collectives.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(page.find("| --- |\n" + table + "\n"), std::string::npos) << table;
+  for_each_algorithm([&](Collective collective, std::string_view algorithm) {
+    const size_t section = page.find("\n## " + std::string(name(collective)) + "\n");
+    ASSERT_NE(section, std::string::npos) << name(collective);
+    const size_t end = page.find("\n## ", section + 1), found = page.find("\n### " + std::string(algorithm), section);
+    EXPECT_LT(found, end) << name(collective) << " " << algorithm;
+  });
 }
 
 TEST(Rule, cuts_a_pipeline_so_that_no_other_chunk_is_quicker) {
