@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/worlds.hpp"
@@ -212,12 +213,33 @@ TEST(Messages, of_different_algorithms_do_not_match) {
                              HasSubstr("all_reduce #1 (butterfly, sum, float32 x 8) at algorithm_backend_test.cpp")));
 }
 
+TEST(Messages, of_some_ranks_while_others_call_the_backends_own_are_diagnosed) {
+  const std::string message = failure_on(4, [](const Communicator& world) {
+    std::vector<float> x(8);
+    const Communicator group = world.rank() == 1 ? world : world.with_algorithm(Collective::all_reduce, "ring");
+    group.all_reduce(buffer(x));
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (ring, sum, float32 x 8) at algorithm_backend_test.cpp"),
+                             HasSubstr("all_reduce #1 (sum, float32 x 8) at algorithm_backend_test.cpp")));
+}
+
 TEST(Messages, of_chunks_that_differ_do_not_match) {
   const std::string message = failure_on(3, [](const Communicator& world) {
     std::vector<float> x(8);
     world.with_algorithm(Collective::broadcast, "ring", world.rank() == 2 ? 3 : 4).broadcast(buffer(x), 0);
   });
   EXPECT_THAT(message, AllOf(HasSubstr("float32 x 4"), HasSubstr("float32 x 3"), HasSubstr("broadcast #1 (ring")));
+}
+
+TEST(WithAlgorithm, holds_for_asynchronous_operations) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto names = std::make_shared<Names>();
+    const AsyncCommunicator group(world.observed_by(names).with_algorithm(Collective::all_reduce, "ring"));
+    std::vector<int64_t> x(5, 1);
+    group.all_reduce(buffer(x)).wait();
+    EXPECT_EQ(x, std::vector<int64_t>(5, world.size()));
+    EXPECT_EQ(names->names, std::vector<std::string>{"ring"});
+  });
 }
 
 TEST(WithAlgorithm, refuses_names_and_chunks_that_are_none) {
