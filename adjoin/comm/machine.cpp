@@ -65,7 +65,8 @@ double cpu_quota(const fs::path& root) {
     return in >> quota >> period ? quota / period : kNoLimit;
   });
   const double first_version = least_limit(cgroups / "cpu", cgroup_of(root, "cpu"), [](const fs::path& folder) {
-    const double quota = number_in(folder / "cpu.cfs_quota_us", -1), period = number_in(folder / "cpu.cfs_period_us", 0);
+    const double quota = number_in(folder / "cpu.cfs_quota_us", -1),
+                 period = number_in(folder / "cpu.cfs_period_us", 0);
     return quota > 0 && period > 0 ? quota / period : kNoLimit;
   });
   return std::min(unified, first_version);
@@ -150,10 +151,14 @@ std::string mpi_thread_level() {
   if (!alive || finalized) return "";
   MPI_Query_thread(&level);
   switch (level) {
-    case MPI_THREAD_SINGLE: return "single";
-    case MPI_THREAD_FUNNELED: return "funneled";
-    case MPI_THREAD_SERIALIZED: return "serialized";
-    default: return "multiple";
+    case MPI_THREAD_SINGLE:
+      return "single";
+    case MPI_THREAD_FUNNELED:
+      return "funneled";
+    case MPI_THREAD_SERIALIZED:
+      return "serialized";
+    default:
+      return "multiple";
   }
 }
 

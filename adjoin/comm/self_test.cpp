@@ -24,6 +24,7 @@ class Trial {
   const int rank, size;
   ElementType type = ElementType::float32;
   int64_t count = 0;
+  int place_of_zero = 0;  // among three ranks: one after the other, so that every rank has elements and none
   std::string failure;
 
   Elements pattern(int64_t elements, int seed) const { return Elements::pattern(type, elements, seed); }
@@ -35,7 +36,10 @@ class Trial {
     for (int r = 0; r < size; ++r) counts[static_cast<size_t>(r)] = uneven_count(r);
     return counts;
   }
-  int64_t uneven_count(int r) const { return count * ((r + 1) % 3) / 2; }
+  int64_t uneven_count(int r) const {
+    constexpr int64_t kHalves[] = {0, 1, 2};
+    return (count * kHalves[(r + place_of_zero) % 3] + 1) / 2;  // none, half of them rounded up, all
+  }
 
   /// The patterns of all ranks in rank order, as many elements of each as uneven_counts says.
   Elements all_patterns() const {
@@ -120,8 +124,9 @@ void try_barrier(Trial& t) {
     }
     t.group.barrier();
     const auto waited = std::chrono::steady_clock::now() - begin;
-    t.expect(waited >= kLate, "expected to wait 20 ms for rank " + std::to_string(late) + ", got away after " +
-                                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
+    t.expect(waited >= kLate,
+             "expected to wait 20 ms for rank " + std::to_string(late) + ", got away after " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
   }
 }
 
@@ -133,13 +138,8 @@ void try_broadcast(Trial& t) {
   }
 }
 
-template <class Work>
-void for_each_reduction(Work work) {
-  for (int r = 0; r < kReductions; ++r) work(static_cast<Reduction>(r));
-}
-
 void try_reduce(Trial& t) {
-  for_each_reduction([&](Reduction reduction) {
+  for (const Reduction reduction : self_test_detail::kReductionsTried) {
     const int root = static_cast<int>(reduction) % t.size;
     const Elements in = Elements::part(t.type, t.count, reduction, t.rank, t.size);
     Elements out = t.unset(t.count);
@@ -147,15 +147,15 @@ void try_reduce(Trial& t) {
     if (t.rank == root)
       t.expect(Elements::reduced(t.type, t.count, reduction, t.size), out,
                std::string(name(reduction)) + ", " + with_root(root));
-  });
+  }
 }
 
 void try_all_reduce(Trial& t) {
-  for_each_reduction([&](Reduction reduction) {
+  for (const Reduction reduction : self_test_detail::kReductionsTried) {
     Elements elements = Elements::part(t.type, t.count, reduction, t.rank, t.size);
     t.group.all_reduce(elements.buffer(), reduction);
     t.expect(Elements::reduced(t.type, t.count, reduction, t.size), elements, std::string(name(reduction)));
-  });
+  }
 }
 
 void try_gather(Trial& t) {
@@ -186,13 +186,13 @@ void try_all_gather(Trial& t) {
 void try_reduce_scatter(Trial& t) {
   const auto counts = t.uneven_counts();
   const int64_t begin = std::accumulate(counts.begin(), counts.begin() + t.rank, int64_t{0});
-  for_each_reduction([&](Reduction reduction) {
+  for (const Reduction reduction : self_test_detail::kReductionsTried) {
     Elements out = t.unset(t.uneven_count(t.rank));
     t.group.reduce_scatter(Elements::part(t.type, total(counts), reduction, t.rank, t.size).buffer(), out.buffer(),
                            counts, reduction);
     const Elements all = Elements::reduced(t.type, total(counts), reduction, t.size);
     t.expect(all.slice(begin, t.uneven_count(t.rank)), out, std::string(name(reduction)));
-  });
+  }
 }
 
 void try_all_to_all(Trial& t) {
@@ -234,10 +234,18 @@ std::vector<int> peers_of_parity(const Trial& t) {
   return peers;
 }
 
+/// That ranks with this color make a group, the last one first.
+void expect_split(Trial& t, int color, const std::vector<int>& members) {
+  const auto group = t.group.split(color, /*key=*/-t.rank);
+  t.expect(group.has_value(), "expected a group, got none");
+  if (group) expect_members(t, *group, members);
+}
+
 void try_split(Trial& t) {
-  const auto half = t.group.split(/*color=*/t.rank % 2, /*key=*/-t.rank);
-  t.expect(half.has_value(), "expected a group, got none");
-  if (half) expect_members(t, *half, peers_of_parity(t));
+  std::vector<int> last_first;
+  for (int r = t.size - 1; r >= 0; --r) last_first.push_back(r);
+  expect_split(t, /*color=*/0, last_first);
+  expect_split(t, /*color=*/t.rank % 2, peers_of_parity(t));
   const bool leaves = t.rank == t.size - 1;
   const auto others = t.group.split(leaves ? -1 : 0, 0);
   t.expect(others.has_value() != leaves, "expected no group for a negative color alone");
@@ -250,13 +258,13 @@ void try_subset(Trial& t) {
   expect_members(t, t.group.subset(turned), turned);
 }
 
-struct Operation {
-  std::string_view name;
-  void (*attempt)(Trial&);
+struct Attempt {
+  std::string_view operation;
+  void (*run)(Trial&);
   bool has_elements = true;
 };
 
-constexpr Operation kOperations[] = {
+constexpr Attempt kAttempts[] = {
     {"send", try_send},
     {"recv", try_recv},
     {"sendrecv", try_sendrecv},
@@ -275,18 +283,18 @@ constexpr Operation kOperations[] = {
 };
 
 /// What was wrong with an operation on this rank; "" for nothing.
-std::string failure_of(const Operation& operation, const Communicator& group) {
+std::string failure_of(const Attempt& attempt, const Communicator& group) {
   Trial trial(group);
-  const auto attempt = [&](ElementType type, int64_t count) {
-    trial.type = type, trial.count = count;
-    operation.attempt(trial);
+  const auto run_with = [&](ElementType type, int64_t count) {
+    trial.type = type, trial.count = count, trial.place_of_zero = (trial.place_of_zero + 1) % 3;
+    attempt.run(trial);
   };
-  if (operation.has_elements) {
+  if (attempt.has_elements) {
     for (int type = 0; type < kElementTypes; ++type)
-      for (const int64_t count : {0, 1, 7, 1000}) attempt(static_cast<ElementType>(type), count);
-    attempt(ElementType::float32, std::max(1000, 300'000 / group.size()));  // no longer a small message to a network
+      for (const int64_t count : {0, 1, 7, 1000}) run_with(static_cast<ElementType>(type), count);
+    run_with(ElementType::float32, std::max(1000, 300'000 / group.size()));  // no longer a small message to a network
   } else {
-    operation.attempt(trial);
+    attempt.run(trial);
   }
   return trial.failure.empty() ? "" : "rank " + std::to_string(trial.rank) + ": " + trial.failure;
 }
@@ -320,12 +328,12 @@ void collect(const Communicator& group, std::vector<SelfTestResult>& results) {
 std::vector<SelfTestResult> self_test(const Communicator& group,
                                       const std::function<void(std::string_view operation)>& begins) {
   std::vector<SelfTestResult> results;
-  for (const Operation& operation : kOperations) {
-    if (begins) begins(operation.name);
+  for (const Attempt& attempt : kAttempts) {
+    if (begins) begins(attempt.operation);
     try {
-      results.push_back({std::string(operation.name), failure_of(operation, group)});
+      results.push_back({std::string(attempt.operation), failure_of(attempt, group)});
     } catch (const Error& error) {
-      throw CommunicationError("self-test of " + std::string(operation.name) + ": " + error.what());
+      throw CommunicationError("self-test of " + std::string(attempt.operation) + ": " + error.what());
     }
   }
   if (begins) begins("the collection of results");

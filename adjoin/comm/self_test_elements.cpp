@@ -15,31 +15,55 @@ namespace {
 template <class Work>
 auto with_type(ElementType type, Work work) {
   switch (type) {
-    case ElementType::boolean: return work(bool{});
-    case ElementType::uint8: return work(uint8_t{});
-    case ElementType::int32: return work(int32_t{});
-    case ElementType::int64: return work(int64_t{});
-    case ElementType::float16: return work(Float16{});
-    case ElementType::bfloat16: return work(BFloat16{});
-    case ElementType::float32: return work(float{});
-    default: return work(double{});
+    case ElementType::boolean:
+      return work(bool{});
+    case ElementType::uint8:
+      return work(uint8_t{});
+    case ElementType::int32:
+      return work(int32_t{});
+    case ElementType::int64:
+      return work(int64_t{});
+    case ElementType::float16:
+      return work(Float16{});
+    case ElementType::bfloat16:
+      return work(BFloat16{});
+    case ElementType::float32:
+      return work(float{});
+    default:
+      return work(double{});
   }
 }
 
-void convert(double number, bool& x) { x = std::fmod(number, 2) != 0; }
-void convert(double number, Float16& x) { x = to_float16(static_cast<float>(number)); }
-void convert(double number, BFloat16& x) { x = to_bfloat16(static_cast<float>(number)); }
+void convert(double number, bool& x) {
+  x = std::fmod(number, 2) != 0;
+}
+void convert(double number, Float16& x) {
+  x = to_float16(static_cast<float>(number));
+}
+void convert(double number, BFloat16& x) {
+  x = to_bfloat16(static_cast<float>(number));
+}
 template <class T>
-void convert(double number, T& x) { x = static_cast<T>(number); }
+void convert(double number, T& x) {
+  x = static_cast<T>(number);
+}
 
-double as_double(Float16 x) { return to_float(x); }
-double as_double(BFloat16 x) { return to_float(x); }
+double as_double(Float16 x) {
+  return to_float(x);
+}
+double as_double(BFloat16 x) {
+  return to_float(x);
+}
 template <class T>
-double as_double(T x) { return static_cast<double>(x); }
+double as_double(T x) {
+  return static_cast<double>(x);
+}
+
+constexpr int64_t kPeriod = 5;  // of the results of reductions
 
 /// What a rank gives at place i.
-int part_at(int64_t i, Reduction reduction, int rank, int size) {
-  if (i % size == rank) return 2;
+int64_t part_at(int64_t i, Reduction reduction, int rank, int size) {
+  if (i % size == rank) return 2 + i % kPeriod;
   if ((i + 1) % size == rank) return 3;
   return reduction == Reduction::sum ? 0 : 1;
 }
@@ -47,12 +71,17 @@ int part_at(int64_t i, Reduction reduction, int rank, int size) {
 double combined(double a, double b, Reduction reduction, ElementType type) {
   const bool logical = type == ElementType::boolean;
   switch (reduction) {
-    case Reduction::sum: return logical ? std::max(a, b) : a + b;
-    case Reduction::product: return a * b;
-    case Reduction::min: return std::min(a, b);
-    case Reduction::max: return std::max(a, b);
+    case Reduction::sum:
+      return logical ? std::max(a, b) : a + b;
+    case Reduction::product:
+      return a * b;
+    case Reduction::min:
+      return std::min(a, b);
+    case Reduction::max:
+      return std::max(a, b);
+    default:
+      throw InternalError("self-test: a reduction that it does not know");
   }
-  throw InternalError("self-test: an unknown reduction");
 }
 
 }  // namespace
@@ -85,21 +114,23 @@ Elements Elements::unset(ElementType type, int64_t count) {
 
 Elements Elements::part(ElementType type, int64_t count, Reduction reduction, int rank, int size) {
   Elements elements(type, count);
-  for (int64_t i = 0; i < count; ++i) elements.set(i, part_at(i, reduction, rank, size));
+  for (int64_t i = 0; i < count; ++i) elements.set(i, static_cast<double>(part_at(i, reduction, rank, size)));
   return elements;
 }
 
 Elements Elements::reduced(ElementType type, int64_t count, Reduction reduction, int size) {
-  // At each place the ranks that give 2 and 3 change with the place, the result does not.
-  Elements one(type, 1);
-  const auto given = [&](int rank) {
-    one.set(0, part_at(0, reduction, rank, size));
-    return one.get(0);
-  };
-  double result = given(0);
-  for (int rank = 1; rank < size; ++rank) result = combined(result, given(rank), reduction, type);
+  Elements first(type, kPeriod);
+  Elements given(type, 1);
+  for (int64_t i = 0; i < kPeriod; ++i) {
+    double result = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      given.set(0, static_cast<double>(part_at(i, reduction, rank, size)));  // as this type holds it
+      result = rank == 0 ? given.get(0) : combined(result, given.get(0), reduction, type);
+    }
+    first.set(i, result);
+  }
   Elements elements(type, count);
-  for (int64_t i = 0; i < count; ++i) elements.set(i, result);
+  for (int64_t i = 0; i < count; ++i) elements.set(i, first.get(i % kPeriod));
   return elements;
 }
 

@@ -11,14 +11,16 @@
 /// whether they are odd), so that results can be compared without a tolerance.
 namespace adjoin::self_test_detail {
 
+inline constexpr Reduction kReductionsTried[] = {Reduction::sum, Reduction::product, Reduction::min, Reduction::max};
+
 class Elements {
  public:
   /// Numbers 0 to 100 that differ from seed to seed.
   static Elements pattern(ElementType type, int64_t count, int seed);
   /// A number that no pattern has.
   static Elements unset(ElementType type, int64_t count);
-  /// What one rank gives to a reduction: at each place two of the ranks give 2 and 3, the others what changes nothing
-  /// or little, so that the sum stays small on any number of ranks.
+  /// What one rank gives to a reduction: at each place two of the ranks give 2 to 6 and 3, the others 0 to a sum and
+  /// else 1, so that the result stays small on any number of ranks.
   static Elements part(ElementType type, int64_t count, Reduction reduction, int rank, int size);
   /// What comes of all ranks' parts.
   static Elements reduced(ElementType type, int64_t count, Reduction reduction, int size);
@@ -34,7 +36,8 @@ class Elements {
   std::string difference(const Elements& got, const std::string& where) const;
 
  private:
-  Elements(ElementType type, int64_t count) : type_(type), count_(count), bytes_(static_cast<size_t>(count * size_of(type))) {}
+  Elements(ElementType type, int64_t count)
+      : type_(type), count_(count), bytes_(static_cast<size_t>(count * size_of(type))) {}
 
   ElementType type_;
   int64_t count_;
