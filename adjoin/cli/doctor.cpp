@@ -69,8 +69,9 @@ struct HostRecord {
 /// The hosts of the group's ranks; on rank 0.
 std::vector<Host> hosts_of(const Communicator& world, const Machine& machine) {
   const auto ranks = static_cast<size_t>(world.size());
-  HostRecord mine{.usable_cores = machine.usable_cores,
-                  .memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory};
+  HostRecord mine;
+  mine.usable_cores = machine.usable_cores;
+  mine.memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory;
   machine.host.copy(mine.name, sizeof mine.name - 1);
   std::vector<HostRecord> records(world.rank() == 0 ? ranks : 0);
   const auto bytes_of = [](void* data, size_t count) {
@@ -90,8 +91,10 @@ std::vector<Host> hosts_of(const Communicator& world, const Machine& machine) {
 
 Diagnosis diagnose(const Communicator& world, const Machine& machine, Deadline& deadline) {
   const auto begin = std::chrono::steady_clock::now();
-  Diagnosis diagnosis{
-      .backend = started_by_mpi() ? "mpi" : "threads", .ranks = world.size(), .mpi_thread_level = mpi_thread_level()};
+  Diagnosis diagnosis;
+  diagnosis.backend = started_by_mpi() ? "mpi" : "threads";
+  diagnosis.ranks = world.size();
+  diagnosis.mpi_thread_level = mpi_thread_level();
   diagnosis.operations = self_test(
       world, [&](std::string_view operation) { deadline.begins("the self-test of " + std::string(operation)); });
   diagnosis.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

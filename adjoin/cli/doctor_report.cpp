@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
+#include <string_view>
 
 #include "adjoin/comm/launch.hpp"
 
@@ -25,13 +28,22 @@ std::string gibibytes(int64_t bytes) {
   return text;
 }
 
-std::string padded(std::string text, size_t width) {
-  if (text.size() < width) text.resize(width, ' ');
-  return text;
+void print_row(std::ostream& out, std::string_view name, const std::string& text) {
+  out << std::left << std::setw(12) << name << text << '\n';
 }
 
-void print_row(std::ostream& out, const std::string& name, const std::string& text) {
-  out << padded(name, 12) << text << '\n';
+void print_hosts(std::ostream& out, const std::vector<Host>& hosts) {
+  size_t name_width = 0, rank_width = 0, core_width = 0;
+  for (const Host& host : hosts) {
+    name_width = std::max(name_width, host.name.size());
+    rank_width = std::max(rank_width, as_ranges(host.ranks).size());
+    core_width = std::max(core_width, count_of(host.usable_cores, "core").size());
+  }
+  const auto column = [&](size_t width) { return std::setw(static_cast<int>(width) + 2); };
+  for (const Host& host : hosts)
+    out << std::left << std::setw(12) << "" << column(name_width) << host.name << "ranks " << column(rank_width)
+        << as_ranges(host.ranks) << column(core_width) << count_of(host.usable_cores, "core") << gibibytes(host.memory)
+        << '\n';
 }
 
 std::string starter() {
@@ -60,16 +72,16 @@ Facts facts_of_this_process() {
 }
 
 std::string as_ranges(const std::vector<int>& numbers) {
-  std::string text;
+  std::ostringstream text;
   for (size_t i = 0; i < numbers.size();) {
     size_t last = i;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     if (last == i + 1) last = i;  // two are no shorter as a range
-    text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
-    if (last > i) text += "-" + std::to_string(numbers[last]);
+    text << (i > 0 ? ", " : "") << numbers[i];
+    if (last > i) text << '-' << numbers[last];
     i = last + 1;
   }
-  return text;
+  return text.str();
 }
 
 void print(std::ostream& out, const Facts& facts) {
@@ -90,26 +102,20 @@ void print(std::ostream& out, const Facts& facts) {
 }
 
 void print(std::ostream& out, const Diagnosis& d) {
-  size_t name_width = 0, rank_width = 0, core_width = 0;
-  for (const Host& host : d.hosts) {
-    name_width = std::max(name_width, host.name.size());
-    rank_width = std::max(rank_width, as_ranges(host.ranks).size());
-    core_width = std::max(core_width, count_of(host.usable_cores, "core").size());
+  const auto hosts = static_cast<int64_t>(d.hosts.size());
+  if (d.backend == "threads") {
+    print_row(out, "ranks", count_of(d.ranks, "thread") + " of this process");
+  } else {
+    print_row(
+        out, "ranks",
+        std::to_string(d.ranks) + " over MPI on " + count_of(hosts, "host") + ", thread level " + d.mpi_thread_level);
+    print_hosts(out, d.hosts);
   }
-  const bool threads = d.backend == "threads";
-  print_row(out, "ranks",
-            threads
-                ? count_of(d.ranks, "thread") + " of this process"
-                : std::to_string(d.ranks) + " over MPI on " + count_of(static_cast<int64_t>(d.hosts.size()), "host") +
-                      ", thread level " + d.mpi_thread_level);
-  if (!threads)
-    for (const Host& host : d.hosts)
-      print_row(out, "",
-                padded(host.name, name_width) + "  ranks " + padded(as_ranges(host.ranks), rank_width) + "  " +
-                    count_of(host.usable_cores, "core") + "  " + gibibytes(host.memory));
   out << '\n';
-  for (const SelfTestResult& operation : d.operations)
-    out << "  " << padded(operation.operation, 16) << (operation.ok() ? "ok" : "FAILED  " + operation.failure) << '\n';
+  for (const SelfTestResult& operation : d.operations) {
+    out << "  " << std::left << std::setw(16) << operation.operation;
+    out << (operation.ok() ? "ok" : "FAILED  ") << operation.failure << '\n';
+  }
   const auto good = std::count_if(d.operations.begin(), d.operations.end(), [](const auto& o) { return o.ok(); });
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.2f s", d.seconds);
