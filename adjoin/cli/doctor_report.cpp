@@ -41,9 +41,9 @@ void print_hosts(std::ostream& out, const std::vector<Host>& hosts) {
   }
   const auto column = [&](size_t width) { return std::setw(static_cast<int>(width) + 2); };
   for (const Host& host : hosts)
-    out << std::left << std::setw(12) << "" << column(name_width) << host.name << "ranks " << column(rank_width)
-        << as_ranges(host.ranks) << column(core_width) << count_of(host.usable_cores, "core") << gibibytes(host.memory)
-        << '\n';
+    out << std::left << std::setw(12) << "" << column(name_width) << host.name
+        << (host.ranks.size() == 1 ? "rank  " : "ranks ") << column(rank_width) << as_ranges(host.ranks)
+        << column(core_width) << count_of(host.usable_cores, "core") << gibibytes(host.memory) << '\n';
 }
 
 std::string starter() {
