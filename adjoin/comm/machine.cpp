@@ -11,6 +11,8 @@
 #include <limits>
 #include <sstream>
 
+#include "adjoin/comm/kernels/instruction_set.hpp"
+
 namespace adjoin {
 
 namespace {
@@ -105,13 +107,11 @@ int numa_nodes(const fs::path& root) {
   return std::max(1, nodes);
 }
 
-/// As the kernels of reduction.cpp are chosen.
 std::string simd_level() {
+  if (kernels::is_supported(kernels::InstructionSet::avx512)) return "AVX-512";
+  if (kernels::is_supported(kernels::InstructionSet::avx2)) return "AVX2";
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    return "AVX-512";
-  return __builtin_cpu_supports("avx2") ? "AVX2" : "SSE2";
+  return "SSE2";
 #elif defined(__aarch64__)
   return "NEON";
 #else

@@ -48,8 +48,19 @@ class Trial {
     return all;
   }
 
-  void expect(const Elements& expected, const Elements& got, const std::string& where = "") {
-    if (failure.empty()) failure = expected.difference(got, where);
+  std::vector<Reduction> reductions() const {
+    std::vector<Reduction> defined;
+    for (int r = 0; r < kReductions; ++r)
+      if (is_defined(static_cast<Reduction>(r), type)) defined.push_back(static_cast<Reduction>(r));
+    return defined;
+  }
+
+  void expect(const Elements& expected, const Elements& got, const std::string& where = "", double tolerance = 0) {
+    if (failure.empty()) failure = expected.difference(got, where, tolerance);
+  }
+  /// The same for the result of a reduction: an average may be rounded.
+  void expect(const Elements& expected, const Elements& got, Reduction reduction, const std::string& where = "") {
+    expect(expected, got, std::string(name(reduction)) + where, reduction == Reduction::average ? 0.01 : 0);
   }
   void expect(bool condition, const std::string& otherwise) {
     if (failure.empty() && !condition) failure = otherwise;
@@ -139,22 +150,21 @@ void try_broadcast(Trial& t) {
 }
 
 void try_reduce(Trial& t) {
-  for (const Reduction reduction : self_test_detail::kReductionsTried) {
+  for (const Reduction reduction : t.reductions()) {
     const int root = static_cast<int>(reduction) % t.size;
     const Elements in = Elements::part(t.type, t.count, reduction, t.rank, t.size);
     Elements out = t.unset(t.count);
     t.group.reduce(in.buffer(), out.buffer(), reduction, root);
     if (t.rank == root)
-      t.expect(Elements::reduced(t.type, t.count, reduction, t.size), out,
-               std::string(name(reduction)) + ", " + with_root(root));
+      t.expect(Elements::reduced(t.type, t.count, reduction, t.size), out, reduction, ", " + with_root(root));
   }
 }
 
 void try_all_reduce(Trial& t) {
-  for (const Reduction reduction : self_test_detail::kReductionsTried) {
+  for (const Reduction reduction : t.reductions()) {
     Elements elements = Elements::part(t.type, t.count, reduction, t.rank, t.size);
     t.group.all_reduce(elements.buffer(), reduction);
-    t.expect(Elements::reduced(t.type, t.count, reduction, t.size), elements, std::string(name(reduction)));
+    t.expect(Elements::reduced(t.type, t.count, reduction, t.size), elements, reduction);
   }
 }
 
@@ -186,12 +196,12 @@ void try_all_gather(Trial& t) {
 void try_reduce_scatter(Trial& t) {
   const auto counts = t.uneven_counts();
   const int64_t begin = std::accumulate(counts.begin(), counts.begin() + t.rank, int64_t{0});
-  for (const Reduction reduction : self_test_detail::kReductionsTried) {
+  for (const Reduction reduction : t.reductions()) {
     Elements out = t.unset(t.uneven_count(t.rank));
     t.group.reduce_scatter(Elements::part(t.type, total(counts), reduction, t.rank, t.size).buffer(), out.buffer(),
                            counts, reduction);
     const Elements all = Elements::reduced(t.type, total(counts), reduction, t.size);
-    t.expect(all.slice(begin, t.uneven_count(t.rank)), out, std::string(name(reduction)));
+    t.expect(all.slice(begin, t.uneven_count(t.rank)), out, reduction);
   }
 }
 

@@ -61,27 +61,58 @@ double as_double(T x) {
 
 constexpr int64_t kPeriod = 5;  // of the results of reductions
 
-/// What a rank gives at place i.
-int64_t part_at(int64_t i, Reduction reduction, int rank, int size) {
-  if (i % size == rank) return 2 + i % kPeriod;
-  if ((i + 1) % size == rank) return 3;
-  return reduction == Reduction::sum ? 0 : 1;
+bool is_logical(Reduction reduction) {
+  return reduction == Reduction::logical_and || reduction == Reduction::logical_or ||
+         reduction == Reduction::logical_xor;
 }
 
-double combined(double a, double b, Reduction reduction, ElementType type) {
-  const bool logical = type == ElementType::boolean;
+/// What changes little or nothing.
+int64_t neutral(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::bit_and:
+      return 7;
+    case Reduction::product:
+    case Reduction::min:
+    case Reduction::max:
+    case Reduction::logical_and:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/// What a rank gives at place i.
+int64_t part_at(int64_t i, Reduction reduction, int rank, int size) {
+  if (i % size == rank) return is_logical(reduction) ? i % kPeriod : 2 + i % kPeriod;
+  return (i + 1) % size == rank ? 3 : neutral(reduction);
+}
+
+int64_t combined(int64_t a, int64_t b, Reduction reduction, ElementType type) {
+  const bool sum_is_or = type == ElementType::boolean;
   switch (reduction) {
     case Reduction::sum:
-      return logical ? std::max(a, b) : a + b;
+    case Reduction::average:
+      return sum_is_or ? a | b : a + b;
     case Reduction::product:
       return a * b;
     case Reduction::min:
       return std::min(a, b);
     case Reduction::max:
       return std::max(a, b);
-    default:
-      throw InternalError("self-test: a reduction that it does not know");
+    case Reduction::bit_and:
+      return a & b;
+    case Reduction::bit_or:
+      return a | b;
+    case Reduction::bit_xor:
+      return a ^ b;
+    case Reduction::logical_and:
+      return a != 0 && b != 0;
+    case Reduction::logical_or:
+      return a != 0 || b != 0;
+    case Reduction::logical_xor:
+      return (a != 0) != (b != 0);
   }
+  throw InternalError("self-test: a reduction that it does not know");
 }
 
 }  // namespace
@@ -122,12 +153,14 @@ Elements Elements::reduced(ElementType type, int64_t count, Reduction reduction,
   Elements first(type, kPeriod);
   Elements given(type, 1);
   for (int64_t i = 0; i < kPeriod; ++i) {
-    double result = 0;
+    int64_t result = 0;
     for (int rank = 0; rank < size; ++rank) {
-      given.set(0, static_cast<double>(part_at(i, reduction, rank, size)));  // as this type holds it
-      result = rank == 0 ? given.get(0) : combined(result, given.get(0), reduction, type);
+      given.set(0, static_cast<double>(part_at(i, reduction, rank, size)));
+      const auto number = static_cast<int64_t>(given.get(0));  // as the type holds it
+      result = rank == 0 ? number : combined(result, number, reduction, type);
     }
-    first.set(i, result);
+    if (is_logical(reduction)) result = result != 0;
+    first.set(i, reduction == Reduction::average ? static_cast<double>(result) / size : static_cast<double>(result));
   }
   Elements elements(type, count);
   for (int64_t i = 0; i < count; ++i) elements.set(i, first.get(i % kPeriod));
@@ -145,10 +178,12 @@ Elements Elements::slice(int64_t begin, int64_t count) const {
   return part;
 }
 
-std::string Elements::difference(const Elements& got, const std::string& where) const {
+std::string Elements::difference(const Elements& got, const std::string& where, double tolerance) const {
   if (bytes_ == got.bytes_) return "";
+  const auto agree = [&](int64_t i) { return std::abs(got.get(i) - get(i)) <= tolerance * std::abs(get(i)); };
   int64_t i = 0;
-  while (i < std::min(count_, got.count_) && get(i) == got.get(i)) ++i;
+  while (i < std::min(count_, got.count_) && agree(i)) ++i;
+  if (i == count_ && i == got.count_) return "";
   std::ostringstream text;
   text << name(type_) << " x " << count_ << (where.empty() ? "" : ", ") << where << ": ";
   if (count_ != got.count_)

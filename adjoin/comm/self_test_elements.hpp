@@ -11,16 +11,14 @@
 /// whether they are odd), so that results can be compared without a tolerance.
 namespace adjoin::self_test_detail {
 
-inline constexpr Reduction kReductionsTried[] = {Reduction::sum, Reduction::product, Reduction::min, Reduction::max};
-
 class Elements {
  public:
   /// Numbers 0 to 100 that differ from seed to seed.
   static Elements pattern(ElementType type, int64_t count, int seed);
   /// A number that no pattern has.
   static Elements unset(ElementType type, int64_t count);
-  /// What one rank gives to a reduction: at each place two of the ranks give 2 to 6 and 3, the others 0 to a sum and
-  /// else 1, so that the result stays small on any number of ranks.
+  /// What one rank gives to a reduction: at each place two ranks give numbers that matter, the others what changes
+  /// little or nothing, so that the result stays small on any number of ranks.
   static Elements part(ElementType type, int64_t count, Reduction reduction, int rank, int size);
   /// What comes of all ranks' parts.
   static Elements reduced(ElementType type, int64_t count, Reduction reduction, int size);
@@ -32,8 +30,8 @@ class Elements {
   void append(const Elements& others);
   Elements slice(int64_t begin, int64_t count) const;
 
-  /// "float32 x 7, WHERE: expected 3 at element 2, got 5"; "" where `got` is the same.
-  std::string difference(const Elements& got, const std::string& where) const;
+  /// "float32 x 7, WHERE: expected 3 at element 2, got 5"; "" where `got` is the same, up to a relative tolerance.
+  std::string difference(const Elements& got, const std::string& where, double tolerance = 0) const;
 
  private:
   Elements(ElementType type, int64_t count)
