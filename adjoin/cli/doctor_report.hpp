@@ -29,8 +29,8 @@ struct Host {
 
 /// What it found with them.
 struct Diagnosis {
-  std::string backend;           // "threads" or "mpi"
-  int ranks = 0;                 //
+  std::string backend;  // "threads" or "mpi"
+  int ranks = 0;
   std::string mpi_thread_level;  // "" on threads
   std::vector<Host> hosts;
   std::vector<SelfTestResult> operations;

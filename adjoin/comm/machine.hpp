@@ -8,10 +8,10 @@ namespace adjoin {
 
 /// What this process can use of the machine it runs on.
 struct Machine {
-  std::string host;          // Slurm's name of the node where Slurm started the process, else the machine's own
-  int cores = 1;             // online
-  int usable_cores = 1;      // what the process's affinity and its cgroup's quota leave, at least 1
-  int numa_nodes = 1;        //
+  std::string host;      // Slurm's name of the node where Slurm started the process, else the machine's own
+  int cores = 1;         // online
+  int usable_cores = 1;  // what the process's affinity and its cgroup's quota leave, at least 1
+  int numa_nodes = 1;
   std::string simd;          // the widest vectors that adjoin's reductions use here: "AVX-512", "AVX2", …
   int64_t memory = 0;        // bytes
   int64_t memory_limit = 0;  // bytes that its cgroup allows; 0: all
