@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -20,10 +19,7 @@ namespace {
 
 /// Ranks that share this machine.
 int64_t ranks_here(const WorkerOptions& options) {
-  if (!started_by_mpi()) return options.dp * options.tp;
-  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-    if (const char* ranks = std::getenv(variable)) return std::max(1, std::atoi(ranks));
-  return mpi_job_size();
+  return started_by_mpi() ? mpi_job_ranks_here() : options.dp * options.tp;
 }
 
 int threads_of_a_rank(const WorkerOptions& options) {
