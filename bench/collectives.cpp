@@ -1,75 +1,165 @@
-// The collectives on threads, by size: time of one call and bytes that each rank gives per second.
+// The collectives by size on threads, on MPI itself and on MPI through this project, and what memory allows. One run
+// measures all of them on this machine and writes PREFIX.json and PREFIX.svg.
+//
+// usage: bench_collectives [--ranks 2,4] [--op NAME,…] [--sizes 64,1K,…] [--seconds PER_CONTENDER] [--out PREFIX]
 
-#include <benchmark/benchmark.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <chrono>
-#include <functional>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
 #include <vector>
 
-#include "adjoin/comm/communicator.hpp"
+#include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/measure/sizes.hpp"
+#include "adjoin/comm/mpi_backend.hpp"
+#include "bench/contenders.hpp"
+#include "bench/picture.hpp"
 
 namespace {
 
-using adjoin::Communicator;
+using adjoin::InvalidArgument;
+using adjoin::measure::Operation;
+using bench::Row;
 
-using Call = std::function<void(const Communicator&, std::vector<float>& in, std::vector<float>& out)>;
+struct Options {
+  std::vector<int64_t> ranks{2, 4}, sizes;
+  std::vector<Operation> operations{std::begin(adjoin::measure::kOperations), std::end(adjoin::measure::kOperations)};
+  double seconds = 0.3;
+  std::string out = "collectives";
 
-/// Seconds that `calls` of one collective take, the ranks beginning together.
-double seconds_of(int ranks, int64_t calls, int64_t bytes, const Call& call) {
-  double seconds = 0;
-  adjoin::launch_threads(ranks, [&](const Communicator& world) {
-    std::vector<float> in(static_cast<size_t>(bytes) / sizeof(float)), out(in.size());
-    call(world, in, out);
-    world.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    for (int64_t i = 0; i < calls; ++i) call(world, in, out);
-    if (world.rank() == 0) seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  });
-  return seconds;
+  Options() {
+    for (int64_t bytes = 64; bytes <= 256 << 20; bytes *= 4) sizes.push_back(bytes);
+  }
+};
+
+std::vector<Operation> operations_from(const std::string& list) {
+  std::vector<Operation> operations;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) operations.push_back(adjoin::measure::operation_named(name));
+  return operations;
 }
 
-void measure(benchmark::State& state, const Call& call) {
-  const auto ranks = static_cast<int>(state.range(0));
-  const int64_t bytes = state.range(1), calls = std::max<int64_t>(5, (1 << 20) / bytes);
-  for (auto _ : state) state.SetIterationTime(seconds_of(ranks, calls, bytes, call) / static_cast<double>(calls));
-  state.SetBytesProcessed(state.iterations() * bytes);
+Options options_from(const std::vector<std::string>& words) {
+  Options options;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    if (i + 1 == words.size()) throw InvalidArgument(words[i] + " needs a value");
+    const std::string &option = words[i], &value = words[i + 1];
+    if (option == "--ranks")
+      options.ranks = adjoin::measure::sizes_from(value);
+    else if (option == "--op")
+      options.operations = operations_from(value);
+    else if (option == "--sizes")
+      options.sizes = adjoin::measure::sizes_from(value);
+    else if (option == "--seconds")
+      options.seconds = std::atof(value.c_str());
+    else if (option == "--out")
+      options.out = value;
+    else
+      throw InvalidArgument("there is no option " + option);
+  }
+  return options;
 }
 
-adjoin::Buffer own_block(const Communicator& world, std::vector<float>& x) {
-  const auto n = static_cast<int64_t>(x.size()) / world.size();
-  return adjoin::buffer(x).slice(n * world.rank(), n);
+/// As one rank of the MPI job: measures everything, and rank 0 writes a line of numbers for each row.
+void measure_as_rank(const Options& options) {
+  const adjoin::MpiSession session;
+  std::ofstream lines;
+  if (adjoin::mpi_job_rank() == 0) lines.open(options.out + ".rows");
+  for (const Operation operation : options.operations)
+    for (const int64_t bytes : operation == Operation::barrier ? std::vector<int64_t>{0} : options.sizes) {
+      const Row row = bench::measure_contenders(operation, bytes, options.seconds);
+      if (!lines.is_open()) continue;
+      lines << name(row.operation) << ' ' << row.ranks << ' ' << row.bytes << ' ' << row.threads_us << ' ' << row.mpi_us
+            << ' ' << row.mpi_backend_us << ' ' << row.limit_us << std::endl;
+      std::printf(
+          "%-14s %d %10lld  threads %11.2f  mpi %11.2f (%5.1fx)  through adjoin %+8.2f us (%+5.1f %%)  limit %11.2f\n",
+          std::string(name(row.operation)).c_str(), row.ranks, static_cast<long long>(row.bytes), row.threads_us,
+          row.mpi_us, row.mpi_us / row.threads_us, row.mpi_backend_us - row.mpi_us,
+          100 * (row.mpi_backend_us / row.mpi_us - 1), row.limit_us);
+      std::fflush(stdout);
+    }
 }
 
-std::vector<int64_t> equal_counts(const Communicator& world, const std::vector<float>& x) {
-  return std::vector<int64_t>(static_cast<size_t>(world.size()), static_cast<int64_t>(x.size()) / world.size());
+std::vector<Row> rows_in(const std::string& file) {
+  std::ifstream lines(file);
+  std::vector<Row> rows;
+  Row row;
+  for (std::string name;
+       lines >> name >> row.ranks >> row.bytes >> row.threads_us >> row.mpi_us >> row.mpi_backend_us >> row.limit_us;) {
+    row.operation = adjoin::measure::operation_named(name);
+    rows.push_back(row);
+  }
+  return rows;
 }
 
-void add(const char* name, const Call& call) {
-  auto* benchmark = benchmark::RegisterBenchmark(name, measure, call);
-  benchmark->ArgNames({"ranks", "bytes"})->UseManualTime()->Unit(benchmark::kMicrosecond);
-  for (const int ranks : {2, 4})
-    for (int64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) benchmark->Args({ranks, bytes});
+/// Runs this program on `ranks` processes with the same options.
+void run_job(int64_t ranks, const std::vector<std::string>& words) {
+  std::vector<std::string> command{ADJOIN_MPIEXEC,  "-n", std::to_string(ranks), "--bind-to", "none", "--oversubscribe",
+                                   "/proc/self/exe"};
+  char self[4096] = {};
+  if (readlink("/proc/self/exe", self, sizeof self - 1) > 0) command.back() = self;
+  command.insert(command.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    execvp(arguments[0], arguments.data());
+    std::perror(arguments[0]);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) throw adjoin::CommunicationError("the MPI job of " + std::to_string(ranks) + " ranks failed");
+}
+
+void write_json(const std::string& file, const std::vector<Row>& rows) {
+  std::ofstream json(file);
+  json << "{\"results\": [";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    json << (i ? ",\n  " : "\n  ") << "{\"op\": \"" << name(row.operation) << "\", \"ranks\": " << row.ranks
+         << ", \"bytes\": " << row.bytes << ", \"threads_us\": " << row.threads_us << ", \"mpi_us\": " << row.mpi_us
+         << ", \"mpi_backend_us\": " << row.mpi_backend_us << ", \"limit_us\": " << row.limit_us << "}";
+  }
+  json << "\n]}\n";
+  if (!json.flush()) throw adjoin::IoError(file + ": cannot be written");
+}
+
+void measure_and_write(const Options& options, const std::vector<std::string>& words) {
+  std::vector<Row> rows;
+  for (const int64_t ranks : options.ranks) {
+    run_job(ranks, words);
+    const auto measured = rows_in(options.out + ".rows");
+    rows.insert(rows.end(), measured.begin(), measured.end());
+  }
+  std::remove((options.out + ".rows").c_str());
+  write_json(options.out + ".json", rows);
+  std::ofstream picture(options.out + ".svg");
+  picture << bench::picture_of(rows);
+  if (!picture.flush()) throw adjoin::IoError(options.out + ".svg: cannot be written");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  using Values = std::vector<float>;
-  add("all_reduce", [](const Communicator& w, Values& x, Values&) { w.all_reduce(adjoin::buffer(x)); });
-  add("broadcast", [](const Communicator& w, Values& x, Values&) { w.broadcast(adjoin::buffer(x), 0); });
-  add("reduce", [](const Communicator& w, Values& x, Values& y) {
-    w.reduce(adjoin::buffer(x), adjoin::buffer(y), adjoin::Reduction::sum, 0);
-  });
-  add("all_gather", [](const Communicator& w, Values& x, Values& y) {
-    w.all_gather(own_block(w, x), adjoin::buffer(y), equal_counts(w, y));
-  });
-  add("reduce_scatter", [](const Communicator& w, Values& x, Values& y) {
-    w.reduce_scatter(adjoin::buffer(x), own_block(w, y), equal_counts(w, x));
-  });
-  add("all_to_all", [](const Communicator& w, Values& x, Values& y) {
-    w.all_to_all(adjoin::buffer(x), equal_counts(w, x), adjoin::buffer(y), equal_counts(w, y));
-  });
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
+  try {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const Options options = options_from(words);
+    if (adjoin::started_by_mpi())
+      measure_as_rank(options);
+    else
+      measure_and_write(options, words);
+  } catch (const std::exception& error) {
+    std::cerr << "bench_collectives: " << error.what() << "\n";
+    return 1;
+  }
 }

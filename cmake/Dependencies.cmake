@@ -15,7 +15,4 @@ endif()
 
 if(ADJOIN_BUILD_TESTS)
   find_package(GTest REQUIRED)
-  if(NOT ADJOIN_CORE_ONLY)
-    find_package(benchmark REQUIRED)
-  endif()
 endif()

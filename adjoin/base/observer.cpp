@@ -28,6 +28,10 @@ std::string describe(const std::source_location& where) {
 }
 
 std::string describe(const Operation& operation) {
+  return describe(operation, describe(operation.where));
+}
+
+std::string describe(const Operation& operation, const std::string& where) {
   std::vector<std::string> parts;
   if (!operation.algorithm.empty()) parts.emplace_back(operation.algorithm);
   if (operation.root >= 0) parts.push_back("root " + std::to_string(operation.root));
@@ -39,7 +43,7 @@ std::string describe(const Operation& operation) {
   std::string list;
   for (const std::string& part : parts) list += (list.empty() ? "" : ", ") + part;
   return std::string(operation.name) + " #" + std::to_string(operation.sequence) +
-         (list.empty() ? "" : " (" + list + ")") + " at " + describe(operation.where);
+         (list.empty() ? "" : " (" + list + ")") + " at " + where;
 }
 
 }  // namespace adjoin

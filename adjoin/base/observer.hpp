@@ -28,6 +28,7 @@ struct Operation {
 
 /// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88".
 std::string describe(const Operation& operation);
+std::string describe(const Operation& operation, const std::string& where);
 
 /// "trainer.cpp:88".
 std::string describe(const std::source_location& where);

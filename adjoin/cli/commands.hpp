@@ -18,5 +18,8 @@ void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
 void add_collective(Program& program);
+/// `bench collectives`, below `bench`.
+void add_bench_collectives(Program& program, CLI::App& bench);
+void add_doctor(Program& program);
 
 }  // namespace adjoin::cli

@@ -45,8 +45,14 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// The same group for another thread of this rank, which is then known to be there until the backend dies. Threads
   /// use it one at a time; `is_for_any_thread` allows that they change. The default is this backend itself.
   virtual std::shared_ptr<Backend> for_thread(bool is_for_any_thread);
-  /// Says whether this thread does nothing before another thread of its rank has acted, for the diagnosis of deadlocks.
+  /// rest(true), by the thread that it belongs to (ignored from others): it does nothing before another thread of its
+  /// rank has called rest(false) for it. So deadlocks are found that other threads of the rank take part in.
   virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
+  /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
+  virtual bool abandon() noexcept { return false; }
+
+  /// Whether its reductions combine the ranks' elements in rank order, 16-bit floats in float32 rounded once.
+  virtual bool reduces_in_rank_order() const { return false; }
 
   virtual void barrier();
   virtual void broadcast(Buffer buffer, int root);

@@ -65,6 +65,12 @@ void CheckedCall::check_same_type(ConstBuffer in, ConstBuffer out) const {
     fail("one element type of 'in' and 'out'", std::string(name(in.type)) + " and " + std::string(name(out.type)));
 }
 
+void CheckedCall::check_reduction(Reduction reduction, ElementType type) const {
+  if (is_defined(reduction, type)) return;
+  const char* defined = reduction == Reduction::average ? "elements of floating point" : "elements of integers or bool";
+  fail(std::string(defined) + " for " + std::string(name(reduction)), std::string(name(type)));
+}
+
 void CheckedCall::check_counts(const char* role, std::span<const int64_t> counts) const {
   if (static_cast<int>(counts.size()) != operation_.size)
     fail(text(operation_.size) + " numbers in '" + role + "'", text(static_cast<int64_t>(counts.size())));

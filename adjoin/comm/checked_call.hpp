@@ -22,6 +22,8 @@ class CheckedCall {
   CheckedCall(const CheckedCall&) = delete;
   CheckedCall& operator=(const CheckedCall&) = delete;
 
+  int rank() const { return operation_.rank; }
+
   /// Throws InvalidArgument that says where, what was expected and what came.
   [[noreturn]] void fail(const std::string& expected, const std::string& came) const;
 
@@ -30,6 +32,7 @@ class CheckedCall {
   void check_buffer(const char* role, ConstBuffer buffer) const;
   void check_elements(const char* role, ConstBuffer buffer, int64_t count) const;
   void check_same_type(ConstBuffer in, ConstBuffer out) const;
+  void check_reduction(Reduction reduction, ElementType type) const;
   void check_counts(const char* role, std::span<const int64_t> counts) const;
 
   /// What others are told of the call.

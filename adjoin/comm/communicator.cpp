@@ -6,13 +6,13 @@
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm_backend.hpp"
+#include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/checked_call.hpp"
-#include "adjoin/comm/collective.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 
 namespace adjoin {
 
-using algorithm::total_of;
+using namespace arguments;
 
 struct Communicator::State {
   std::shared_ptr<Backend> backend;
@@ -44,139 +44,105 @@ int Communicator::size() const {
   return state_->backend->size();
 }
 
+CheckedCall Communicator::new_call(std::string_view name, Where where) const {
+  return CheckedCall(name, *state_->backend, state_->observer.get(), where);
+}
+
 void Communicator::send(ConstBuffer in, int to, int tag, Where where) const {
-  CheckedCall call("send", *state_->backend, state_->observer.get(), where);
-  call.check_rank("peer", to);
-  call.check_tag(tag);
-  call.check_buffer("in", in);
+  CheckedCall call = new_call("send", where);
+  check_send(call, in, to, tag);
   call.begin({.elements = in, .peer = to, .tag = tag});
   const Message message = send_of(in, to, tag);
   state_->backend->exchange({&message, 1});
 }
 
 void Communicator::recv(Buffer out, int from, int tag, Where where) const {
-  CheckedCall call("recv", *state_->backend, state_->observer.get(), where);
-  call.check_rank("peer", from);
-  call.check_tag(tag);
-  call.check_buffer("out", out);
+  CheckedCall call = new_call("recv", where);
+  check_recv(call, out, from, tag);
   call.begin({.elements = out, .peer = from, .tag = tag});
   const Message message = receive_of(out, from, tag);
   state_->backend->exchange({&message, 1});
 }
 
 void Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, Where where) const {
-  CheckedCall call("sendrecv", *state_->backend, state_->observer.get(), where);
-  call.check_rank("peer", to);
-  call.check_rank("peer", from);
-  call.check_tag(tag);
-  call.check_buffer("in", in);
-  call.check_buffer("out", out);
+  CheckedCall call = new_call("sendrecv", where);
+  check_send(call, in, to, tag);
+  check_recv(call, out, from, tag);
   call.begin({.elements = in, .peer = to, .tag = tag});
   const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
   state_->backend->exchange(messages);
 }
 
 void Communicator::exchange(std::span<const Message> messages, Where where) const {
-  CheckedCall call("exchange", *state_->backend, state_->observer.get(), where);
+  CheckedCall call = new_call("exchange", where);
+  check_exchange(call, messages);
   ConstBuffer sent{nullptr, 0, messages.empty() ? ElementType::float32 : messages[0].buffer.type};
-  for (const Message& message : messages) {
-    call.check_rank("peer", message.peer);
-    call.check_tag(message.tag);
-    call.check_buffer("buffer", message.buffer);
+  for (const Message& message : messages)
     if (message.kind == Message::Kind::send) sent.count += message.buffer.count;
-  }
   call.begin({.elements = sent});
   state_->backend->exchange(messages);
 }
 
 void Communicator::barrier(Where where) const {
-  CheckedCall call("barrier", *state_->backend, state_->observer.get(), where);
+  CheckedCall call = new_call("barrier", where);
   call.begin({});
   state_->backend->barrier();
 }
 
 void Communicator::broadcast(Buffer buffer, int root, Where where) const {
-  CheckedCall call("broadcast", *state_->backend, state_->observer.get(), where);
-  call.check_rank("root", root);
-  call.check_buffer("buffer", buffer);
+  CheckedCall call = new_call("broadcast", where);
+  check_broadcast(call, buffer, root);
   call.begin({.elements = buffer, .root = root});
   state_->backend->broadcast(buffer, root);
 }
 
 void Communicator::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where) const {
-  CheckedCall call("reduce", *state_->backend, state_->observer.get(), where);
-  call.check_rank("root", root);
-  call.check_buffer("in", in);
-  if (rank() == root) {
-    call.check_elements("out", out, in.count);
-    call.check_same_type(in, out);
-  }
+  CheckedCall call = new_call("reduce", where);
+  check_reduce(call, in, out, reduction, root);
   call.begin({.elements = in, .root = root, .reduction = name(reduction)});
   state_->backend->reduce(in, out, reduction, root);
 }
 
 void Communicator::all_reduce(Buffer buffer, Reduction reduction, Where where) const {
-  CheckedCall call("all_reduce", *state_->backend, state_->observer.get(), where);
-  call.check_buffer("buffer", buffer);
+  CheckedCall call = new_call("all_reduce", where);
+  check_all_reduce(call, buffer, reduction);
   call.begin({.elements = buffer, .reduction = name(reduction)});
   state_->backend->all_reduce(buffer, reduction);
 }
 
 void Communicator::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root, Where where) const {
-  CheckedCall call("gather", *state_->backend, state_->observer.get(), where);
-  call.check_rank("root", root);
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, counts[static_cast<size_t>(rank())]);
-  if (rank() == root) {
-    call.check_elements("out", out, total_of(counts));
-    call.check_same_type(in, out);
-  }
+  CheckedCall call = new_call("gather", where);
+  check_gather(call, in, out, counts, root);
   call.begin({.elements = in, .root = root, .counts = counts});
   state_->backend->gather(in, out, counts, root);
 }
 
 void Communicator::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root, Where where) const {
-  CheckedCall call("scatter", *state_->backend, state_->observer.get(), where);
-  call.check_rank("root", root);
-  call.check_counts("counts", counts);
-  call.check_elements("out", out, counts[static_cast<size_t>(rank())]);
-  if (rank() == root) {
-    call.check_elements("in", in, total_of(counts));
-    call.check_same_type(in, out);
-  }
+  CheckedCall call = new_call("scatter", where);
+  check_scatter(call, in, out, counts, root);
   call.begin({.elements = out, .root = root, .counts = counts});
   state_->backend->scatter(in, out, counts, root);
 }
 
 void Communicator::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where) const {
-  CheckedCall call("all_gather", *state_->backend, state_->observer.get(), where);
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, counts[static_cast<size_t>(rank())]);
-  call.check_elements("out", out, total_of(counts));
-  call.check_same_type(in, out);
+  CheckedCall call = new_call("all_gather", where);
+  check_all_gather(call, in, out, counts);
   call.begin({.elements = in, .counts = counts});
   state_->backend->all_gather(in, out, counts);
 }
 
 void Communicator::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction,
                                   Where where) const {
-  CheckedCall call("reduce_scatter", *state_->backend, state_->observer.get(), where);
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, total_of(counts));
-  call.check_elements("out", out, counts[static_cast<size_t>(rank())]);
-  call.check_same_type(in, out);
+  CheckedCall call = new_call("reduce_scatter", where);
+  check_reduce_scatter(call, in, out, counts, reduction);
   call.begin({.elements = in, .reduction = name(reduction), .counts = counts});
   state_->backend->reduce_scatter(in, out, counts, reduction);
 }
 
 void Communicator::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                               std::span<const int64_t> receive_counts, Where where) const {
-  CheckedCall call("all_to_all", *state_->backend, state_->observer.get(), where);
-  call.check_counts("send_counts", send_counts);
-  call.check_counts("receive_counts", receive_counts);
-  call.check_elements("in", in, total_of(send_counts));
-  call.check_elements("out", out, total_of(receive_counts));
-  call.check_same_type(in, out);
+  CheckedCall call = new_call("all_to_all", where);
+  check_all_to_all(call, in, send_counts, out, receive_counts);
   call.begin({.elements = in, .counts = send_counts, .receive_counts = receive_counts});
   state_->backend->all_to_all(in, send_counts, out, receive_counts);
 }
@@ -226,8 +192,21 @@ Communicator Communicator::with_algorithm(Collective collective, std::string_vie
       state_->observer);
 }
 
+Communicator Communicator::deterministic() const {
+  std::shared_ptr<Backend> backend = state_->backend;
+  if (!backend->reduces_in_rank_order())
+    for (const Collective c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+      backend = std::make_shared<AlgorithmBackend>(
+          backend, AlgorithmBackend::Choice{.collective = c, .algorithm = AlgorithmBackend::kRankOrder});
+  return Communicator(backend, state_->observer);
+}
+
 const std::shared_ptr<Backend>& Communicator::backend() const {
   return state_->backend;
+}
+
+const std::shared_ptr<Observer>& Communicator::observer() const {
+  return state_->observer;
 }
 
 void Communicator::abort(std::string_view reason) const noexcept {

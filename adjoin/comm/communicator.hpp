@@ -13,6 +13,8 @@
 
 namespace adjoin {
 
+class CheckedCall;
+
 /// One worker's handle on one group of workers: what users hold and pass around, by value.
 ///
 /// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
@@ -81,10 +83,18 @@ class Communicator {
   Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
                               Where where = Where::current()) const;
 
-  /// What carries the calls out; for backends that wrap another.
+  /// This group with reductions that give the same bits on every backend: each element is combined in rank order, 16-bit
+  /// floats in float32 and rounded once. Threads always do so. Called on all ranks.
+  /// Cost: under MPI an all-to-all, a local pass and an all-gather or gather instead of MPI's own reduction
+  Communicator deterministic() const;
+
+  /// What carries the calls out, and who sees them; for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;
+  const std::shared_ptr<Observer>& observer() const;
 
  private:
+  CheckedCall new_call(std::string_view name, Where where) const;
+
   struct State;
   std::shared_ptr<State> state_;
 };

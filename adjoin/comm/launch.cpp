@@ -1,9 +1,11 @@
 #include "adjoin/comm/launch.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,16 +63,27 @@ std::string message_of(const std::exception_ptr& cause) {
   }
 }
 
+/// Whether a rank was only told of what happened elsewhere.
+bool is_consequence(const std::exception_ptr& cause, const threads::World& world) {
+  if (!world.aborted()) return false;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const CommunicationError& e) {
+    return std::string_view(e.what()).ends_with(world.reason());
+  } catch (...) {
+    return false;
+  }
+}
+
 void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
                 FirstCause& cause) {
-  const auto backend =
-      world.backend(rank);  // lives until the cause is recorded: a rank that is gone looks like one that
-                            // has returned
+  // Until the cause is recorded the rank must not look like one that has returned.
+  const auto backend = world.backend(rank);
   try {
     fn(Communicator(backend));
   } catch (...) {
     const auto thrown = std::current_exception();
-    cause.record(rank, thrown);
+    if (!is_consequence(thrown, *world.world)) cause.record(rank, thrown);
     world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
   }
   world.depart(rank);
@@ -85,6 +98,18 @@ double number_from_environment(std::initializer_list<const char*> variables, dou
 
 int job_number(std::initializer_list<const char*> variables, int otherwise) {
   return static_cast<int>(number_from_environment(variables, otherwise));
+}
+
+/// Slurm's list of the tasks on each node, "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is none.
+int tasks_on_node(const std::string& list, int node) {
+  std::istringstream in(list);
+  for (std::string item; std::getline(in, item, ',');) {
+    int tasks = 0, nodes = 1;
+    if (std::sscanf(item.c_str(), "%d(x%d)", &tasks, &nodes) < 1) return 0;
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return 0;
 }
 
 bool is_set(const char* variable) {
@@ -136,10 +161,19 @@ int mpi_job_rank() {
   return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
 }
 
-void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
-  const MpiSession session;
+int mpi_job_ranks_here() {
+  if (!started_by_mpi()) return 1;
+  int ranks = job_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 0);
+  if (const char* list = std::getenv("SLURM_STEP_TASKS_PER_NODE"); list != nullptr && ranks < 1)
+    ranks = tasks_on_node(list, job_number({"SLURM_NODEID"}, 0));
+  return ranks >= 1 ? ranks : mpi_job_size();
+}
+
+void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  const MpiSession session({.deadline = options.deadline, .checked = options.checked});
+  const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
   try {
-    fn(Communicator(session.world()));
+    fn(Communicator(backend));
   } catch (const InvalidArgument& e) {
     session.end_job(e.what(), 2);
   } catch (const IoError& e) {
@@ -151,11 +185,11 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn) {
   }
 }
 
-void launch(int ranks, const std::function<void(const Communicator& world)>& fn) {
-  if (!started_by_mpi()) return launch_threads(ranks, fn);
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  if (!started_by_mpi()) return launch_threads(ranks, fn, options);
   require(ranks == mpi_job_size(), "launch: expected a job of " + std::to_string(ranks) + " ranks, got one of " +
                                        std::to_string(mpi_job_size()) + " from mpirun");
-  launch_mpi(fn);
+  launch_mpi(fn, options);
 }
 
 }  // namespace adjoin

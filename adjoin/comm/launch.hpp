@@ -39,16 +39,19 @@ int mpi_job_size();
 /// What a program finds wrong before launch, every rank finds: print it on rank 0 only.
 int mpi_job_rank();
 
+/// How many of its ranks are on this host, read from the environment; mpi_job_size() where that does not tell.
+int mpi_job_ranks_here();
+
 /// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
 ///
 /// A rank that throws ends the whole job and does not return from here: it prints the first cause on stderr, once for
 /// the job, led by "adjoin: rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and IoError, else 1. So a
 /// `main` that catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the
 /// cause.
-void launch_mpi(const std::function<void(const Communicator& world)>& fn);
+void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options = {});
 
 /// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.
 /// Throws: InvalidArgument when started by MPI with another number of ranks than `ranks`, on every rank alike.
-void launch(int ranks, const std::function<void(const Communicator& world)>& fn);
+void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options = {});
 
 }  // namespace adjoin

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
+#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/mpi/agreement.hpp"
+#include "adjoin/comm/mpi/group.hpp"
 #include "adjoin/comm/mpi_shared.hpp"
 
 namespace adjoin {
@@ -14,23 +18,12 @@ using algorithm::total_of;
 
 namespace {
 
-/// A communicator that is freed when the last backend goes, unless MPI has gone before.
-class OwnedComm {
- public:
-  explicit OwnedComm(MPI_Comm comm) : comm_(comm) { MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN); }
-  ~OwnedComm() {
-    if (mpi_is_alive()) MPI_Comm_free(&comm_);
-  }
-  OwnedComm(const OwnedComm&) = delete;
-  OwnedComm& operator=(const OwnedComm&) = delete;
-  MPI_Comm get() const { return comm_; }
-
- private:
-  MPI_Comm comm_;
-};
-
 std::vector<int> as_ints(std::span<const int64_t> numbers) {
   return {numbers.begin(), numbers.end()};
+}
+
+bool are_equal(std::span<const int64_t> counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
 }
 
 std::string describe(const Buffer& buffer) {
@@ -39,103 +32,120 @@ std::string describe(const Buffer& buffer) {
 
 class MpiBackend final : public Backend {
  public:
-  MpiBackend(std::shared_ptr<MpiShared> shared, MPI_Comm comm) : shared_(std::move(shared)), comm_(comm) {
-    MPI_Comm_rank(comm, &rank_);
-    MPI_Comm_size(comm, &size_);
+  MpiBackend(std::shared_ptr<mpi::Group> group, std::shared_ptr<mpi::Agent> agent)
+      : group_(std::move(group)), agent_(std::move(agent)), comm_(group_->comm()), options_(group_->shared()->options) {
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  void begin_call(Operation& operation) override {
+    agent_->owner().check(operation);
+    Backend::begin_call(operation);
+    const bool is_collective = collective_named(operation.name).has_value();
+    if (mpi::AgentEntry* entry = agent_->entry()) {
+      mpi::write_call(*entry, group_->id(), operation);
+      if (is_collective && group_->entry()) mpi::write_collective(*entry, *group_->entry());
+    }
+    if (is_collective && options_.checked && size_ > 1) mpi::check_agreement(comm_, operation, group_->world_ranks());
+  }
+
+  void end_call() override {
+    if (mpi::AgentEntry* entry = agent_->entry()) mpi::write_end(*entry);
+    Backend::end_call();
+  }
+
+  std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
+    return std::make_shared<MpiBackend>(group_, std::make_shared<mpi::Agent>(group_->shared(), is_for_any_thread));
+  }
+
+  void rest(bool rests) noexcept override { agent_->rest(rests); }
+
   void exchange(std::span<const Message> messages) override {
-    std::vector<MPI_Request> requests;
-    std::vector<Buffer> received;
-    for (const Message& m : messages)
-      if (m.kind == Message::Kind::receive) post(m, requests, &received);
-    for (const Message& m : messages)
-      if (m.kind == Message::Kind::send) post(m, requests, nullptr);
-    std::vector<MPI_Status> statuses(requests.size());
-    const int code = MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses.data());
-    if (code == MPI_ERR_IN_STATUS)
-      for (const MPI_Status& status : statuses) check_mpi(status.MPI_ERROR, "exchange");
-    check_mpi(code, "exchange");
-    for (size_t i = 0; i < received.size(); ++i) check_length(received[i], statuses[i]);
+    if (mpi::AgentEntry* entry = agent_->entry()) mpi::write_messages(*entry, messages);
+    Requests requests;
+    for (const auto kind : {Message::Kind::receive, Message::Kind::send})  // so that what comes finds its place
+      for (size_t i = 0; i < messages.size(); ++i)
+        if (messages[i].kind == kind) post(messages[i], i, requests);
+    for (size_t left = requests.all.size(); left > 0; --left) wait_for_one(requests);
   }
 
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
-    MPI_Group all, some;
-    MPI_Comm comm;
-    MPI_Comm_group(comm_.get(), &all);
-    MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
-    const int code = MPI_Comm_create_group(comm_.get(), some, 0, &comm);
-    MPI_Group_free(&some);
-    MPI_Group_free(&all);
-    check_mpi(code, "subset");
-    return std::make_shared<MpiBackend>(shared_, comm);
+    return std::make_shared<MpiBackend>(group_->subset(ranks), agent_);
   }
 
-  void abort(std::string_view reason) noexcept override { shared_->end_job(std::string(reason), 1); }
+  void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
 
-  void barrier() override { check_mpi(MPI_Barrier(comm_.get()), "barrier"); }
+  void barrier() override { check_mpi(MPI_Barrier(comm_), "barrier"); }
 
   void broadcast(Buffer buffer, int root) override {
     for_each_piece(buffer.count, [&](int64_t begin, int count) {
       const Buffer piece = buffer.slice(begin, count);
-      check_mpi(MPI_Bcast(piece.data, count, mpi_type(buffer.type), root, comm_.get()), "broadcast");
+      check_mpi(MPI_Bcast(piece.data, count, mpi_type(buffer.type), root, comm_), "broadcast");
     });
   }
 
   void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override {
-    const MPI_Op operation = shared_->operation(in.type, reduction);
+    const MPI_Op operation = group_->shared()->operation(in.type, reduction);
     for_each_piece(in.count, [&](int64_t begin, int count) {
       const void* from = in.slice(begin, count).data;
       void* to = rank_ == root ? out.slice(begin, count).data : nullptr;
       if (rank_ == root && from == to) from = MPI_IN_PLACE;
-      check_mpi(MPI_Reduce(from, to, count, mpi_type(in.type), operation, root, comm_.get()), "reduce");
+      check_mpi(MPI_Reduce(from, to, count, mpi_type(in.type), operation, root, comm_), "reduce");
     });
+    if (rank_ == root) finish_reduction(out, reduction, size_);
   }
 
   void all_reduce(Buffer buffer, Reduction reduction) override {
-    const MPI_Op operation = shared_->operation(buffer.type, reduction);
+    const MPI_Op operation = group_->shared()->operation(buffer.type, reduction);
     for_each_piece(buffer.count, [&](int64_t begin, int count) {
       void* piece = buffer.slice(begin, count).data;
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(buffer.type), operation, comm_.get()), "all_reduce");
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(buffer.type), operation, comm_), "all_reduce");
     });
+    finish_reduction(buffer, reduction, size_);
   }
 
   void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override {
-    if (total_of(counts) > shared_->largest_piece) return Backend::gather(in, out, counts, root);
+    if (total_of(counts) > options_.largest_piece) return Backend::gather(in, out, counts, root);
     const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     const void* from = in.data;
     if (rank_ == root && in.count > 0 && from == own_block(out, counts)) from = MPI_IN_PLACE;
     check_mpi(MPI_Gatherv(from, static_cast<int>(in.count), mpi_type(in.type), out.data, sizes.data(), starts.data(),
-                          mpi_type(in.type), root, comm_.get()),
+                          mpi_type(in.type), root, comm_),
               "gather");
   }
 
   void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override {
-    if (total_of(counts) > shared_->largest_piece) return Backend::scatter(in, out, counts, root);
+    if (total_of(counts) > options_.largest_piece) return Backend::scatter(in, out, counts, root);
     const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     void* to = out.data;
     if (rank_ == root && out.count > 0 && to == own_block(in, counts)) to = MPI_IN_PLACE;
     check_mpi(MPI_Scatterv(in.data, sizes.data(), starts.data(), mpi_type(out.type), to, static_cast<int>(out.count),
-                           mpi_type(out.type), root, comm_.get()),
+                           mpi_type(out.type), root, comm_),
               "scatter");
   }
 
   void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override {
-    if (total_of(counts) > shared_->largest_piece) return Backend::all_gather(in, out, counts);
-    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
+    if (total_of(counts) > options_.largest_piece) return Backend::all_gather(in, out, counts);
     // MPI wants either all ranks in place or none, and each of ours may choose.
     void* own = const_cast<void*>(own_block(out, counts));
     if (in.count > 0 && in.data != own) std::memcpy(own, in.data, static_cast<size_t>(in.bytes()));
+    if (are_equal(counts)) {  // MPI has quicker algorithms for those
+      check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, static_cast<int>(in.count),
+                              mpi_type(out.type), comm_),
+                "all_gather");
+      return;
+    }
+    const auto sizes = as_ints(counts), starts = as_ints(algorithm::starts_of(counts));
     check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes.data(), starts.data(),
-                             mpi_type(out.type), comm_.get()),
+                             mpi_type(out.type), comm_),
               "all_gather");
   }
 
   void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override {
-    if (total_of(counts) > shared_->largest_piece) return Backend::reduce_scatter(in, out, counts, reduction);
+    if (total_of(counts) > options_.largest_piece) return Backend::reduce_scatter(in, out, counts, reduction);
     const auto sizes = as_ints(counts);
     std::vector<char> block;  // MPI wants buffers that do not overlap
     void* to = out.data;
@@ -143,10 +153,11 @@ class MpiBackend final : public Backend {
       block.resize(static_cast<size_t>(out.bytes()));
       to = block.data();
     }
-    check_mpi(MPI_Reduce_scatter(in.data, to, sizes.data(), mpi_type(in.type), shared_->operation(in.type, reduction),
-                                 comm_.get()),
+    check_mpi(MPI_Reduce_scatter(in.data, to, sizes.data(), mpi_type(in.type),
+                                 group_->shared()->operation(in.type, reduction), comm_),
               "reduce_scatter");
     if (!block.empty()) std::memcpy(out.data, block.data(), block.size());
+    finish_reduction(out, reduction, size_);
   }
 
   void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
@@ -182,54 +193,92 @@ class MpiBackend final : public Backend {
   void for_each_piece(int64_t total, Work work) const {
     int64_t begin = 0;
     do {
-      const int64_t count = std::min(total - begin, shared_->largest_piece);
+      const int64_t count = std::min(total - begin, options_.largest_piece);
       work(begin, static_cast<int>(count));
       begin += count;
     } while (begin < total);
   }
 
-  void post(const Message& m, std::vector<MPI_Request>& requests, std::vector<Buffer>* received) const {
+  /// What MPI was asked for by an exchange: a request for each piece of each message.
+  struct Requests {
+    std::vector<MPI_Request> all;
+    std::vector<Buffer> pieces;      // of each request; no memory where it is a send
+    std::vector<size_t> message_of;  // its place in the exchange
+  };
+
+  void post(const Message& m, size_t place, Requests& requests) const {
     const int tag = m.tag - kCollectiveTag;  // MPI's tags begin at 0
     for_each_piece(m.buffer.count, [&](int64_t begin, int count) {
       const Buffer piece = m.buffer.slice(begin, count);
       const MPI_Datatype type = mpi_type(piece.type);
-      if (received) {
-        received->push_back(piece);
-        check_mpi(MPI_Irecv(piece.data, count, type, m.peer, tag, comm_.get(), &requests.emplace_back()), "recv");
+      requests.message_of.push_back(place);
+      MPI_Request& request = requests.all.emplace_back();
+      if (m.kind == Message::Kind::receive) {
+        requests.pieces.push_back(piece);
+        check_mpi(MPI_Irecv(piece.data, count, type, m.peer, tag, comm_, &request), "recv");
       } else {
+        requests.pieces.push_back({});
         const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
-        check_mpi(start(piece.data, count, type, m.peer, tag, comm_.get(), &requests.emplace_back()), "send");
+        check_mpi(start(piece.data, count, type, m.peer, tag, comm_, &request), "send");
       }
     });
+  }
+
+  void wait_for_one(Requests& requests) const {
+    int index = 0;
+    MPI_Status status;
+    const int code = MPI_Waitany(static_cast<int>(requests.all.size()), requests.all.data(), &index, &status);
+    if (code != MPI_SUCCESS) fail(code, requests, index);
+    const auto i = static_cast<size_t>(index);
+    const bool is_last_piece =
+        i + 1 == requests.message_of.size() || requests.message_of[i + 1] != requests.message_of[i];
+    if (mpi::AgentEntry* entry = agent_->entry(); entry && is_last_piece && requests.all.size() > 1)
+      mpi::write_message_done(*entry, requests.message_of[i]);
+    if (requests.pieces[i].data) check_length(requests.pieces[i], status);
+  }
+
+  [[noreturn]] void fail(int code, const Requests& requests, int index) const {
+    int error_class = 0;
+    MPI_Error_class(code, &error_class);
+    if (error_class == MPI_ERR_TRUNCATE && index >= 0 && index < static_cast<int>(requests.pieces.size()))
+      throw_wrong_length(requests.pieces[static_cast<size_t>(index)], "a longer message");
+    check_mpi(code, "exchange");
+    throw InternalError("exchange failed without a reason");
   }
 
   void check_length(const Buffer& expected, const MPI_Status& status) const {
     int count = 0;
     MPI_Get_count(&status, mpi_type(expected.type), &count);
     if (count != static_cast<int>(expected.count))
-      throw CommunicationError((call_ ? adjoin::describe(*call_) : "recv") + " on rank " + std::to_string(rank_) +
-                               " of " + std::to_string(size_) + ": expected " + describe(expected) + " from rank " +
-                               std::to_string(status.MPI_SOURCE) + ", got " +
-                               (count == MPI_UNDEFINED ? "another type" : std::to_string(count) + " elements"));
+      throw_wrong_length(expected, count == MPI_UNDEFINED ? "another type" : std::to_string(count) + " elements");
   }
 
-  std::shared_ptr<MpiShared> shared_;
-  OwnedComm comm_;
+  [[noreturn]] void throw_wrong_length(const Buffer& expected, const std::string& came) const {
+    throw CommunicationError((call_ ? adjoin::describe(*call_) : "exchange") + " on rank " + std::to_string(rank_) +
+                             " of " + std::to_string(size_) + ": expected a message of " + describe(expected) +
+                             ", got " + came);
+  }
+
+  const std::shared_ptr<mpi::Group> group_;
+  const std::shared_ptr<mpi::Agent> agent_;
+  const MPI_Comm comm_;
+  const MpiOptions& options_;
   int rank_ = 0, size_ = 1;
 };
 
 }  // namespace
 
-MpiSession::MpiSession(int64_t largest_piece) {
+MpiSession::MpiSession(const MpiOptions& options) {
   int initialized = 0, level = 0;
   MPI_Initialized(&initialized);
   if (!initialized) check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
   finalizes_ = !initialized;
-  shared_ = std::make_shared<MpiShared>(largest_piece);
+  shared_ = std::make_shared<MpiShared>(options);
 }
 
 MpiSession::~MpiSession() {
   if (!mpi_is_alive()) return;
+  shared_->leave();
   shared_->release();
   if (finalizes_) MPI_Finalize();
 }
@@ -237,7 +286,10 @@ MpiSession::~MpiSession() {
 std::shared_ptr<Backend> MpiSession::world() const {
   MPI_Comm comm;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-  return std::make_shared<MpiBackend>(shared_, comm);
+  std::vector<int> all(static_cast<size_t>(shared_->world_size));
+  std::iota(all.begin(), all.end(), 0);
+  return std::make_shared<MpiBackend>(std::make_shared<mpi::Group>(shared_, comm, /*id=*/1, std::move(all)),
+                                      std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false));
 }
 
 void MpiSession::end_job(const std::string& message, int exit_code) const noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,17 +12,27 @@ namespace adjoin {
 /// What all groups of one process share of MPI; its members know mpi.h.
 struct MpiShared;
 
+struct MpiOptions {
+  /// No MPI call moves more elements; longer messages are cut, as MPI 3 counts in int.
+  int64_t largest_piece = int64_t{1} << 30;
+  /// As in LaunchOptions.
+  std::chrono::milliseconds deadline = std::chrono::minutes(5);
+  bool checked = false;
+};
+
 /// MPI for as long as it lives: initialised where nobody has (and then finalised), at thread level multiple where the
 /// library offers it. Called on all ranks of the job together.
 class MpiSession {
  public:
-  /// No MPI call moves more than `largest_piece` elements; longer messages are cut, as MPI 3 counts in int.
-  explicit MpiSession(int64_t largest_piece = int64_t{1} << 30);
+  explicit MpiSession(const MpiOptions& options = {});
+  /// Waits for all ranks to come here.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// All ranks of the job. Collectives are MPI's own; a send is synchronous (MPI_Issend).
+  /// All ranks of the job. Collectives are MPI's own; a send is synchronous (MPI_Issend). One process of each host
+  /// watches the pending calls of all: a deadlock within the host is told after a second, a call that takes longer than
+  /// the deadline when it does, with every rank's call, and ends the job.
   std::shared_ptr<Backend> world() const;
 
   /// Ends all processes of the job by MPI_Abort with `exit_code`. The first that comes here on each host prints

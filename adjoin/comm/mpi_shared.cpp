@@ -1,6 +1,5 @@
 #include "adjoin/comm/mpi_shared.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,41 +17,83 @@ void reduce_for_mpi(void* in, void* in_out, int* count, MPI_Datatype*) {
   reduce_into({in_out, *count, T}, {in, *count, T}, R);
 }
 
-/// MPI's own operation where it means the same as ours: its MIN and MAX may lose a NaN, and it knows no 16-bit floats.
-MPI_Op builtin(ElementType type, Reduction reduction) {
-  const bool is_half = type == ElementType::float16 || type == ElementType::bfloat16;
-  const bool is_float = type == ElementType::float32 || type == ElementType::float64;
-  const bool is_order = reduction == Reduction::min || reduction == Reduction::max;
-  if (is_half || (is_float && is_order)) return MPI_OP_NULL;
+/// MPI's own operation on bool, where all else is "or" or "and".
+MPI_Op builtin_on_bool(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:
-      return type == ElementType::boolean ? MPI_LOR : MPI_SUM;
-    case Reduction::product:
-      return type == ElementType::boolean ? MPI_LAND : MPI_PROD;
-    case Reduction::min:
-      return type == ElementType::boolean ? MPI_LAND : MPI_MIN;
     case Reduction::max:
-      return type == ElementType::boolean ? MPI_LOR : MPI_MAX;
+    case Reduction::bit_or:
+    case Reduction::logical_or:
+      return MPI_LOR;
+    case Reduction::bit_xor:
+    case Reduction::logical_xor:
+      return MPI_LXOR;
+    default:
+      return MPI_LAND;
+  }
+}
+
+MPI_Op builtin_on_numbers(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return MPI_SUM;
+    case Reduction::product:
+      return MPI_PROD;
+    case Reduction::min:
+      return MPI_MIN;
+    case Reduction::max:
+      return MPI_MAX;
+    case Reduction::bit_and:
+      return MPI_BAND;
+    case Reduction::bit_or:
+      return MPI_BOR;
+    case Reduction::bit_xor:
+      return MPI_BXOR;
+    case Reduction::logical_and:
+      return MPI_LAND;
+    case Reduction::logical_or:
+      return MPI_LOR;
+    case Reduction::logical_xor:
+      return MPI_LXOR;
+    case Reduction::average:
+      break;  // MPI has none: pairwise_of gives sum
   }
   return MPI_OP_NULL;
 }
 
+bool is_half(ElementType type) {
+  return type == ElementType::float16 || type == ElementType::bfloat16;
+}
+
+/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, and it knows no 16-bit floats.
+bool has_builtin(ElementType type, Reduction reduction) {
+  const bool is_float = type == ElementType::float32 || type == ElementType::float64;
+  const bool is_order = reduction == Reduction::min || reduction == Reduction::max;
+  return !is_half(type) && !(is_float && is_order);
+}
+
+/// Whether MPI is ever asked for it.
+bool is_wanted(ElementType type, Reduction reduction) {
+  return is_defined(reduction, type) && pairwise_of(reduction) == reduction;
+}
+
 template <ElementType T, Reduction R>
 MPI_Op make_operation() {
-  MPI_Op operation = builtin(T, R);
-  if (operation == MPI_OP_NULL) check_mpi(MPI_Op_create(reduce_for_mpi<T, R>, 1, &operation), "MPI_Op_create");
+  if (!is_wanted(T, R)) return MPI_OP_NULL;
+  if (has_builtin(T, R)) return T == ElementType::boolean ? builtin_on_bool(R) : builtin_on_numbers(R);
+  MPI_Op operation = MPI_OP_NULL;
+  check_mpi(MPI_Op_create(reduce_for_mpi<T, R>, 1, &operation), "MPI_Op_create");
   return operation;
 }
 
-template <ElementType T>
-std::array<MPI_Op, kReductions> make_operations() {
-  return {make_operation<T, Reduction::sum>(), make_operation<T, Reduction::product>(),
-          make_operation<T, Reduction::min>(), make_operation<T, Reduction::max>()};
+template <ElementType T, int... R>
+std::array<MPI_Op, kReductions> make_operations(std::integer_sequence<int, R...>) {
+  return {make_operation<T, static_cast<Reduction>(R)>()...};
 }
 
-template <int... I>
-std::array<std::array<MPI_Op, kReductions>, kElementTypes> make_all_operations(std::integer_sequence<int, I...>) {
-  return {make_operations<static_cast<ElementType>(I)>()...};
+template <int... T>
+std::array<std::array<MPI_Op, kReductions>, kElementTypes> make_all_operations(std::integer_sequence<int, T...>) {
+  return {make_operations<static_cast<ElementType>(T)>(std::make_integer_sequence<int, kReductions>())...};
 }
 
 }  // namespace
@@ -93,22 +134,45 @@ MPI_Datatype mpi_type(ElementType type) {
   return MPI_DATATYPE_NULL;
 }
 
-MpiShared::MpiShared(int64_t piece)
-    : largest_piece(piece), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
+MpiShared::MpiShared(const MpiOptions& given)
+    : options(given), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  share_memory();
+}
+
+void MpiShared::share_memory() {
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
-  int host_rank = 0;
+  int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
-  const MPI_Aint bytes = host_rank == 0 ? sizeof(int) : 0;
-  check_mpi(MPI_Win_allocate_shared(bytes, sizeof(int), MPI_INFO_NULL, host, &somebody_failed_, &window_),
+  MPI_Comm_size(host, &host_size);
+  void* memory = nullptr;
+  const size_t bytes = host_rank == 0 ? mpi::PendingTable::bytes_for(host_size) : 0;
+  check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_),
             "MPI_Win_allocate_shared");
   MPI_Aint size = 0;
   int unit = 0;
-  MPI_Win_shared_query(window_, 0, &size, &unit, &somebody_failed_);
-  if (host_rank == 0) std::atomic_ref(*somebody_failed_).store(0);
+  MPI_Win_shared_query(window_, 0, &size, &unit, &memory);
+  table_ = mpi::PendingTable::at(memory, host_size);
+  if (host_rank == 0) table_.clear();
   MPI_Barrier(host);
+  own = &table_.entries[static_cast<size_t>(host_rank)];
+  own->world_rank.store(world_rank);
+  MPI_Barrier(host);  // nobody looks like one that has returned
   MPI_Comm_free(&host);
+  if (host_rank != 0) return;
+  watchdog_ = std::make_unique<mpi::Watchdog>(table_, world_size, options.deadline, [this](const std::string& report) {
+    if (!is_first_to_fail()) return;  // the job ends already
+    say("adjoin: " + report);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    std::_Exit(1);
+  });
+}
+
+void MpiShared::leave() noexcept {
+  MPI_Barrier(MPI_COMM_WORLD);
+  watchdog_.reset();
 }
 
 MpiShared::~MpiShared() {
@@ -117,30 +181,36 @@ MpiShared::~MpiShared() {
 
 void MpiShared::release() noexcept {
   if (window_ == MPI_WIN_NULL || !mpi_is_alive()) return;
-  for (int type = 0; type < kElementTypes; ++type)
-    for (int reduction = 0; reduction < kReductions; ++reduction)
-      if (builtin(static_cast<ElementType>(type), static_cast<Reduction>(reduction)) == MPI_OP_NULL)
-        MPI_Op_free(&operations_[static_cast<size_t>(type)][static_cast<size_t>(reduction)]);
+  for (int t = 0; t < kElementTypes; ++t)
+    for (int r = 0; r < kReductions; ++r) {
+      const auto type = static_cast<ElementType>(t);
+      const auto reduction = static_cast<Reduction>(r);
+      if (is_wanted(type, reduction) && !has_builtin(type, reduction))
+        MPI_Op_free(&operations_[static_cast<size_t>(t)][static_cast<size_t>(r)]);
+    }
+  own = nullptr;
   MPI_Win_free(&window_);
-  somebody_failed_ = nullptr;
 }
 
 MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
-  return operations_[static_cast<size_t>(type)][static_cast<size_t>(reduction)];
+  return operations_[static_cast<size_t>(type)][static_cast<size_t>(pairwise_of(reduction))];
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
-  return !somebody_failed_ || std::atomic_ref(*somebody_failed_).exchange(1) == 0;
+  return !own || table_.header->somebody_failed.exchange(1) == 0;
+}
+
+void MpiShared::say(const std::string& message) const noexcept {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::fflush(stderr);
 }
 
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
-  if (is_first_to_fail()) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "adjoin: rank %d: %s\n", world_rank, message.c_str());
-    std::fflush(stderr);
-  } else {
+  if (is_first_to_fail())
+    say("adjoin: rank " + std::to_string(world_rank) + ": " + message);
+  else
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
-  }
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }

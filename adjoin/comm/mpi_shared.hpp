@@ -3,10 +3,13 @@
 #include <mpi.h>
 
 #include <array>
-#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "adjoin/base/element_type.hpp"
+#include "adjoin/comm/mpi/pending_table.hpp"
+#include "adjoin/comm/mpi/watchdog.hpp"
+#include "adjoin/comm/mpi_backend.hpp"
 #include "adjoin/comm/reduction.hpp"
 
 namespace adjoin {
@@ -18,27 +21,36 @@ bool mpi_is_alive();
 
 MPI_Datatype mpi_type(ElementType type);
 
-/// What all groups of one process share of MPI: reductions that MPI lacks, and who speaks first when the job fails.
+/// What all groups of one process share of MPI: reductions that MPI lacks, the table of pending calls of this host with
+/// the watchdog that reads it, and who speaks first when the job fails.
 struct MpiShared {
-  explicit MpiShared(int64_t piece);
+  explicit MpiShared(const MpiOptions& options);
   ~MpiShared();
   MpiShared(const MpiShared&) = delete;
   MpiShared& operator=(const MpiShared&) = delete;
 
+  /// What MPI applies to two operands; finish_reduction makes the rest.
   MPI_Op operation(ElementType type, Reduction reduction) const;
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
   /// Frees what needs MPI, before it is finalised.
   void release() noexcept;
 
-  int64_t largest_piece;
-  int world_rank = 0;
+  /// Waits for all ranks to come here, watched, so that one that left early is told of where others wait for it.
+  void leave() noexcept;
+
+  const MpiOptions options;
+  int world_rank = 0, world_size = 1;
+  mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
 
  private:
+  void share_memory();
   bool is_first_to_fail() const noexcept;
+  void say(const std::string& message) const noexcept;
 
   std::array<std::array<MPI_Op, kReductions>, kElementTypes> operations_;
   MPI_Win window_ = MPI_WIN_NULL;
-  int* somebody_failed_ = nullptr;  // in memory that the processes of one host share
+  mpi::PendingTable table_;
+  std::unique_ptr<mpi::Watchdog> watchdog_;  // in one process of each host
 };
 
 }  // namespace adjoin

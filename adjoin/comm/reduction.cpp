@@ -1,61 +1,116 @@
 #include "adjoin/comm/reduction.hpp"
 
 #include <cstring>
+#include <string>
 
-#include "adjoin/comm/reduction_kernels.hpp"
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/kernels/instruction_set.hpp"
 
 namespace adjoin {
 
 namespace {
 
-using Kernel = void (*)(const kernels::Arguments&);
-
-// Chosen by a pointer, not by an ifunc: resolvers run before the sanitizers are set up.
-[[gnu::flatten]] void reduce_baseline(const kernels::Arguments& arguments) {
-  kernels::reduce(arguments);
+bool is_float(ElementType type) {
+  return type >= ElementType::float16;
 }
 
-#if defined(__x86_64__)
-[[gnu::flatten, gnu::target("avx2")]] void reduce_avx2(const kernels::Arguments& arguments) {
-  kernels::reduce(arguments);
-}
-[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void reduce_avx512(
-    const kernels::Arguments& arguments) {
-  kernels::reduce(arguments);
+bool is_logical(Reduction reduction) {
+  return reduction >= Reduction::logical_and;
 }
 
-Kernel best_kernel() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    return reduce_avx512;
-  return __builtin_cpu_supports("avx2") ? reduce_avx2 : reduce_baseline;
+template <class T>
+T over(T x, double divisor) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(to_float(x) / static_cast<float>(divisor));
+  else if constexpr (std::is_same_v<T, Float16>)
+    return to_float16(to_float(x) / static_cast<float>(divisor));
+  else
+    return x / static_cast<T>(divisor);
 }
-#else
-Kernel best_kernel() {
-  return reduce_baseline;
+
+template <class T>
+void divide(Buffer x, int64_t divisor) {
+  T* elements = static_cast<T*>(x.data);
+  for (int64_t i = 0; i < x.count; ++i) elements[i] = over(elements[i], static_cast<double>(divisor));
 }
-#endif
+
+template <class T>
+void make_logical(Buffer x) {
+  T* elements = static_cast<T*>(x.data);
+  for (int64_t i = 0; i < x.count; ++i) elements[i] = elements[i] != 0;
+}
+
+void divide_any(Buffer x, int64_t divisor) {
+  switch (x.type) {
+    case ElementType::float16:
+      return divide<Float16>(x, divisor);
+    case ElementType::bfloat16:
+      return divide<BFloat16>(x, divisor);
+    case ElementType::float32:
+      return divide<float>(x, divisor);
+    case ElementType::float64:
+      return divide<double>(x, divisor);
+    default:
+      return;
+  }
+}
+
+void make_any_logical(Buffer x) {
+  switch (x.type) {
+    case ElementType::uint8:
+      return make_logical<uint8_t>(x);
+    case ElementType::int32:
+      return make_logical<int32_t>(x);
+    case ElementType::int64:
+      return make_logical<int64_t>(x);
+    default:
+      return;
+  }
+}
+
+kernels::InstructionSet best_instruction_set() {
+  using kernels::InstructionSet;
+  for (const auto set : {InstructionSet::avx512, InstructionSet::avx2})
+    if (kernels::is_supported(set)) return set;
+  return InstructionSet::baseline;
+}
 
 }  // namespace
 
 std::string_view name(Reduction reduction) {
-  constexpr std::string_view names[kReductions] = {"sum", "product", "min", "max"};
+  constexpr std::string_view names[kReductions] = {"sum",         "product",    "min",        "max",
+                                                   "average",     "bit_and",    "bit_or",     "bit_xor",
+                                                   "logical_and", "logical_or", "logical_xor"};
   return names[static_cast<int>(reduction)];
 }
 
+bool is_defined(Reduction reduction, ElementType type) {
+  if (reduction == Reduction::average) return is_float(type);
+  return reduction < Reduction::average || !is_float(type);
+}
+
 void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction reduction) {
-  static const Kernel kernel = best_kernel();
+  static const kernels::InstructionSet set = best_instruction_set();
+  if (!is_defined(reduction, out.type))
+    throw InvalidArgument("there is no " + std::string(name(reduction)) + " of " + std::string(name(out.type)));
   if (out.count == 0) return;
-  if (inputs.size() == 1) {
-    std::memmove(out.data, inputs[0], static_cast<size_t>(out.bytes()));
-    return;
-  }
-  kernel({out.type, reduction, out.data, inputs, out.count});
+  if (inputs.size() > 1) return kernels::reduce_with(set, {out.type, reduction, out.data, inputs, out.count});
+  std::memmove(out.data, inputs[0], static_cast<size_t>(out.bytes()));
+  finish_reduction(out, reduction, 1);
 }
 
 void reduce_into(Buffer into, ConstBuffer from, Reduction reduction) {
   const void* inputs[] = {into.data, from.data};
   reduce_all_into(into, inputs, reduction);
+}
+
+Reduction pairwise_of(Reduction reduction) {
+  return reduction == Reduction::average ? Reduction::sum : reduction;
+}
+
+void finish_reduction(Buffer result, Reduction reduction, int64_t ranks) {
+  if (reduction == Reduction::average && ranks > 1) divide_any(result, ranks);
+  if (is_logical(reduction) && ranks == 1) make_any_logical(result);
 }
 
 }  // namespace adjoin

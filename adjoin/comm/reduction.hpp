@@ -8,21 +8,48 @@
 
 namespace adjoin {
 
-/// How elements of several ranks become one. On bool, sum and max are "or", product and min are "and".
-enum class Reduction : uint8_t { sum, product, min, max };
+/// How elements of several ranks become one.
+///
+/// average is the sum divided by the number of ranks, of floats only. The bitwise and logical ones are of integers and
+/// bool only; logical ones give 0 or 1. On bool, sum and max are "or", product and min are "and".
+enum class Reduction : uint8_t {
+  sum,
+  product,
+  min,
+  max,
+  average,
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,
+  logical_or,
+  logical_xor
+};
 
-inline constexpr int kReductions = 4;
+inline constexpr int kReductions = 11;
 
 std::string_view name(Reduction reduction);
 
-/// into[i] = into[i] (op) from[i]. float16 and bfloat16 are combined in float32 and rounded once.
-/// A NaN in either operand of min or max gives NaN, so that no layout hides one. Integers wrap around.
-/// Cost: one pass, vectorised.
-void reduce_into(Buffer into, ConstBuffer from, Reduction reduction);
+/// Whether elements of this type can be reduced so.
+bool is_defined(Reduction reduction, ElementType type);
 
 /// out[i] = inputs[0][i] (op) inputs[1][i] (op) ..., from left to right, for out.count elements of out.type.
-/// float16 and bfloat16 are combined in float32 and rounded once, at the end. `out` may be any of the inputs.
+/// float16 and bfloat16 are combined in float32 and rounded once, at the end, so that an average overflows in neither.
+/// A NaN in any operand of min or max gives NaN, so that no layout hides one. Integers wrap around.
+/// `out` may be any of the inputs.
 /// Cost: one pass over all inputs, vectorised, in blocks that stay in the nearest cache.
+/// Throws: InvalidArgument where the reduction is not defined for the type
 void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction reduction);
+
+/// into[i] = into[i] (op) from[i]: reduce_all_into of the two.
+void reduce_into(Buffer into, ConstBuffer from, Reduction reduction);
+
+/// What to apply to two operands at a time, where the ranks' elements meet in steps: sum for average, else itself.
+/// 16-bit floats are then rounded at each step.
+Reduction pairwise_of(Reduction reduction);
+
+/// Makes the result of `pairwise_of(reduction)` over `ranks` ranks that of `reduction`: scales an average, and makes 0 or
+/// 1 of what a logical one took from a single rank.
+void finish_reduction(Buffer result, Reduction reduction, int64_t ranks);
 
 }  // namespace adjoin

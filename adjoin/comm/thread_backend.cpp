@@ -75,11 +75,7 @@ void ThreadBackend::abort(std::string_view reason) noexcept {
 }
 
 void ThreadBackend::begin_call(Operation& operation) {
-  if (!agent_->belongs_here())
-    throw InvalidArgument(std::string(operation.name) + " on rank " + std::to_string(rank_) + " at " +
-                          describe(operation.where) +
-                          ": this communicator belongs to another thread of the rank; give each thread one of its "
-                          "own, made by for_thread()");
+  agent_->owner().check(operation);
   Backend::begin_call(operation);
 }
 
@@ -89,7 +85,12 @@ std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
 }
 
 void ThreadBackend::rest(bool rests) noexcept {
-  group_->world().detector().rest(*agent_, rests);
+  if (!rests || agent_->owner().is_here()) group_->world().detector().rest(*agent_, rests);
+}
+
+bool ThreadBackend::abandon() noexcept {
+  abort("rank " + std::to_string(agent_->rank()) + " was left by an exception amid asynchronous operations");
+  return true;
 }
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {

@@ -17,8 +17,8 @@ using threads::Signature;
 
 namespace {
 
-/// Bytes of an all-reduce that are reduced and handed to all ranks while they are in the nearest caches.
-constexpr int64_t kSubBlockBytes = 16 * 1024;
+/// Bytes that are worked on and handed to all ranks while they are in the nearest caches.
+constexpr int64_t kBlockBytes = 16 * 1024;
 /// Elements that a rank's share is a multiple of, so that no two ranks write to one cache line of an aligned buffer.
 constexpr int64_t kShareUnit = 64;
 
@@ -43,6 +43,14 @@ Share share_of(int rank, int size, int64_t count) {
   const int64_t begin = std::min(count, units * rank / size * kShareUnit);
   const int64_t end = std::min(count, units * (rank + 1) / size * kShareUnit);
   return {begin, end - begin};
+}
+
+/// Calls `work` for the blocks of a rank's share in turn.
+template <class Work>
+void for_each_block(const Buffer& share, Work work) {
+  const int64_t step = kBlockBytes / size_of(share.type);
+  for (int64_t begin = 0; begin < share.count; begin += step)
+    work(share.slice(begin, std::min(step, share.count - begin)));
 }
 
 int64_t start_of(std::span<const int64_t> counts, int rank) {
@@ -76,10 +84,19 @@ void ThreadBackend::barrier() {
 void ThreadBackend::broadcast(Buffer buffer, int root) {
   const Signature signature{
       .collective = Collective::broadcast, .type = buffer.type, .root = root, .count = buffer.count};
-  const bool small =
-      begin({.signature = signature, .in = buffer.data}, buffer.bytes(), rank_ == root ? buffer.bytes() : 0);
-  if (rank_ != root) copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
-  if (!small) finish();
+  const Call call{.signature = signature, .in = buffer.data, .out = buffer.data};
+  if (begin(call, buffer.bytes(), rank_ == root ? buffer.bytes() : 0)) {
+    if (rank_ != root) copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
+    return;
+  }
+  // Each rank, the root too, writes its share into every rank's buffer.
+  const Share mine = share_of(rank_, size(), buffer.count);
+  for_each_block(buffer.slice(mine.begin, mine.count), [&](const Buffer& block) {
+    const int64_t offset = static_cast<char*>(block.data) - static_cast<char*>(buffer.data);
+    const void* from = at(call_of(root).in, offset);
+    for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), from, block.bytes());
+  });
+  finish();
 }
 
 void ThreadBackend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
@@ -104,13 +121,11 @@ void ThreadBackend::all_reduce(Buffer buffer, Reduction reduction) {
   }
   // Each rank reduces its share and writes it into every rank's buffer while it is in the cache.
   const Share mine = share_of(rank_, size(), buffer.count);
-  const int64_t step = kSubBlockBytes / size_of(buffer.type);
-  for (int64_t done = 0; done < mine.count; done += step) {
-    const Buffer block = buffer.slice(mine.begin + done, std::min(step, mine.count - done));
-    const int64_t offset = (mine.begin + done) * size_of(buffer.type);
+  for_each_block(buffer.slice(mine.begin, mine.count), [&](const Buffer& block) {
+    const int64_t offset = static_cast<char*>(block.data) - static_cast<char*>(buffer.data);
     reduce_all_into(block, inputs(offset), reduction);
     for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), block.data, block.bytes());
-  }
+  });
   finish();
 }
 

@@ -27,11 +27,12 @@ TEST(Program, explains_every_option_of_train) {
 TEST(Program, explains_every_subcommand) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"train", "evaluate", "predict", "tokenize", "bench"}) {
+  for (const char* name : {"train", "evaluate", "predict", "tokenize", "bench", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(name));
     EXPECT_EQ(run(std::string(name) + " --help").code, 0);
   }
   EXPECT_THAT(run("bench step --help").out, HasSubstr("--json"));
+  EXPECT_THAT(run("bench collectives --help").out, HasSubstr("--json"));
   EXPECT_THAT(run("--version").out, StartsWith("adjoin "));
 }
 

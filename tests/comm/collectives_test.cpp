@@ -46,6 +46,13 @@ std::vector<char> reduced_over(int ranks, int64_t count, Reduction reduction) {
   return reduce_scalar<T>(pointers, count, reduction);
 }
 
+/// Calls `check(reduction)` for all that are defined for T.
+template <class T, class Check>
+void for_each_reduction(Check check) {
+  for (int r = 0; r < kReductions; ++r)
+    if (const auto reduction = static_cast<Reduction>(r); is_defined(reduction, element_type_of<T>)) check(reduction);
+}
+
 template <class T>
 Buffer as_buffer(std::vector<char>& bytes) {
   return {bytes.data(), static_cast<int64_t>(bytes.size() / sizeof(T)), element_type_of<T>};
@@ -138,13 +145,14 @@ TEST(AllReduce, reduces_all_types_on_all_ranks) {
   on_every_way(Collective::all_reduce, [](const Communicator& world) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
-      for (int r = 0; r < kReductions; ++r)
+      for_each_reduction<T>([&](Reduction reduction) {
         for (const int64_t count : {0, 1, 3, 700, 9001}) {
           auto bytes = all_given<T>(world.rank(), count);
-          world.all_reduce(as_buffer<T>(bytes), static_cast<Reduction>(r));
-          ASSERT_EQ(bytes, reduced_over<T>(world.size(), count, static_cast<Reduction>(r)))
-              << name(element_type_of<T>) << " " << name(static_cast<Reduction>(r)) << " x " << count;
+          world.all_reduce(as_buffer<T>(bytes), reduction);
+          ASSERT_EQ(bytes, reduced_over<T>(world.size(), count, reduction))
+              << name(element_type_of<T>) << " " << name(reduction) << " x " << count;
         }
+      });
     });
   });
 }
@@ -167,16 +175,16 @@ TEST(Reduce, gives_the_root_the_reduction_and_leaves_inputs_alone) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (int root = 0; root < world.size(); ++root)
-        for (int r = 0; r < kReductions; ++r)
+        for_each_reduction<T>([&](Reduction reduction) {
           for (const int64_t count : {0, 1, 6, 9000}) {
             auto in = all_given<T>(world.rank(), count);
             std::vector<char> out(world.rank() == root ? in.size() : 0);
-            world.reduce(as_buffer<T>(in), as_buffer<T>(out), static_cast<Reduction>(r), root);
+            world.reduce(as_buffer<T>(in), as_buffer<T>(out), reduction, root);
             ASSERT_EQ(in, all_given<T>(world.rank(), count));
             if (world.rank() != root) continue;
-            const auto expected = reduced_over<T>(world.size(), count, static_cast<Reduction>(r));
-            ASSERT_EQ(out, expected);
+            ASSERT_EQ(out, reduced_over<T>(world.size(), count, reduction)) << name(reduction);
           }
+        });
     });
   });
 }
@@ -260,14 +268,14 @@ TEST(ReduceScatter, gives_each_rank_its_block_when_counts_differ) {
     for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (const Counts& counts : interesting_counts(world.size()))
-        for (int r = 0; r < kReductions; ++r) {
+        for_each_reduction<T>([&](Reduction reduction) {
           auto in = all_given<T>(world.rank(), total(counts));
           std::vector<char> out(static_cast<size_t>(counts[static_cast<size_t>(world.rank())]) * sizeof(T));
-          world.reduce_scatter(as_buffer<T>(in), as_buffer<T>(out), counts, static_cast<Reduction>(r));
-          const auto all = reduced_over<T>(world.size(), total(counts), static_cast<Reduction>(r));
-          ASSERT_EQ(out, block_of<T>(all, counts, world.rank()));
+          world.reduce_scatter(as_buffer<T>(in), as_buffer<T>(out), counts, reduction);
+          const auto all = reduced_over<T>(world.size(), total(counts), reduction);
+          ASSERT_EQ(out, block_of<T>(all, counts, world.rank())) << name(reduction);
           ASSERT_EQ(in, all_given<T>(world.rank(), total(counts)));
-        }
+        });
     });
   });
 }

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <atomic>
@@ -17,11 +16,13 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/operations.hpp"
 
 namespace adjoin {
 namespace {
 
 using ::testing::AllOf;
+using testing::every_operation;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -34,46 +35,6 @@ std::string failure_of(int ranks, const std::function<void(const Communicator&)>
     return e.what();
   }
   return "nothing was thrown";
-}
-
-using Operation = std::function<void(const Communicator&, std::vector<float>&)>;
-
-/// One call of each operation, of small and of larger messages; x has 4 * size elements or many more.
-std::vector<Operation> every_operation() {
-  const auto even = [](const Communicator& w, const std::vector<float>& x) {
-    return std::vector<int64_t>(static_cast<size_t>(w.size()), static_cast<int64_t>(x.size()) / w.size());
-  };
-  const auto own = [](const Communicator& w, std::vector<float>& x) {
-    const auto n = static_cast<int64_t>(x.size()) / w.size();
-    return buffer(x).slice(n * w.rank(), n);
-  };
-  return {
-      [](const Communicator& w, std::vector<float>&) { w.barrier(); },
-      [](const Communicator& w, std::vector<float>& x) { w.broadcast(buffer(x), w.size() - 1); },
-      [](const Communicator& w, std::vector<float>& x) { w.reduce(const_buffer(x), buffer(x), Reduction::sum, 0); },
-      [](const Communicator& w, std::vector<float>& x) { w.all_reduce(buffer(x), Reduction::max); },
-      [=](const Communicator& w, std::vector<float>& x) {
-        std::vector<float> out(x.size());
-        w.gather(own(w, x), buffer(out), even(w, x), 0);
-      },
-      [=](const Communicator& w, std::vector<float>& x) {
-        std::vector<float> out(x.size());
-        w.scatter(buffer(x), own(w, out), even(w, x), 0);
-      },
-      [=](const Communicator& w, std::vector<float>& x) { w.all_gather(own(w, x), buffer(x), even(w, x)); },
-      [=](const Communicator& w, std::vector<float>& x) {
-        std::vector<float> out(x.size());
-        w.reduce_scatter(buffer(x), own(w, out), even(w, x));
-      },
-      [=](const Communicator& w, std::vector<float>& x) {
-        std::vector<float> out(x.size());
-        w.all_to_all(buffer(x), even(w, x), buffer(out), even(w, x));
-      },
-      [](const Communicator& w, std::vector<float>& x) {
-        std::vector<float> out(x.size());
-        w.sendrecv(buffer(x), (w.rank() + 1) % w.size(), buffer(out), (w.rank() + w.size() - 1) % w.size());
-      },
-  };
 }
 
 TEST(Launch, reports_the_rank_that_threw_whatever_the_others_wait_in) {
@@ -135,7 +96,7 @@ TEST(Launch, says_who_returned_while_others_wait) {
     if (world.rank() != 1) world.all_reduce(buffer(x));
   });
   EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (sum, float32 x 4) at launch_test.cpp:"),
-                             HasSubstr("waits for rank 1"), HasSubstr("\n  rank 1: has returned")));
+                             HasSubstr("waits for rank"), HasSubstr("\n  rank 1: has returned")));
 }
 
 TEST(Abort, ends_blocked_and_later_calls_in_every_group_with_its_reason) {
@@ -190,7 +151,7 @@ TEST(Mismatch, is_raised_on_every_rank_with_both_calls_and_their_places) {
 }
 
 TEST(Mismatch, is_found_in_roots_types_reductions_and_counts) {
-  const std::vector<Operation> different = {
+  const std::vector<testing::Call> different = {
       [](const Communicator& w, std::vector<float>& x) { w.broadcast(buffer(x), w.rank()); },
       [](const Communicator& w, std::vector<float>& x) {
         w.all_reduce({x.data(), 8, w.rank() ? ElementType::float32 : ElementType::int32});
@@ -229,56 +190,6 @@ TEST(Waiting, for_long_leaves_the_core_to_others) {
     world.barrier();
     EXPECT_LT(cpu_seconds() - before, 0.1);  // of the 0.3 s that rank 1 waits
   });
-}
-
-/// What a command wrote to both outputs, and its exit code.
-std::pair<std::string, int> output_of(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string text;
-  std::array<char, 4096> chunk;
-  while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
-  return {text, WEXITSTATUS(pclose(pipe))};
-}
-
-size_t occurrences(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-/// Runs tests/support/fault_program under mpirun, out of reach of an mpirun that this test may run under.
-std::pair<std::string, int> output_of_job(const std::string& arguments) {
-  return output_of(
-      "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') OMPI_ALLOW_RUN_AS_ROOT=1 "
-      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 timeout 60 mpirun -n 3 "
-      "--oversubscribe " ADJOIN_FAULT_PROGRAM " " +
-      arguments);
-}
-
-TEST(MpiLaunch, prints_the_first_cause_once_and_exits_with_its_code) {
-  if (started_by_mpi() && mpi_job_rank() != 0) return;
-  for (int culprit = 0; culprit < 3; ++culprit) {
-    const auto [text, code] = output_of_job(std::to_string(culprit) + " invalid");
-    EXPECT_EQ(occurrences(text, "expected an even number, got 7"), 1u) << text;
-    EXPECT_THAT(text, HasSubstr("rank " + std::to_string(culprit) + ": expected an even number"));
-    EXPECT_EQ(code, 2);
-  }
-  const auto [text, code] = output_of_job("1 other");
-  EXPECT_THAT(text, HasSubstr("rank 1: the disk is full"));
-  EXPECT_EQ(code, 1);
-}
-
-TEST(MpiLaunch, cuts_messages_that_mpi_could_not_count) {
-  if (started_by_mpi() && mpi_job_rank() != 0) return;
-  const auto [text, code] = output_of_job("0 pieces");
-  EXPECT_EQ(code, 0) << text;
-}
-
-TEST(MpiLaunch, prints_once_what_every_rank_throws) {
-  if (started_by_mpi() && mpi_job_rank() != 0) return;
-  const auto [text, code] = output_of_job("0 everybody");
-  EXPECT_EQ(occurrences(text, "expected an even number, got 7"), 1u) << text;
-  EXPECT_EQ(code, 2);
 }
 
 }  // namespace

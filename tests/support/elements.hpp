@@ -72,22 +72,54 @@ std::vector<char> elements_of(int64_t count, std::mt19937& random) {
   return bytes;
 }
 
+/// Integers wrap around.
+template <class T>
+T combine_integers(T a, T b, Reduction reduction) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  switch (reduction) {
+    case Reduction::sum:
+      return static_cast<T>(x + y);
+    case Reduction::product:
+      return static_cast<T>(x * y);
+    case Reduction::min:
+      return std::min(a, b);
+    case Reduction::max:
+      return std::max(a, b);
+    case Reduction::bit_and:
+      return static_cast<T>(x & y);
+    case Reduction::bit_or:
+      return static_cast<T>(x | y);
+    case Reduction::bit_xor:
+      return static_cast<T>(x ^ y);
+    case Reduction::logical_and:
+      return static_cast<T>(a && b);
+    case Reduction::logical_or:
+      return static_cast<T>(a || b);
+    case Reduction::logical_xor:
+      return static_cast<T>(!a != !b);
+    case Reduction::average:
+      break;
+  }
+  return T{};
+}
+
 template <class T>
 T combine_scalar(T a, T b, Reduction reduction) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return reduction == Reduction::sum || reduction == Reduction::max ? a || b : a && b;
-  } else if (reduction == Reduction::sum || reduction == Reduction::product) {
-    if constexpr (std::is_integral_v<T>) {
-      const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-      return static_cast<T>(reduction == Reduction::sum ? x + y : x * y);
-    } else {
-      return reduction == Reduction::sum ? a + b : a * b;
-    }
+  if constexpr (std::is_integral_v<T>) {
+    return combine_integers(a, b, reduction);
   } else {
-    if constexpr (std::is_floating_point_v<T>)
-      if (std::isnan(a) || std::isnan(b)) return static_cast<T>(NAN);
+    if (reduction == Reduction::sum || reduction == Reduction::average) return a + b;
+    if (reduction == Reduction::product) return a * b;
+    if (std::isnan(a) || std::isnan(b)) return static_cast<T>(NAN);
     return reduction == Reduction::min ? std::min(b, a) : std::max(b, a);
   }
+}
+
+/// All inputs of one element, which have been combined, as the result.
+template <class T>
+T finish_scalar(T combined, size_t inputs, Reduction reduction) {
+  if (reduction == Reduction::average) return combined / static_cast<T>(inputs);
+  return reduction >= Reduction::logical_and ? static_cast<T>(combined != T{}) : combined;
 }
 
 /// The inputs reduced from left to right, one element after the other; 16-bit floats in float32, rounded once.
@@ -98,11 +130,12 @@ std::vector<char> reduce_scalar(const std::vector<const void*>& inputs, int64_t 
     if constexpr (is_half<T>) {
       float sum = to_float(get<T>(inputs[0], i));
       for (size_t k = 1; k < inputs.size(); ++k) sum = combine_scalar(sum, to_float(get<T>(inputs[k], i)), reduction);
+      sum = finish_scalar(sum, inputs.size(), reduction);
       put<T>(out, i, inputs.size() == 1 ? get<T>(inputs[0], i) : element_from<T>(sum));
     } else {
       T sum = get<T>(inputs[0], i);
       for (size_t k = 1; k < inputs.size(); ++k) sum = combine_scalar(sum, get<T>(inputs[k], i), reduction);
-      put<T>(out, i, sum);
+      put<T>(out, i, finish_scalar(sum, inputs.size(), reduction));
     }
   }
   return out;

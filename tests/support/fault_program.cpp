@@ -1,7 +1,8 @@
-// Fails on one rank in one way, for the tests of what mpirun then does: fault_program RANK invalid|other|everybody.
+// Goes wrong on purpose, for the tests of what mpirun and the library then say: fault_program RANK KIND [OPERATION].
 // With `pieces` it runs every operation on messages that MPI gets three elements at a time, and fails on a wrong result.
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -12,17 +13,43 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi_backend.hpp"
+#include "tests/support/operations.hpp"
 
 namespace {
 
-void fail_on(int rank, const std::string& kind, const adjoin::Communicator& world) {
-  std::vector<float> x(1000, 1.0f);
-  world.all_reduce(adjoin::buffer(x));
-  if (world.rank() == rank || kind == "everybody") {
+using adjoin::buffer;
+using adjoin::Communicator;
+
+/// Ranks 0 and 1 come to two groups in opposite order; the others compute.
+void wait_in_two_groups(const Communicator& world) {
+  if (world.rank() > 1) return std::this_thread::sleep_for(std::chrono::minutes(1));
+  const std::vector<int> pair{0, 1};
+  const Communicator one = world.subset(pair), two = world.subset(pair);
+  (world.rank() == 0 ? one : two).barrier();
+  (world.rank() == 0 ? two : one).barrier();
+}
+
+void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
+  std::vector<float> x(1200, 1.0f);
+  world.all_reduce(buffer(x));
+  const adjoin::Buffer part = buffer(x).slice(0, 1000);
+  const bool is_culprit = world.rank() == culprit;
+  if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
+  if (kind == "groups") return wait_in_two_groups(world);
+  if (kind == "in-operation") {
+    if (is_culprit) throw adjoin::InvalidArgument("the tank is empty");
+    for (;;) adjoin::testing::every_operation()[static_cast<size_t>(operation)](world, x);
+  }
+  if (is_culprit || kind == "everybody") {
     if (kind == "other") throw std::runtime_error("the disk is full");
+    if (kind == "kill") raise(SIGKILL);
+    if (kind == "exit") std::_Exit(0);
+    if (kind == "return") return;
+    if (kind == "compute") std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (kind == "mismatch") return world.broadcast(part, 0);
     throw adjoin::InvalidArgument("expected an even number, got 7");
   }
-  for (;;) world.all_reduce(adjoin::buffer(x));
+  for (;;) world.all_reduce(part);
 }
 
 using Numbers = std::vector<int64_t>;
@@ -33,7 +60,7 @@ void expect(const char* operation, const Numbers& found, const Numbers& expected
 
 /// Rank r's block of seven numbers is r, r, …; messages above three elements are cut.
 void run_in_pieces() {
-  const adjoin::MpiSession session(/*largest_piece=*/3);
+  const adjoin::MpiSession session({.largest_piece = 3});
   const adjoin::Communicator world(session.world());
   const int64_t rank = world.rank(), size = world.size(), sum = size * (size - 1) / 2;
   const Numbers mine(7, rank), counts(static_cast<size_t>(size), 7);
@@ -68,11 +95,13 @@ void run_in_pieces() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 64;
+  if (argc < 3) return 64;
+  const std::string kind = argv[2];
+  const int operation = argc > 3 ? std::atoi(argv[3]) : 0;
   try {
-    if (argv[2] == std::string("pieces")) return run_in_pieces(), 0;
+    if (kind == "pieces") return run_in_pieces(), 0;
     adjoin::launch(adjoin::mpi_job_size(),
-                   [&](const adjoin::Communicator& world) { fail_on(std::atoi(argv[1]), argv[2], world); });
+                   [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 3;

@@ -31,7 +31,7 @@ class FailuresOfRank : public ::testing::EmptyTestEventListener {
 };
 
 int run_under_mpi() {
-  const adjoin::MpiSession session;
+  const adjoin::MpiSession session({.checked = adjoin::LaunchOptions().checked});
   const adjoin::Communicator world(session.world());
   if (world.rank() != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();

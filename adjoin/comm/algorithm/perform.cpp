@@ -27,7 +27,9 @@ void perform(Request request, std::string_view algorithm, Backend& backend, Cons
     algorithm = choose(request.collective, request.size, elements_of(request) * item);
     if (request.chunk == 0) request.chunk = chunk_for(request.size, request.count, item);
   }
-  run(program_of(request, algorithm, backend.rank()), backend, in, out, reduction);
+  run(program_of(request, algorithm, backend.rank()), backend, in, out, pairwise_of(reduction));
+  const bool holds_result = request.collective != Collective::reduce || backend.rank() == request.root;
+  if (has_reduction(request.collective) && holds_result) finish_reduction(out, reduction, request.size);
 }
 
 void perform_all_to_all(std::string_view algorithm, Backend& backend, ConstBuffer in,

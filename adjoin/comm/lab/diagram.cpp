@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "adjoin/comm/measure/sizes.hpp"
+
 namespace adjoin::lab {
 
 namespace {
@@ -32,14 +34,6 @@ double round_step(double end, double most) {
 
 }  // namespace
 
-std::string text_of_bytes(int64_t bytes) {
-  constexpr const char* units[] = {" B", " KiB", " MiB", " GiB"};
-  auto number = static_cast<double>(bytes);
-  int unit = 0;
-  while (number >= 1024 && unit < 3) number /= 1024, ++unit;
-  return with_digits("%.4g", number) + units[unit];
-}
-
 std::string text_of_seconds(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 1e-6) return with_digits("%.3g ns", 1e9 * seconds);
@@ -59,7 +53,7 @@ Diagram diagram_of(const Recording& recording, const std::string& title) {
                               .to = message.to,
                               .begin = static_cast<double>(message.step - 1),
                               .end = static_cast<double>(message.step),
-                              .label = text_of_bytes(message.bytes),
+                              .label = measure::text_of_bytes(message.bytes),
                               .tip = tip_of(message.from, message.to, message.bytes, message.step)});
   return diagram;
 }
@@ -74,7 +68,7 @@ Diagram diagram_of(std::span<const SimulatedMessage> messages, int ranks, const 
                               .to = message.to,
                               .begin = message.begin.seconds(network),
                               .end = message.end.seconds(network),
-                              .label = text_of_bytes(message.bytes),
+                              .label = measure::text_of_bytes(message.bytes),
                               .tip = tip_of(message.from, message.to, message.bytes, message.step) + ", " +
                                      text_of_seconds(message.begin.seconds(network)) + " to " +
                                      text_of_seconds(message.end.seconds(network))});

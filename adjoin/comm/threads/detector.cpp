@@ -8,21 +8,13 @@ namespace adjoin::threads {
 using diagnosis::Worker;
 
 Agent::Agent(Detector& detector, int rank, bool is_for_any_thread)
-    : detector_(detector), rank_(rank), is_for_any_thread_(is_for_any_thread) {
+    : detector_(detector), rank_(rank), owner_(is_for_any_thread) {
   const std::lock_guard lock(detector_.mutex_);
   detector_.agents_[static_cast<size_t>(rank)].push_back(this);
 }
 
 Agent::~Agent() {
   detector_.leave(*this);
-}
-
-bool Agent::belongs_here() {
-  if (is_for_any_thread_) return true;
-  const std::thread::id here = std::this_thread::get_id();
-  std::thread::id owner = owner_.load(std::memory_order_relaxed);
-  if (owner == here) return true;
-  return owner == std::thread::id() && owner_.compare_exchange_strong(owner, here);
 }
 
 Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadlock)
@@ -50,7 +42,7 @@ void Detector::rest(Agent& agent, bool rests) {
   {
     const std::lock_guard lock(mutex_);
     agent.rests_ = rests;
-    if (rests) report = find_deadlock();
+    if (rests && !may_act(agent.rank())) report = find_deadlock();
   }
   tell(report);
 }

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/thread_owner.hpp"
 
 namespace adjoin::threads {
 
@@ -34,15 +33,14 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   int rank() const { return rank_; }
-  /// Whether the calling thread is the one that called first, which is the only one that may.
-  bool belongs_here();
+  /// The thread that may call.
+  ThreadOwner& owner() { return owner_; }
 
  private:
   friend class Detector;
   Detector& detector_;
   const int rank_;
-  const bool is_for_any_thread_;
-  std::atomic<std::thread::id> owner_ = {};
+  ThreadOwner owner_;
   const Waiting* waiting_ = nullptr;  // these under the detector's lock
   bool rests_ = false;
 };

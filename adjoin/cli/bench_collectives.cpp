@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/measure/collectives.hpp"
+#include "adjoin/comm/measure/sizes.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using measure::Operation;
+using measure::Result;
+
+struct CollectiveOptions {
+  std::string backend, operations, sizes = "4K,64K,1M,16M,64M";
+  int ranks = 0;
+  bool json = false;
+};
+
+std::vector<Operation> operations_of(const std::string& list) {
+  if (list.empty()) return {std::begin(measure::kOperations), std::end(measure::kOperations)};
+  std::vector<Operation> operations;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) operations.push_back(measure::operation_named(name));
+  return operations;
+}
+
+void check_backend(const CollectiveOptions& options) {
+  const bool under_mpi = started_by_mpi();
+  require(options.backend.empty() || options.backend == "threads" || options.backend == "mpi",
+          [&] { return "--backend is " + options.backend + ", expected threads or mpi"; });
+  require(options.backend != "mpi" || under_mpi, [&] {
+    const std::string ranks = std::to_string(options.ranks > 0 ? options.ranks : 2);
+    return "--backend mpi needs processes of MPI: start it as mpirun -n " + ranks + " adjoin bench collectives";
+  });
+  require(options.backend != "threads" || !under_mpi,
+          [] { return std::string("--backend threads runs in one process: start it without mpirun"); });
+}
+
+int ranks_of(const CollectiveOptions& options) {
+  require(options.ranks >= 0, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected 1 or more"; });
+  if (options.ranks > 0) return options.ranks;
+  return started_by_mpi() ? mpi_job_size() : 2;
+}
+
+std::vector<Result> measure_all(const CollectiveOptions& options) {
+  const auto operations = operations_of(options.operations);
+  const auto sizes = measure::sizes_from(options.sizes);
+  std::vector<Result> results;
+  launch(ranks_of(options), [&](const Communicator& world) {
+    for (const Operation operation : operations) {
+      const auto measured = measure::measure_collective(world, operation, sizes);
+      if (world.rank() == 0) results.insert(results.end(), measured.begin(), measured.end());
+    }
+  });
+  return results;
+}
+
+void print_json(const std::vector<Result>& results) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Result& result : results)
+    rows.push_back({{"op", name(result.operation)},
+                    {"ranks", result.ranks},
+                    {"bytes", result.bytes},
+                    {"median_us", result.median_us},
+                    {"limit_us", result.limit_us}});
+  std::printf("%s\n", nlohmann::ordered_json{{"results", rows}}.dump().c_str());
+}
+
+void print_table(const std::vector<Result>& results) {
+  std::printf("%-15s %5s %10s %13s %12s %10s\n", "operation", "ranks", "size", "median", "bandwidth", "of limit");
+  for (const Result& result : results) {
+    const std::string operation(name(result.operation));
+    std::printf("%-15s %5d ", operation.c_str(), result.ranks);
+    if (result.bytes == 0) {
+      std::printf("%10s %10.2f us\n", "-", result.median_us);
+      continue;
+    }
+    std::printf("%10s %10.2f us %7.2f GB/s %8.0f %%\n", measure::text_of_bytes(result.bytes).c_str(), result.median_us,
+                static_cast<double>(result.bytes) / result.median_us * 1e-3, 100 * result.limit_us / result.median_us);
+  }
+}
+
+void run_collectives(const CollectiveOptions& options) {
+  check_backend(options);
+  const std::vector<Result> results = measure_all(options);
+  if (!prints()) return;
+  options.json ? print_json(results) : print_table(results);
+}
+
+}  // namespace
+
+void add_bench_collectives(Program& program, CLI::App& bench) {
+  auto options = std::make_shared<CollectiveOptions>();
+  CLI::App* command = add_command(program, bench, "collectives", "Time collectives against the bandwidth of memory",
+                                  [options] { run_collectives(*options); });
+  command->add_option("--backend", options->backend, "Workers are threads of one process, or processes under mpirun")
+      ->option_text("threads|mpi");
+  command->add_option("--ranks", options->ranks, "Workers [2, or those of the MPI job]")->option_text("INTEGER");
+  command->add_option("--op", options->operations, "Operations, with commas in between [all]")->option_text("NAME,...");
+  command->add_option("--sizes", options->sizes, "Bytes of the largest buffer of each rank [4K,64K,1M,16M,64M]")
+      ->option_text("SIZE,...");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");
+  command->footer(
+      "Elements are float32. The bandwidth is that of the size; the limit is the time in which the machine, all ranks\n"
+      "copying at once, reads and writes what the operation must. What stays in the caches can be faster.");
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <span>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/stream.hpp"
+
+namespace adjoin {
+
+/// An operation under way; copies are the same operation. The end of the last copy waits for it, as the operation uses
+/// the caller's buffers: keep the handle for as long as it is to go on beside you. Where an exception ends the last copy,
+/// the operation is ended too, and with it the world's.
+class [[nodiscard]] Handle {
+ public:
+  Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task);
+
+  /// Returns when the operation is done, and runs it itself where the stream has not begun it.
+  /// Throws: what the operation has thrown
+  void wait() const;
+  bool done() const;
+
+ private:
+  struct Owner;
+  std::shared_ptr<Owner> owner_;
+};
+
+/// The operations of Communicator, carried out beside the caller's thread: each returns at once with a handle.
+///
+/// They run one after the other in the order of their calls, on a group of their own, so they never meet the calls of
+/// the group that they were made from. All ranks call them in the same order. Buffers belong to the operation until it
+/// is done; counts and lists of messages are copied. Arguments are checked in the call, which throws InvalidArgument.
+/// Cost: a queued task; a blocking call's time, where one waits at once, and some microseconds.
+class AsyncCommunicator {
+ public:
+  using Where = std::source_location;
+
+  /// Called by all ranks of `group`, and used by the thread that `group` belongs to. Its thread lives until the last
+  /// copy and the last handle are gone.
+  explicit AsyncCommunicator(const Communicator& group, Where where = Where::current());
+
+  int rank() const { return stream_->group().rank(); }
+  int size() const { return stream_->group().size(); }
+
+  Handle send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
+  Handle recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const;
+  Handle sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const;
+  Handle exchange(std::span<const Message> messages, Where where = Where::current()) const;
+  Handle barrier(Where where = Where::current()) const;
+  Handle broadcast(Buffer buffer, int root, Where where = Where::current()) const;
+  Handle reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const;
+  Handle all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const;
+  Handle gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
+                Where where = Where::current()) const;
+  Handle scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
+                 Where where = Where::current()) const;
+  Handle all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where = Where::current()) const;
+  Handle reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
+                        Reduction reduction = Reduction::sum, Where where = Where::current()) const;
+  Handle all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
+                    std::span<const int64_t> receive_counts, Where where = Where::current()) const;
+
+  /// Any calls in a row as one operation; `work` gets the stream's group.
+  Handle run(std::function<void(const Communicator& group)> work) const;
+
+ private:
+  CheckedCall new_call(std::string_view name, Where where) const;
+
+  std::shared_ptr<Stream> stream_;
+};
+
+}  // namespace adjoin

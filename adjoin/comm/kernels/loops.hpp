@@ -1,0 +1,228 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "adjoin/base/half.hpp"
+#include "adjoin/comm/kernels/instruction_set.hpp"
+
+/// The loops behind reduce_all_into. Everything here is inlined into one caller for each instruction set, so that the
+/// compiler vectorises the same lines for each; hence the attributes. Included by the one
+/// source file of each set alone.
+namespace adjoin::kernels {
+
+/// Elements reduced at once: their accumulators (at most 8 bytes each) take half of a 32 KiB cache.
+inline constexpr int64_t kBlock = 2048;
+
+// Signed overflow is undefined, unsigned wraps around.
+template <class T>
+struct Arithmetic {
+  using type = T;
+};
+template <>
+struct Arithmetic<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct Arithmetic<int64_t> {
+  using type = uint64_t;
+};
+
+template <Reduction R, class T>
+[[gnu::always_inline]] inline T combine(T a, T b) {
+  using U = typename Arithmetic<T>::type;
+  if constexpr (R == Reduction::sum) {
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  } else if constexpr (R == Reduction::product) {
+    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  } else if constexpr (R == Reduction::bit_and) {
+    return static_cast<T>(a & b);
+  } else if constexpr (R == Reduction::bit_or) {
+    return static_cast<T>(a | b);
+  } else if constexpr (R == Reduction::bit_xor) {
+    return static_cast<T>(a ^ b);
+  } else if constexpr (R == Reduction::logical_and) {
+    return static_cast<T>((a != 0) & (b != 0));
+  } else if constexpr (R == Reduction::logical_or) {
+    return static_cast<T>((a | b) != 0);
+  } else if constexpr (R == Reduction::logical_xor) {
+    return static_cast<T>((a != 0) ^ (b != 0));
+  } else {
+    // A NaN `b` loses no comparison: it comes out by the last branch.
+    const bool keep = R == Reduction::min ? a < b : a > b;
+    return keep || a != a ? a : b;
+  }
+}
+
+/// out[i] = a[i] (op) b[i]; `out` may be `a` or `b`, which carries nothing from one i to the next.
+template <Reduction R, class T>
+[[gnu::always_inline]] inline void combine_arrays(T* out, const T* a, const T* b, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = combine<R, T>(a[i], b[i]);
+}
+
+/// Ends an average; the divisor of all else is 1.
+template <class T>
+[[gnu::always_inline]] inline void divide_array(T* x, int64_t n, int64_t divisor) {
+  if (divisor == 1) return;
+  const T by = static_cast<T>(divisor);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) x[i] = x[i] / by;
+}
+
+[[gnu::always_inline]] inline BFloat16 narrow(float x, BFloat16) {
+  return to_bfloat16(x);
+}
+[[gnu::always_inline]] inline Float16 narrow(float x, Float16) {
+  return to_float16(x);
+}
+
+template <class H>
+[[gnu::always_inline]] inline void widen_array(float* out, const H* in, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = to_float(in[i]);
+}
+
+template <class H>
+[[gnu::always_inline]] inline void narrow_array(H* out, const float* in, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = narrow(in[i], H{});
+}
+
+/// The inputs of one call, and by how many its sums are divided.
+struct Operands {
+  std::span<const void* const> inputs;
+  int64_t divisor = 1;
+
+  template <class T>
+  [[gnu::always_inline]] const T* at(size_t k, int64_t begin) const {
+    return static_cast<const T*>(inputs[k]) + begin;
+  }
+};
+
+template <Reduction R, class T>
+[[gnu::always_inline]] inline void combine_block(T* out, const Operands& of, int64_t begin, int64_t n) {
+  const size_t last = of.inputs.size() - 1;
+  if (last == 1) return combine_arrays<R>(out, of.at<T>(0, begin), of.at<T>(1, begin), n);
+  T sum[kBlock];  // `out` may be an input that is read later
+  combine_arrays<R, T>(sum, of.at<T>(0, begin), of.at<T>(1, begin), n);
+  for (size_t k = 2; k < last; ++k) combine_arrays<R, T>(sum, sum, of.at<T>(k, begin), n);
+  combine_arrays<R, T>(out, sum, of.at<T>(last, begin), n);
+}
+
+/// One block of a type that is its own accumulator.
+template <Reduction R, class T>
+[[gnu::always_inline]] inline void reduce_block(T* out, const Operands& of, int64_t begin, int64_t n) {
+  combine_block<R>(out, of, begin, n);
+  if constexpr (std::is_floating_point_v<T>) divide_array(out, n, of.divisor);
+}
+
+/// One block of a 16-bit type, accumulated in float32.
+template <Reduction R, class H>
+[[gnu::always_inline]] inline void reduce_half_block(H* out, const Operands& of, int64_t begin, int64_t n) {
+  float sum[kBlock], next[kBlock];
+  widen_array(sum, of.at<H>(0, begin), n);
+  for (size_t k = 1; k < of.inputs.size(); ++k) {
+    widen_array(next, of.at<H>(k, begin), n);
+    combine_arrays<R, float>(sum, sum, next, n);
+  }
+  divide_array(sum, n, of.divisor);
+  narrow_array(out, sum, n);
+}
+
+template <Reduction R, class T>
+[[gnu::always_inline]] inline void reduce_typed(void* out, const Operands& of, int64_t count) {
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    T* block = static_cast<T*>(out) + begin;
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+      reduce_half_block<R>(block, of, begin, n);
+    else
+      reduce_block<R>(block, of, begin, n);
+  }
+}
+
+template <Reduction R>
+[[gnu::always_inline]] inline void reduce_integers(const Arguments& a) {
+  switch (a.type) {
+    case ElementType::uint8:
+      return reduce_typed<R, uint8_t>(a.out, {a.inputs}, a.count);
+    case ElementType::int32:
+      return reduce_typed<R, int32_t>(a.out, {a.inputs}, a.count);
+    case ElementType::int64:
+      return reduce_typed<R, int64_t>(a.out, {a.inputs}, a.count);
+    default:
+      return;
+  }
+}
+
+template <Reduction R>
+[[gnu::always_inline]] inline void reduce_numbers(const Arguments& a, int64_t divisor = 1) {
+  switch (a.type) {
+    case ElementType::float16:
+      return reduce_typed<R, Float16>(a.out, {a.inputs, divisor}, a.count);
+    case ElementType::bfloat16:
+      return reduce_typed<R, BFloat16>(a.out, {a.inputs, divisor}, a.count);
+    case ElementType::float32:
+      return reduce_typed<R, float>(a.out, {a.inputs, divisor}, a.count);
+    case ElementType::float64:
+      return reduce_typed<R, double>(a.out, {a.inputs, divisor}, a.count);
+    default:
+      return reduce_integers<R>(a);
+  }
+}
+
+/// Bits know no element: all types are taken by bytes.
+template <Reduction R>
+[[gnu::always_inline]] inline void reduce_bits(const Arguments& a) {
+  reduce_typed<R, uint8_t>(a.out, {a.inputs}, a.count * size_of(a.type));
+}
+
+/// What a reduction does to the one bit of a bool.
+[[gnu::always_inline]] inline Reduction on_bool(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::max:
+    case Reduction::logical_or:
+      return Reduction::bit_or;
+    case Reduction::product:
+    case Reduction::min:
+    case Reduction::logical_and:
+      return Reduction::bit_and;
+    case Reduction::logical_xor:
+      return Reduction::bit_xor;
+    default:
+      return reduction;
+  }
+}
+
+[[gnu::always_inline]] inline void reduce(const Arguments& a) {
+  switch (a.type == ElementType::boolean ? on_bool(a.reduction) : a.reduction) {
+    case Reduction::sum:
+    case Reduction::average:
+      return reduce_numbers<Reduction::sum>(
+          a, a.reduction == Reduction::average ? static_cast<int64_t>(a.inputs.size()) : 1);
+    case Reduction::product:
+      return reduce_numbers<Reduction::product>(a);
+    case Reduction::min:
+      return reduce_numbers<Reduction::min>(a);
+    case Reduction::max:
+      return reduce_numbers<Reduction::max>(a);
+    case Reduction::bit_and:
+      return reduce_bits<Reduction::bit_and>(a);
+    case Reduction::bit_or:
+      return reduce_bits<Reduction::bit_or>(a);
+    case Reduction::bit_xor:
+      return reduce_bits<Reduction::bit_xor>(a);
+    case Reduction::logical_and:
+      return reduce_integers<Reduction::logical_and>(a);
+    case Reduction::logical_or:
+      return reduce_integers<Reduction::logical_or>(a);
+    case Reduction::logical_xor:
+      return reduce_integers<Reduction::logical_xor>(a);
+  }
+}
+
+}  // namespace adjoin::kernels

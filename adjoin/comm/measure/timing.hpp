@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin::measure {
+
+/// One call of one way to do something, on this rank.
+using Call = std::function<void()>;
+
+/// How long one contender is measured.
+struct Effort {
+  double seconds = 0.2;  // about
+  int least_blocks = 5, most_blocks = 25;
+};
+
+/// Microseconds that one call of each contender takes: a list of blocks for each.
+///
+/// The ranks meet, then each makes the same number of calls one after the other, and they meet again: a block. Its time
+/// is that between the two meetings for the rank that saw the longest, divided by the calls. So ranks that wait for a core
+/// are counted, what a call lets a rank do ahead of its peers counts for it, as in a program that does nothing else, and
+/// what it leaves to the next call counts too. Contenders take turns block by block, so that what disturbs the machine
+/// disturbs all alike. The same on all ranks.
+std::vector<std::vector<double>> time_blocks(const Communicator& world, std::span<const Call> contenders,
+                                             const Effort& effort = {});
+
+/// The middle one of an odd number of values, the mean of the two in the middle of an even number.
+double median(std::vector<double> values);
+
+}  // namespace adjoin::measure

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "adjoin/base/observer.hpp"
+#include "adjoin/comm/backend.hpp"
+
+/// What the processes of one host write into the memory that they share, so that a watchdog sees what each is in. Plain
+/// data at fixed places: a process writes its own entries alone, and readers take what they find.
+namespace adjoin::mpi {
+
+/// One message that a pending exchange has yet to complete.
+struct PendingMessage {
+  std::atomic<int32_t> peer = 0;  // in the group
+  std::atomic<int32_t> tag = 0;
+  std::atomic<int32_t> is_send = 0;
+  std::atomic<int32_t> is_done = 0;
+};
+
+/// One group as one process knows it.
+struct GroupEntry {
+  static constexpr int kMostMembers = 1024;
+
+  std::atomic<uint64_t> id = 0;           // the same on all members; 0 while the entry is free
+  std::atomic<uint64_t> collectives = 0;  // that this process has begun on the group
+  std::atomic<int32_t> size = 0;          // 0 where the group is too large to be listed
+  int32_t world_ranks[kMostMembers] = {};
+};
+
+/// What one thread of one process is in.
+struct AgentEntry {
+  enum class State : int32_t { free, computes, calls, rests };
+  enum class Kind : int32_t { nothing, collective, messages, many_messages };  // the last: more than are listed
+  static constexpr int kMostMessages = 16;
+
+  std::atomic<uint64_t> version = 0;  // counts every change of the rest; a call's fields are valid while it stands
+  std::atomic<State> state = State::free;
+  std::atomic<Kind> kind = Kind::nothing;
+  std::atomic<uint64_t> group = 0;       // the GroupEntry's id
+  std::atomic<uint64_t> collective = 0;  // the number of the collective on that group
+  std::atomic<int32_t> messages_listed = 0;
+  PendingMessage messages[kMostMessages];
+
+  char name[20] = {}, algorithm[20] = {}, reduction[16] = {}, file[64] = {};
+  std::atomic<int64_t> count = 0;
+  std::atomic<uint64_t> sequence = 0;
+  std::atomic<int32_t> type = 0, root = -1, peer = -1, tag = -1, line = 0;
+};
+
+/// All that one process writes.
+struct ProcessEntry {
+  static constexpr int kMostAgents = 16, kMostGroups = 64;
+
+  std::atomic<int32_t> world_rank = -1;  // -1 until the process has begun
+  std::atomic<int32_t> has_more = 0;     // threads or groups than there is room for: then nobody knows what it may do
+  std::array<AgentEntry, kMostAgents> agents;
+  std::array<GroupEntry, kMostGroups> groups;
+};
+
+/// What the processes of a host share beside their entries.
+struct HostHeader {
+  std::atomic<int32_t> somebody_failed = 0;
+};
+
+/// The memory of one host, as this process sees it.
+struct PendingTable {
+  HostHeader* header = nullptr;
+  std::span<ProcessEntry> entries;
+
+  /// The view of memory of that many bytes, which is all zeros before the first use.
+  static size_t bytes_for(int processes);
+  static PendingTable at(void* memory, int processes);
+  /// Makes the entries new; by one process, before the others look.
+  void clear() const;
+};
+
+/// Takes a free agent of a process; nullptr where there is none, which is noted.
+AgentEntry* take_agent(ProcessEntry& process);
+void free_agent(AgentEntry* agent);
+/// Takes a free group entry and fills it.
+GroupEntry* take_group(ProcessEntry& process, uint64_t id, std::span<const int> world_ranks);
+void free_group(GroupEntry* group);
+
+/// Writes a call that begins. Cost: some ten stores and the copies of short names
+void write_call(AgentEntry& agent, uint64_t group, const Operation& operation);
+void write_collective(AgentEntry& agent, GroupEntry& group);
+void write_messages(AgentEntry& agent, std::span<const Message> messages);
+void write_message_done(AgentEntry& agent, size_t message);
+void write_end(AgentEntry& agent);
+/// It does nothing before another thread of its process has acted; or it does again.
+void write_rest(AgentEntry& agent, bool rests);
+
+/// As describe(Operation), of what was written.
+std::string describe(const AgentEntry& agent);
+
+}  // namespace adjoin::mpi

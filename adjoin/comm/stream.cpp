@@ -1,0 +1,129 @@
+#include "adjoin/comm/stream.hpp"
+
+#include <numeric>
+#include <utility>
+
+namespace adjoin {
+
+struct Stream::State {
+  State(const Communicator& of, const Communicator& own) : owner(of), group(own) {}
+
+  const Communicator owner, group;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<Task>> queue;  // the first is running where `runs`
+  bool runs = false, ends = false;
+};
+
+namespace {
+
+Communicator own_group(const Communicator& owner, std::source_location where) {
+  std::vector<int> all(static_cast<size_t>(owner.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const Communicator group = owner.subset(all, where);
+  return Communicator(group.backend()->for_thread(/*is_for_any_thread=*/true), owner.observer());
+}
+
+}  // namespace
+
+Stream::Stream(const Communicator& owner, std::source_location where)
+    : state_(std::make_shared<State>(owner, own_group(owner, where))) {
+  state_->group.backend()->rest(true);
+  thread_ = std::thread([state = state_] { serve(*state); });
+}
+
+Stream::~Stream() {
+  bool is_idle;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ends = true;
+    is_idle = state_->queue.empty();
+  }
+  state_->changed.notify_all();
+  if (is_idle && thread_.get_id() != std::this_thread::get_id())
+    thread_.join();
+  else
+    thread_.detach();  // the job is about to end, or a task held the last handle
+}
+
+void Stream::release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
+  try {
+    if (is_done(*task) || (is_left_by_exception && !state_->owner.backend()->abandon())) return;
+    wait(task);
+  } catch (...) {  // nobody asked; a call that failed has ended the world
+  }
+}
+
+const Communicator& Stream::group() const {
+  return state_->group;
+}
+
+std::shared_ptr<Stream::Task> Stream::submit(Work work) {
+  auto task = std::make_shared<Task>();
+  task->work = std::move(work);
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    if (state.queue.empty()) state.group.backend()->rest(false);
+    state.queue.push_back(task);
+  }
+  state.changed.notify_all();
+  return task;
+}
+
+bool Stream::is_done(const Task& task) const {
+  const std::lock_guard lock(state_->mutex);
+  return task.is_done;
+}
+
+void Stream::wait(const std::shared_ptr<Task>& task) {
+  State& state = *state_;
+  const std::shared_ptr<Backend>& waiter = state.owner.backend();
+  std::unique_lock lock(state.mutex);
+  if (!task->is_done) {
+    task->waiters.push_back(waiter);
+    waiter->rest(true);
+    while (!task->is_done) {
+      if (!state.runs)
+        run_next(state, lock);
+      else
+        state.changed.wait(lock);
+    }
+  }
+  if (task->error) std::rethrow_exception(task->error);
+}
+
+/// Runs the first of the queue; the lock is released meanwhile. Those who wait for it act again before the stream rests:
+/// a rank of which all rest would look stuck.
+void Stream::run_next(State& state, std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Task> task = state.queue.front();
+  state.runs = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    task->work(state.group);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  task->work = nullptr;
+  lock.lock();
+  task->error = error;
+  task->is_done = true;
+  state.runs = false;
+  state.queue.pop_front();
+  for (const auto& waiter : task->waiters) waiter->rest(false);
+  task->waiters.clear();
+  if (state.queue.empty()) state.group.backend()->rest(true);
+  state.changed.notify_all();
+}
+
+void Stream::serve(State& state) {
+  std::unique_lock lock(state.mutex);
+  for (;;) {
+    state.changed.wait(lock, [&] { return !state.runs && (state.ends || !state.queue.empty()); });
+    if (state.queue.empty()) return;
+    run_next(state, lock);
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,114 @@
+#include "bench/contenders.hpp"
+
+#include <mpi.h>
+
+#include <chrono>
+#include <thread>
+
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/measure/collectives.hpp"
+#include "adjoin/comm/measure/workload.hpp"
+#include "adjoin/comm/mpi_backend.hpp"
+
+namespace bench {
+
+namespace {
+
+using adjoin::Communicator;
+using adjoin::measure::Call;
+using adjoin::measure::Effort;
+using adjoin::measure::Operation;
+using adjoin::measure::Workload;
+
+constexpr int kRounds = 3;
+
+/// The blocks of two contenders, of all rounds together.
+struct Times {
+  std::vector<double> first, second;
+
+  void add(const std::vector<std::vector<double>>& times) {
+    first.insert(first.end(), times[0].begin(), times[0].end());
+    second.insert(second.end(), times[1].begin(), times[1].end());
+  }
+};
+
+/// What a user of MPI would write; blocks are equal, so that no counts are needed.
+void call_mpi(Operation operation, const Workload& work) {
+  const MPI_Comm world = MPI_COMM_WORLD;
+  void *in = work.in().data, *out = work.out().data;
+  const int count = static_cast<int>(work.in().count), block = static_cast<int>(work.block());
+  switch (operation) {
+    case Operation::all_reduce:
+      MPI_Allreduce(MPI_IN_PLACE, in, count, MPI_FLOAT, MPI_SUM, world);
+      return;
+    case Operation::broadcast:
+      MPI_Bcast(in, count, MPI_FLOAT, 0, world);
+      return;
+    case Operation::reduce:
+      MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world);
+      return;
+    case Operation::all_gather:
+      MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+      return;
+    case Operation::reduce_scatter:
+      MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
+      return;
+    case Operation::all_to_all:
+      MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+      return;
+    case Operation::barrier:
+      MPI_Barrier(world);
+      return;
+  }
+}
+
+/// The operation on threads, and their copying.
+void time_threads(int ranks, Operation operation, int64_t bytes, const Effort& effort, Times& times) {
+  adjoin::launch_threads(ranks, [&](const Communicator& world) {
+    const Workload work(world, bytes);
+    const Call contenders[] = {[&] { work.call(operation); }, [&] { work.copy(); }};
+    const auto measured = adjoin::measure::time_blocks(world, contenders, effort);
+    if (world.rank() == 0) times.add(measured);
+  });
+}
+
+/// MPI's own call, and the same through the backend.
+void time_mpi(const Communicator& world, const Workload& work, Operation operation, const Effort& effort,
+              Times& times) {
+  const Call contenders[] = {[&] { call_mpi(operation, work); }, [&] { work.call(operation); }};
+  times.add(adjoin::measure::time_blocks(world, contenders, effort));
+}
+
+/// Waits for all ranks without using a core.
+void meet_asleep() {
+  MPI_Request request;
+  int done = 0;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+Row measure_contenders(Operation operation, int64_t bytes, double seconds) {
+  const adjoin::MpiSession session;
+  const Communicator world(session.world());
+  const Effort effort{.seconds = seconds / kRounds, .least_blocks = 3, .most_blocks = 11};
+  Times threads, mpi;
+  for (int round = 0; round < kRounds; ++round) {
+    meet_asleep();
+    if (world.rank() == 0) time_threads(world.size(), operation, bytes, effort, threads);
+    meet_asleep();
+    time_mpi(world, Workload(world, bytes), operation, effort, mpi);
+  }
+  using adjoin::measure::median;
+  return {operation,
+          world.size(),
+          bytes,
+          median(threads.first),
+          median(mpi.first),
+          median(mpi.second),
+          adjoin::measure::limit_us(operation, world.size(), bytes, median(threads.second))};
+}
+
+}  // namespace bench

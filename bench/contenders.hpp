@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "adjoin/comm/measure/operation.hpp"
+
+namespace bench {
+
+/// Microseconds of one call, each the median of its blocks (adjoin/comm/measure/timing.hpp).
+struct Row {
+  adjoin::measure::Operation operation;
+  int ranks = 0;
+  int64_t bytes = 0;
+  double threads_us = 0;      // this project's threads
+  double mpi_us = 0;          // the library's own call
+  double mpi_backend_us = 0;  // the same through this project
+  double limit_us = 0;        // the least traffic at the bandwidth of as many threads that copy
+};
+
+/// Measures all contenders for one operation and size. Called by all ranks of an MPI job; right on rank 0, which also runs
+/// the threads, as many as the job has ranks, while the other processes sleep. Threads and MPI take turns three times, and
+/// the two that use MPI block by block, in one process at one thread level.
+Row measure_contenders(adjoin::measure::Operation operation, int64_t bytes, double seconds);
+
+}  // namespace bench

@@ -1,0 +1,217 @@
+#include "adjoin/comm/async_communicator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using testing::for_each_world;
+using ::testing::HasSubstr;
+
+using Counts = std::vector<int64_t>;
+
+TEST(AsyncCommunicator, carries_out_every_operation) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    const int n = world.size(), me = world.rank(), next = (me + 1) % n, previous = (me + n - 1) % n;
+    const auto all = static_cast<size_t>(n);
+    for (const size_t each : {3u, 3000u}) {
+      const int64_t sum = n * (n - 1) / 2;
+      std::vector<int64_t> mine(each, me), got(each), got_too(each), total(each, me), reduced(each), told(each, me);
+      std::vector<int64_t> gathered(each * all), everything(each * all), scattered(each), spread(each * all, me),
+          block(each), exchanged(each * all);
+      const Counts counts(all, static_cast<int64_t>(each));
+      const Message messages[] = {{Message::Kind::send, next, buffer(mine), 1},
+                                  {Message::Kind::receive, previous, buffer(got_too), 1}};
+      const std::vector<Handle> handles = {
+          async.sendrecv(const_buffer(mine), next, buffer(got), previous),
+          async.exchange(messages),
+          async.barrier(),
+          async.broadcast(buffer(told), n - 1),
+          async.reduce(const_buffer(mine), buffer(reduced), Reduction::sum, 0),
+          async.all_reduce(buffer(total)),
+          async.gather(const_buffer(mine), buffer(gathered), counts, 0),
+          async.scatter(const_buffer(spread), buffer(scattered), counts, n - 1),
+          async.all_gather(const_buffer(mine), buffer(everything), counts),
+          async.reduce_scatter(const_buffer(spread), buffer(block), counts),
+          async.all_to_all(const_buffer(spread), counts, buffer(exchanged), counts),
+      };
+      world.barrier();  // of another group: the two never meet
+      for (const Handle& handle : handles) handle.wait();
+      for (const Handle& handle : handles) EXPECT_TRUE(handle.done());
+
+      std::vector<int64_t> in_order;
+      for (int r = 0; r < n; ++r) in_order.insert(in_order.end(), each, r);
+      EXPECT_EQ(got, std::vector<int64_t>(each, previous));
+      EXPECT_EQ(got_too, got);
+      EXPECT_EQ(told, std::vector<int64_t>(each, n - 1));
+      EXPECT_EQ(total, std::vector<int64_t>(each, sum));
+      EXPECT_EQ(scattered, std::vector<int64_t>(each, n - 1));
+      EXPECT_EQ(block, std::vector<int64_t>(each, sum));
+      EXPECT_EQ(everything, in_order);
+      EXPECT_EQ(exchanged, in_order);
+      if (me == 0) {
+        EXPECT_EQ(reduced, total);
+        EXPECT_EQ(gathered, in_order);
+      }
+    }
+  });
+}
+
+TEST(AsyncCommunicator, goes_on_while_the_caller_does_something_else) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::vector<float> x(5, 1.0f);
+    const Handle handle = async.all_reduce(buffer(x));
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!handle.done() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    EXPECT_TRUE(handle.done());
+    EXPECT_EQ(x, std::vector<float>(5, static_cast<float>(world.size())));
+    handle.wait();
+  });
+}
+
+TEST(AsyncCommunicator, keeps_the_order_of_calls_whoever_runs_them) {
+  for_each_world({1, 2, 4}, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<int32_t> x{1};
+      const Handle first = async.all_reduce(buffer(x));
+      const Handle second = async.run([&](const Communicator& group) {
+        for (int32_t& v : x) v *= 10;
+        group.all_reduce(buffer(x));
+      });
+      (round % 3 == world.rank() % 3 ? first : second).wait();
+      second.wait();
+      ASSERT_EQ(x[0], 10 * world.size() * world.size());
+    }
+  });
+}
+
+TEST(AsyncCommunicator, refuses_wrong_arguments_in_the_call) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::vector<float> x(4);
+    EXPECT_THROW((void)async.broadcast(buffer(x), world.size()), InvalidArgument);
+    EXPECT_THROW((void)async.recv(buffer(x), 0, -1), InvalidArgument);
+    EXPECT_THROW((void)async.all_gather(buffer(x), buffer(x), Counts{1}), InvalidArgument);
+  });
+}
+
+TEST(AsyncCommunicator, hands_the_error_of_its_work_to_the_waiter) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    const Handle bad = async.run([](const Communicator&) { throw std::runtime_error("the pump is dry"); });
+    const Handle good = async.barrier();
+    try {
+      bad.wait();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "the pump is dry");
+    }
+    good.wait();
+  });
+}
+
+TEST(AsyncCommunicator, carries_out_what_nobody_waited_for_before_its_handle_is_gone) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    std::vector<float> x(7, 2.0f);
+    { const Handle handle = AsyncCommunicator(world).all_reduce(buffer(x)); }
+    EXPECT_EQ(x, std::vector<float>(7, 2.0f * static_cast<float>(world.size())));
+  });
+}
+
+template <class Expected>
+std::string failure_of(int ranks, const std::function<void(const Communicator&)>& fn) {
+  try {
+    launch_threads(ranks, fn);
+  } catch (const Expected& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(AsyncDeadlock, of_operations_in_opposite_order_is_found_at_once) {
+  const std::string message = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    const AsyncCommunicator one(world), two(world);
+    std::vector<float> x(1);
+    const Handle handle = one.all_reduce(buffer(x));
+    if (world.rank() == 0) {
+      handle.wait();
+      two.barrier().wait();
+    } else {
+      world.recv(buffer(x), 0);  // before its all_reduce is waited for, which does no harm; but nobody sends
+      handle.wait();
+    }
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("deadlock"), HasSubstr("recv #"), HasSubstr("barrier #1"),
+                             HasSubstr("async_communicator_test.cpp:")));
+}
+
+TEST(AsyncFailure, ends_what_is_under_way_and_tells_the_first_cause) {
+  for (int round = 0; round < 20; ++round) {
+    const std::string message = failure_of<InvalidArgument>(3, [](const Communicator& world) {
+      const AsyncCommunicator async(world);
+      std::vector<double> x(20000);
+      std::vector<Handle> handles;
+      for (int i = 0; i < 5; ++i) handles.push_back(async.all_reduce(buffer(x)));
+      if (world.rank() == 1) throw InvalidArgument("expected fuel, got water");
+      for (;;) async.all_reduce(buffer(x)).wait();
+    });
+    EXPECT_EQ(message, "rank 1: expected fuel, got water");
+  }
+}
+
+TEST(Threads, of_one_rank_use_groups_of_their_own_at_once) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Communicator side = world.split(0, world.rank())->for_thread();
+    std::thread thread([side] {
+      for (int i = 0; i < 300; ++i) {
+        std::vector<int32_t> x{i};
+        side.all_reduce(buffer(x));
+        ASSERT_EQ(x[0], i * side.size());
+      }
+    });
+    for (int i = 0; i < 300; ++i) {
+      std::vector<int64_t> x{i};
+      world.all_reduce(buffer(x), Reduction::max);
+      ASSERT_EQ(x[0], i);
+    }
+    thread.join();
+  });
+}
+
+TEST(Threads, that_use_anothers_communicator_are_told_how_to_get_one) {
+  const std::string message = failure_of<InvalidArgument>(2, [](const Communicator& world) {
+    world.barrier();
+    std::exception_ptr error;
+    std::thread([&] {
+      try {
+        world.barrier();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }).join();
+    if (error) std::rethrow_exception(error);
+  });
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("barrier on rank "), HasSubstr("belongs to another thread"), HasSubstr("for_thread()")));
+}
+
+}  // namespace
+}  // namespace adjoin

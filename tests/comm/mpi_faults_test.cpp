@@ -1,0 +1,156 @@
+// What mpirun and this library say of jobs that go wrong; tests/support/fault_program.cpp goes wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "adjoin/comm/launch.hpp"
+#include "tests/support/operations.hpp"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+
+struct Outcome {
+  std::string text;  // on both outputs
+  int code = 0;
+  double seconds = 0;
+};
+
+Outcome run(const std::string& command) {
+  const auto begin = std::chrono::steady_clock::now();
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> chunk;
+  while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), n);
+  outcome.code = WEXITSTATUS(pclose(pipe));
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+/// Runs the fault program under mpirun, out of reach of an mpirun that this test may run under.
+Outcome job(const std::string& arguments, const std::string& environment = "") {
+  return run(
+      "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') OMPI_ALLOW_RUN_AS_ROOT=1 "
+      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 " +
+      environment + " timeout 60 mpirun -n " + std::to_string(kRanks) +
+      " --bind-to none --oversubscribe " ADJOIN_FAULT_PROGRAM " " + arguments);
+}
+
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(MpiFaults, print_the_first_cause_once_and_exit_with_its_code) {
+  for (int culprit = 0; culprit < kRanks; ++culprit) {
+    const Outcome outcome = job(std::to_string(culprit) + " invalid");
+    EXPECT_EQ(occurrences(outcome.text, "expected an even number, got 7"), 1u) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("rank " + std::to_string(culprit) + ": expected an even number"));
+    EXPECT_EQ(outcome.code, 2);
+  }
+  const Outcome outcome = job("1 other");
+  EXPECT_THAT(outcome.text, HasSubstr("rank 1: the disk is full"));
+  EXPECT_EQ(outcome.code, 1);
+}
+
+TEST(MpiFaults, print_once_what_every_rank_throws) {
+  const Outcome outcome = job("0 everybody");
+  EXPECT_EQ(occurrences(outcome.text, "expected an even number, got 7"), 1u) << outcome.text;
+  EXPECT_EQ(outcome.code, 2);
+}
+
+TEST(MpiFaults, end_the_others_whatever_they_wait_in) {
+  const auto operations = static_cast<int>(testing::every_operation().size());
+  for (int operation = 0; operation < operations; ++operation)
+    for (int culprit = 0; culprit < kRanks; ++culprit) {
+      const Outcome outcome = job(std::to_string(culprit) + " in-operation " + std::to_string(operation));
+      EXPECT_EQ(occurrences(outcome.text, "rank " + std::to_string(culprit) + ": the tank is empty"), 1u)
+          << outcome.text;
+      EXPECT_EQ(outcome.code, 2);
+      EXPECT_LT(outcome.seconds, 20);
+    }
+}
+
+TEST(MpiFaults, name_a_rank_that_was_killed) {
+  for (int culprit = 0; culprit < kRanks; ++culprit) {
+    const Outcome outcome = job(std::to_string(culprit) + " kill");
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank " + std::to_string(culprit)), HasSubstr("signal 9")))
+        << outcome.text;
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_LT(outcome.seconds, 20);
+  }
+}
+
+TEST(MpiFaults, name_a_rank_whose_process_exits) {
+  const Outcome outcome = job("1 exit");
+  EXPECT_THAT(outcome.text, HasSubstr("rank 1"));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiFaults, name_a_rank_that_returned_while_others_wait) {
+  const Outcome outcome = job("1 return");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("adjoin: deadlock: these calls can never end"), HasSubstr("rank 1: has returned"),
+                    HasSubstr("ranks 0, 2: all_reduce #2 (sum, float32 x "
+                              "1000) at fault_program.cpp:"),
+                    HasSubstr("waits for rank 1")));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiFaults, show_a_circle_of_receives) {
+  const Outcome outcome = job("0 circle");
+  for (const char* line :
+       {"rank 0: recv #2 (from rank 1, tag 5, float32 x 1000) at fault_program.cpp:",
+        "rank 1: recv #2 (from rank 2, tag 5, float32 x 1000) at fault_program.cpp:",
+        "rank 2: recv #2 (from rank 0, tag 5, float32 x 1000) at fault_program.cpp:", "waits for rank 0"})
+    EXPECT_THAT(outcome.text, HasSubstr(line));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiFaults, show_two_groups_in_opposite_order) {
+  const Outcome outcome = job("0 groups");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("barrier #"), HasSubstr("on group {0, 1}"),
+                                  HasSubstr("rank 2: computes")));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
+  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=1");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("mismatched collectives:\n  ranks 0, 2: all_reduce #2 (sum, float32 x 1000) at "
+                              "fault_program.cpp:"),
+                    HasSubstr("\n  rank 1: broadcast #2 (root 0, float32 x 1000) at fault_program.cpp:")));
+  EXPECT_EQ(outcome.code, 1);
+}
+
+TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
+  const Outcome outcome = job("2 compute", "ADJOIN_DEADLINE=2");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"),
+                                  HasSubstr("ranks 0, 1: all_reduce #2"), HasSubstr("rank 2: computes")));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
+  const Outcome outcome = job("0 pieces");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+}  // namespace
+}  // namespace adjoin
