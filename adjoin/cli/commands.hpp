@@ -20,5 +20,6 @@ void add_bench(Program& program);
 /// `bench collectives`, below `bench`.
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
+void add_collective(Program& program);
 
 }  // namespace adjoin::cli
