@@ -55,6 +55,8 @@ class MpiBackend final : public Backend {
   void exchange(std::span<const Message> messages) override {
     std::vector<MPI_Request> requests;
     std::vector<Buffer> received;
+    requests.reserve(messages.size());
+    received.reserve(messages.size());
     for (const Message& m : messages)
       if (m.kind == Message::Kind::receive) post(m, requests, &received);
     for (const Message& m : messages)
@@ -174,6 +176,7 @@ class MpiBackend final : public Backend {
     const auto send_starts = algorithm::starts_of(send_counts), receive_starts = algorithm::starts_of(receive_counts);
     const auto own = static_cast<size_t>(rank_);
     std::vector<Message> messages;
+    messages.reserve(2 * static_cast<size_t>(size_));
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ - step + size_) % size_;
       const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);
