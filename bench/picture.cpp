@@ -51,9 +51,9 @@ std::string line_between(double x1, double y1, double x2, double y2, const std::
 }
 
 std::string text_of_power(int power) {
-  constexpr const char* texts[] = {"10 ns", "100 ns", "1 µs",   "10 µs", "100 µs",
-                                   "1 ms",  "10 ms",  "100 ms", "1 s",   "10 s"};
-  return power >= -2 && power <= 7 ? texts[power + 2] : "1e" + std::to_string(power) + " µs";
+  constexpr const char* texts[] = {"1 ns", "10 ns", "100 ns", "1 µs", "10 µs", "100 µs",
+                                   "1 ms", "10 ms", "100 ms", "1 s",  "10 s"};
+  return power >= -3 && power <= 7 ? texts[power + 3] : "1e" + std::to_string(power) + " µs";
 }
 
 class Panel {

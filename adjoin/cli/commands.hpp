@@ -17,9 +17,9 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
-void add_collective(Program& program);
 /// `bench collectives`, below `bench`.
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
+void add_collective(Program& program);
 
 }  // namespace adjoin::cli

@@ -66,6 +66,9 @@ class MpiBackend final : public Backend {
   void exchange(std::span<const Message> messages) override {
     if (mpi::AgentEntry* entry = agent_->entry()) mpi::write_messages(*entry, messages);
     Requests requests;
+    requests.all.reserve(messages.size());
+    requests.pieces.reserve(messages.size());
+    requests.message_of.reserve(messages.size());
     for (const auto kind : {Message::Kind::receive, Message::Kind::send})  // so that what comes finds its place
       for (size_t i = 0; i < messages.size(); ++i)
         if (messages[i].kind == kind) post(messages[i], i, requests);
@@ -166,6 +169,7 @@ class MpiBackend final : public Backend {
     const auto send_starts = algorithm::starts_of(send_counts), receive_starts = algorithm::starts_of(receive_counts);
     const auto own = static_cast<size_t>(rank_);
     std::vector<Message> messages;
+    messages.reserve(2 * static_cast<size_t>(size_));
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ - step + size_) % size_;
       const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);

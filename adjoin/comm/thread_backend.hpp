@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/threads/copying.hpp"
 #include "adjoin/comm/threads/group.hpp"
 
 namespace adjoin {
@@ -50,6 +51,9 @@ class ThreadBackend final : public Backend {
   const threads::Call& call_of(int rank) const { return group_->call_of(rank, calls_); }
   /// Where each rank's input is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);
+
+  /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
+  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, threads::Copy copy);
 
   void post(threads::Posting& mine);
   void wait_for(std::vector<threads::Posting>& postings, std::atomic<int>& pending);

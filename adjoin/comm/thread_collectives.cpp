@@ -1,17 +1,21 @@
 // The collectives of ThreadBackend; what is said of `begin` and `finish` in threads/group.hpp holds them together.
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/thread_backend.hpp"
+#include "adjoin/comm/threads/copying.hpp"
 
 namespace adjoin {
 
 using algorithm::total_of;
 using threads::Call;
+using threads::Collective;
+using threads::Copy;
+using threads::copy_bytes;
+using threads::copy_for;
 using threads::Counts;
 using threads::Signature;
 
@@ -21,10 +25,6 @@ namespace {
 constexpr int64_t kBlockBytes = 16 * 1024;
 /// Elements that a rank's share is a multiple of, so that no two ranks write to one cache line of an aligned buffer.
 constexpr int64_t kShareUnit = 64;
-
-void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
 
 char* at(void* base, int64_t bytes) {
   return static_cast<char*>(base) + bytes;
@@ -45,12 +45,11 @@ Share share_of(int rank, int size, int64_t count) {
   return {begin, end - begin};
 }
 
-/// Calls `work` for the blocks of a rank's share in turn.
+/// Calls `work(begin, count)` for blocks of elements of a share in turn.
 template <class Work>
-void for_each_block(const Buffer& share, Work work) {
-  const int64_t step = kBlockBytes / size_of(share.type);
-  for (int64_t begin = 0; begin < share.count; begin += step)
-    work(share.slice(begin, std::min(step, share.count - begin)));
+void for_each_block(const Share& share, ElementType type, Work work) {
+  const int64_t step = kBlockBytes / size_of(type), end = share.begin + share.count;
+  for (int64_t begin = share.begin; begin < end; begin += step) work(begin, std::min(step, end - begin));
 }
 
 int64_t start_of(std::span<const int64_t> counts, int rank) {
@@ -77,6 +76,15 @@ const std::vector<const void*>& ThreadBackend::inputs(int64_t offset) {
   return inputs_;
 }
 
+void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
+                                Copy copy) {
+  for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
+    const void* block = at(from, (begin - start) * size_of(type));
+    for (int peer = 0; peer < size(); ++peer)
+      copy(at(call_of(peer).out, begin * size_of(type)), block, n * size_of(type));
+  });
+}
+
 void ThreadBackend::barrier() {
   begin({.signature = {.collective = Collective::barrier}}, 0, 0);
 }
@@ -90,12 +98,9 @@ void ThreadBackend::broadcast(Buffer buffer, int root) {
     return;
   }
   // Each rank, the root too, writes its share into every rank's buffer.
+  const void* from = call_of(root).in;
   const Share mine = share_of(rank_, size(), buffer.count);
-  for_each_block(buffer.slice(mine.begin, mine.count), [&](const Buffer& block) {
-    const int64_t offset = static_cast<char*>(block.data) - static_cast<char*>(buffer.data);
-    const void* from = at(call_of(root).in, offset);
-    for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), from, block.bytes());
-  });
+  give_to_all(from, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
   finish();
 }
 
@@ -120,9 +125,9 @@ void ThreadBackend::all_reduce(Buffer buffer, Reduction reduction) {
     return;
   }
   // Each rank reduces its share and writes it into every rank's buffer while it is in the cache.
-  const Share mine = share_of(rank_, size(), buffer.count);
-  for_each_block(buffer.slice(mine.begin, mine.count), [&](const Buffer& block) {
-    const int64_t offset = static_cast<char*>(block.data) - static_cast<char*>(buffer.data);
+  for_each_block(share_of(rank_, size(), buffer.count), buffer.type, [&](int64_t begin, int64_t count) {
+    const Buffer block = buffer.slice(begin, count);
+    const int64_t offset = begin * size_of(buffer.type);
     reduce_all_into(block, inputs(offset), reduction);
     for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), block.data, block.bytes());
   });
@@ -171,14 +176,26 @@ void ThreadBackend::all_gather(ConstBuffer in, Buffer out, std::span<const int64
                             .count = total_of(counts),
                             .counts_hash = threads::hash_of(counts)};
   const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
-  // Copied at once, as the published copy may not be the caller's memory and `in` may lie in `out`.
-  const bool small = begin({.signature = signature, .in = in.data, .counts = &given}, largest, in.bytes());
-  copy_bytes(at(out.data, start_of(counts, rank_) * item), in.data, in.bytes());
-  for (int step = 1; step < size(); ++step) {
-    const int peer = (rank_ + step) % size();  // each rank reads another, not all the same one
-    copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in, counts[static_cast<size_t>(peer)] * item);
+  if (begin({.signature = signature, .in = in.data, .out = out.data, .counts = &given}, largest, in.bytes())) {
+    // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.
+    copy_bytes(at(out.data, start_of(counts, rank_) * item), in.data, in.bytes());
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank_)
+        copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in,
+                   counts[static_cast<size_t>(peer)] * item);
+    return;
   }
-  if (!small) finish();
+  // Each rank writes its share of the result, whosever blocks it consists of, into every rank's output.
+  const Share mine = share_of(rank_, size(), signature.count);
+  const Copy copy = copy_for(size() * out.bytes());
+  int64_t start = 0;
+  for (int owner = 0; owner < size(); ++owner) {
+    const int64_t end = start + counts[static_cast<size_t>(owner)];
+    const int64_t first = std::max(start, mine.begin), last = std::min(end, mine.begin + mine.count);
+    give_to_all(call_of(owner).in, start, first, last - first, in.type, copy);
+    start = end;
+  }
+  finish();
 }
 
 void ThreadBackend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
@@ -199,12 +216,12 @@ void ThreadBackend::all_to_all(ConstBuffer in, std::span<const int64_t> send_cou
   const Counts given{send_counts, receive_counts};
   const Signature signature{.collective = Collective::all_to_all, .type = in.type};
   begin({.signature = signature, .in = in.data, .counts = &given}, std::numeric_limits<int64_t>::max(), 0);
+  const Copy copy = copy_for(size() * out.bytes());  // the others' outputs may be larger or smaller
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     const Call& theirs = call_of(peer);
-    copy_bytes(at(out.data, start_of(receive_counts, peer) * item),
-               at(theirs.in, start_of(theirs.counts->send, rank_) * item),
-               receive_counts[static_cast<size_t>(peer)] * item);
+    copy(at(out.data, start_of(receive_counts, peer) * item),
+         at(theirs.in, start_of(theirs.counts->send, rank_) * item), receive_counts[static_cast<size_t>(peer)] * item);
   }
   finish();
 }

@@ -176,5 +176,22 @@ TEST(Observer, sees_every_operation_of_the_group_and_of_groups_made_from_it) {
   });
 }
 
+TEST(Communicator, refuses_reductions_that_the_type_does_not_have) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    std::vector<int32_t> whole(static_cast<size_t>(world.size())), block(1);
+    std::vector<float> real(1);
+    const std::vector<int64_t> counts(whole.size(), 1);
+    EXPECT_THAT(invalid_message([&] { world.all_reduce(buffer(whole), Reduction::average); }),
+                HasSubstr("expected elements of floating point for average, got int32"));
+    EXPECT_THAT(invalid_message([&] { world.all_reduce(buffer(real), Reduction::logical_xor); }),
+                HasSubstr("expected elements of integers or bool for logical_xor, got float32"));
+    EXPECT_THAT(invalid_message([&] { world.reduce(buffer(real), buffer(real), Reduction::bit_or, 0); }),
+                HasSubstr("bit_or"));
+    EXPECT_THAT(
+        invalid_message([&] { world.reduce_scatter(buffer(whole), buffer(block), counts, Reduction::average); }),
+        HasSubstr("average"));
+  });
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -74,6 +74,7 @@ void expect_all_in_rank_order(const Communicator& world) {
     for (int r = 0; r < kReductions; ++r)
       for (const int64_t count : {0, 1, 5, 1003}) {
         const auto reduction = static_cast<Reduction>(r);
+        if (count < 1003 && reduction != Reduction::sum) continue;
         if (!is_defined(reduction, element_type_of<T>)) continue;
         SCOPED_TRACE(std::string(name(element_type_of<T>)) + " " + std::string(name(reduction)));
         expect_rank_order<T>(world, reduction, count);

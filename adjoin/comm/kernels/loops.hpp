@@ -72,6 +72,13 @@ template <class T>
   for (int64_t i = 0; i < n; ++i) x[i] = x[i] / by;
 }
 
+[[gnu::always_inline]] inline float widen(float x) {
+  return x;
+}
+template <class H>
+[[gnu::always_inline]] inline float widen(H x) {
+  return to_float(x);
+}
 [[gnu::always_inline]] inline BFloat16 narrow(float x, BFloat16) {
   return to_bfloat16(x);
 }
@@ -79,10 +86,11 @@ template <class T>
   return to_float16(x);
 }
 
-template <class H>
-[[gnu::always_inline]] inline void widen_array(float* out, const H* in, int64_t n) {
+/// The same for a 16-bit b, and perhaps a.
+template <Reduction R, class A, class H>
+[[gnu::always_inline]] inline void combine_widened(float* out, const A* a, const H* b, int64_t n) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = to_float(in[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = combine<R, float>(widen(a[i]), to_float(b[i]));
 }
 
 template <class H>
@@ -122,12 +130,9 @@ template <Reduction R, class T>
 /// One block of a 16-bit type, accumulated in float32.
 template <Reduction R, class H>
 [[gnu::always_inline]] inline void reduce_half_block(H* out, const Operands& of, int64_t begin, int64_t n) {
-  float sum[kBlock], next[kBlock];
-  widen_array(sum, of.at<H>(0, begin), n);
-  for (size_t k = 1; k < of.inputs.size(); ++k) {
-    widen_array(next, of.at<H>(k, begin), n);
-    combine_arrays<R, float>(sum, sum, next, n);
-  }
+  float sum[kBlock];
+  combine_widened<R>(sum, of.at<H>(0, begin), of.at<H>(1, begin), n);
+  for (size_t k = 2; k < of.inputs.size(); ++k) combine_widened<R>(sum, sum, of.at<H>(k, begin), n);
   divide_array(sum, n, of.divisor);
   narrow_array(out, sum, n);
 }

@@ -11,7 +11,6 @@ using Clock = std::chrono::steady_clock;
 
 /// A block is as long as this, so that neither the clock nor the meetings around it matter.
 constexpr double kBlockMicroseconds = 500;
-constexpr int kMostCalls = 5000;
 
 /// Microseconds for one of `calls` calls, from when the first rank begins until the last has ended.
 double time_block(const Communicator& world, const Call& call, int calls) {
@@ -24,22 +23,49 @@ double time_block(const Communicator& world, const Call& call, int calls) {
   return slowest[0];
 }
 
+/// One contender while it is measured. Times are the same on all ranks, and so is what follows from them.
+class Contender {
+ public:
+  Contender(const Communicator& world, const Call& call, const Effort& effort)
+      : world_(world), call_(call), effort_(effort) {
+    time_block(world, call, 2);  // touches memory, opens connections
+    adapt(time_block(world, call, 3));
+  }
+
+  void run_block() {
+    const auto blocks = static_cast<int>(times_.size());
+    if (blocks >= effort_.most_blocks || (blocks >= effort_.least_blocks && spent_ > 1e6 * effort_.seconds)) return;
+    times_.push_back(time_block(world_, call_, calls_));
+    spent_ += times_.back() * calls_;
+    adapt(times_.back());
+  }
+
+  const std::vector<double>& times() const { return times_; }
+
+ private:
+  /// A call that another program slows down ten thousand times must not be made as often.
+  void adapt(double microseconds) {
+    calls_ = static_cast<int>(std::clamp(kBlockMicroseconds / microseconds, 1.0, double(effort_.most_calls)));
+  }
+
+  const Communicator& world_;
+  const Call& call_;
+  Effort effort_;
+  int calls_ = 1;
+  double spent_ = 0;
+  std::vector<double> times_;
+};
+
 }  // namespace
 
 std::vector<std::vector<double>> time_blocks(const Communicator& world, std::span<const Call> contenders,
                                              const Effort& effort) {
-  std::vector<int> calls, blocks;
-  for (const Call& contender : contenders) {
-    time_block(world, contender, 2);  // touches memory, opens connections
-    const double one = std::max(1e-3, time_block(world, contender, 3));
-    calls.push_back(static_cast<int>(std::clamp(kBlockMicroseconds / one, 1.0, double{kMostCalls})));
-    const double affordable = effort.seconds * 1e6 / (one * calls.back());
-    blocks.push_back(static_cast<int>(std::clamp<double>(affordable, effort.least_blocks, effort.most_blocks)));
-  }
-  std::vector<std::vector<double>> times(contenders.size());
+  std::vector<Contender> all;
+  for (const Call& call : contenders) all.emplace_back(world, call, effort);
   for (int block = 0; block < effort.most_blocks; ++block)
-    for (size_t i = 0; i < contenders.size(); ++i)
-      if (block < blocks[i]) times[i].push_back(time_block(world, contenders[i], calls[i]));
+    for (Contender& contender : all) contender.run_block();
+  std::vector<std::vector<double>> times;
+  for (const Contender& contender : all) times.push_back(contender.times());
   return times;
 }
 

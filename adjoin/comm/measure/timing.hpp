@@ -15,6 +15,7 @@ using Call = std::function<void()>;
 struct Effort {
   double seconds = 0.2;  // about
   int least_blocks = 5, most_blocks = 25;
+  int most_calls = 1000;  // of a block
 };
 
 /// Microseconds that one call of each contender takes: a list of blocks for each.

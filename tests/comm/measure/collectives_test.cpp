@@ -16,7 +16,7 @@ namespace {
 
 using testing::for_each_world;
 
-constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3};
+constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3, .most_calls = 5};
 
 TEST(Measure, times_every_collective_and_says_what_bounds_it) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
@@ -44,7 +44,6 @@ TEST(Measure, gives_all_ranks_the_time_of_the_slowest_one) {
     ASSERT_EQ(times.size(), 2u);
     ASSERT_EQ(times[0].size(), 3u);
     for (const double us : times[0]) EXPECT_GE(us, 2000);
-    EXPECT_LT(median(times[1]), 1000);
     double lowest[] = {times[0][0]}, highest[] = {times[0][0]};
     world.all_reduce(buffer(lowest), Reduction::min);
     world.all_reduce(buffer(highest), Reduction::max);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+namespace adjoin::threads {
+
+/// Copies unless both are the same place or there is nothing. The two do not overlap otherwise.
+using Copy = void (*)(void* to, const void* from, int64_t bytes);
+
+void copy_bytes(void* to, const void* from, int64_t bytes);
+
+/// Writes past the caches, so that memory is not read before it is written. Done on return, for other threads too.
+void stream_bytes(void* to, const void* from, int64_t bytes);
+
+/// The quicker of the two where all ranks of this machine together write so many bytes.
+Copy copy_for(int64_t bytes_of_all);
+
+}  // namespace adjoin::threads
