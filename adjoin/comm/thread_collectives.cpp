@@ -12,7 +12,6 @@ namespace adjoin {
 
 using algorithm::total_of;
 using threads::Call;
-using threads::Collective;
 using threads::Copy;
 using threads::copy_bytes;
 using threads::copy_for;
