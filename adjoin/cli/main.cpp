@@ -40,6 +40,8 @@ int run(int argc, char** argv) {
   adjoin::cli::add_predict(program);
   adjoin::cli::add_tokenize(program);
   adjoin::cli::add_bench(program);
+  adjoin::cli::add_doctor(program);
+  adjoin::cli::add_collective(program);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help and --version

@@ -1,6 +1,7 @@
 #include "adjoin/comm/algorithm_backend.hpp"
 
 #include "adjoin/comm/algorithm/perform.hpp"
+#include "adjoin/comm/rank_order.hpp"
 
 namespace adjoin {
 
@@ -46,12 +47,14 @@ void AlgorithmBackend::broadcast(Buffer buffer, int root) {
 
 void AlgorithmBackend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
   if (!takes(Collective::reduce)) return inner_->reduce(in, out, reduction, root);
+  if (in_rank_order()) return reduce_in_rank_order(*inner_, in, out, reduction, root);
   out.type = in.type;  // where this rank is not the root nothing was given
   perform(request(root, in.count), choice_.algorithm, *inner_, in, out, reduction);
 }
 
 void AlgorithmBackend::all_reduce(Buffer buffer, Reduction reduction) {
   if (!takes(Collective::all_reduce)) return inner_->all_reduce(buffer, reduction);
+  if (in_rank_order()) return all_reduce_in_rank_order(*inner_, buffer, reduction);
   perform(request(0, buffer.count), choice_.algorithm, *inner_, {}, buffer, reduction);
 }
 
@@ -74,6 +77,7 @@ void AlgorithmBackend::all_gather(ConstBuffer in, Buffer out, std::span<const in
 void AlgorithmBackend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
                                       Reduction reduction) {
   if (!takes(Collective::reduce_scatter)) return inner_->reduce_scatter(in, out, counts, reduction);
+  if (in_rank_order()) return reduce_scatter_in_rank_order(*inner_, in, out, counts, reduction);
   perform(request(0, 0, counts), choice_.algorithm, *inner_, in, out, reduction);
 }
 

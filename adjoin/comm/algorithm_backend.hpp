@@ -10,9 +10,11 @@
 namespace adjoin {
 
 /// A backend that carries one collective out by messages, by an algorithm of the catalogue, and leaves all else to the
-/// backend that it stands before. A reduction by an algorithm keeps the algorithm's order, deterministic or not.
+/// backend that it stands before.
 class AlgorithmBackend final : public Backend {
  public:
+  /// Not of the catalogue, as no rank can combine more than two in one of its steps: comm/rank_order, for reductions.
+  static constexpr std::string_view kRankOrder = "rank_order";
   struct Choice {
     Collective collective = Collective::all_reduce;
     std::string_view algorithm = "auto";  // "auto" or algorithm::known_name's
@@ -28,7 +30,6 @@ class AlgorithmBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool abandon() noexcept override { return inner_->abandon(); }
-  void set_deterministic(bool deterministic) override { inner_->set_deterministic(deterministic); }
   void begin_call(Operation& operation) override;
   void end_call() override { inner_->end_call(); }
 
@@ -45,6 +46,7 @@ class AlgorithmBackend final : public Backend {
 
  private:
   bool takes(Collective collective) const { return collective == choice_.collective; }
+  bool in_rank_order() const { return choice_.algorithm == kRankOrder; }
   algorithm::Request request(int root, int64_t count, std::span<const int64_t> counts = {}) const;
 
   std::shared_ptr<Backend> inner_;

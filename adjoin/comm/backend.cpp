@@ -1,7 +1,6 @@
 #include "adjoin/comm/backend.hpp"
 
 #include "adjoin/comm/algorithm/perform.hpp"
-#include "adjoin/comm/rank_order.hpp"
 
 namespace adjoin {
 
@@ -29,14 +28,12 @@ void Backend::broadcast(Buffer buffer, int root) {
 }
 
 void Backend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
-  if (deterministic_) return reduce_in_rank_order(*this, in, out, reduction, root);
   out.type = in.type;  // where this rank is not the root nothing was given
   perform({.collective = Collective::reduce, .size = size(), .root = root, .count = in.count}, "auto", *this, in, out,
           reduction);
 }
 
 void Backend::all_reduce(Buffer buffer, Reduction reduction) {
-  if (deterministic_) return all_reduce_in_rank_order(*this, buffer, reduction);
   perform({.collective = Collective::all_reduce, .size = size(), .count = buffer.count}, "auto", *this, {}, buffer,
           reduction);
 }
@@ -57,7 +54,6 @@ void Backend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> co
 }
 
 void Backend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
-  if (deterministic_) return reduce_scatter_in_rank_order(*this, in, out, counts, reduction);
   perform({.collective = Collective::reduce_scatter, .size = size(), .counts = copy_of(counts)}, "auto", *this, in, out,
           reduction);
 }

@@ -51,6 +51,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
   virtual bool abandon() noexcept { return false; }
 
+  /// Whether its reductions combine the ranks' elements in rank order, 16-bit floats in float32 rounded once.
+  virtual bool reduces_in_rank_order() const { return false; }
+
   virtual void barrier();
   virtual void broadcast(Buffer buffer, int root);
   /// `out` is used on the root only; it may be `in` itself there.
@@ -65,10 +68,6 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                           std::span<const int64_t> receive_counts);
 
-  /// Makes reduce, all_reduce and reduce_scatter give the bits of reduce_all_into over the ranks in order, as threads
-  /// always do, where the transport would take another order. Set alike on all ranks; subsets made later inherit it.
-  virtual void set_deterministic(bool deterministic) { deterministic_ = deterministic; }
-
   /// Says which call of the user what follows serves, until end_call(), and sets the call's place in the sequence.
   virtual void begin_call(Operation& operation) {
     operation.sequence = ++sequence_;
@@ -78,7 +77,6 @@ class Backend : public std::enable_shared_from_this<Backend> {
 
  protected:
   const Operation* call_ = nullptr;  // what this thread is in, for messages about it
-  bool deterministic_ = false;
 
  private:
   uint64_t sequence_ = 0;

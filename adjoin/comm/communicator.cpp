@@ -192,6 +192,15 @@ Communicator Communicator::with_algorithm(Collective collective, std::string_vie
       state_->observer);
 }
 
+Communicator Communicator::deterministic() const {
+  std::shared_ptr<Backend> backend = state_->backend;
+  if (!backend->reduces_in_rank_order())
+    for (const Collective c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+      backend = std::make_shared<AlgorithmBackend>(
+          backend, AlgorithmBackend::Choice{.collective = c, .algorithm = AlgorithmBackend::kRankOrder});
+  return Communicator(backend, state_->observer);
+}
+
 const std::shared_ptr<Backend>& Communicator::backend() const {
   return state_->backend;
 }

@@ -83,6 +83,11 @@ class Communicator {
   Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
                               Where where = Where::current()) const;
 
+  /// This group with reductions that give the same bits on every backend: each element is combined in rank order, 16-bit
+  /// floats in float32 and rounded once. Threads always do so. Called on all ranks.
+  /// Cost: under MPI an all-to-all, a local pass and an all-gather or gather instead of MPI's own reduction
+  Communicator deterministic() const;
+
   /// What carries the calls out, and who sees them; for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;
   const std::shared_ptr<Observer>& observer() const;

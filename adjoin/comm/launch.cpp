@@ -1,9 +1,11 @@
 #include "adjoin/comm/launch.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -98,6 +100,18 @@ int job_number(std::initializer_list<const char*> variables, int otherwise) {
   return static_cast<int>(number_from_environment(variables, otherwise));
 }
 
+/// Slurm's list of the tasks on each node, "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is none.
+int tasks_on_node(const std::string& list, int node) {
+  std::istringstream in(list);
+  for (std::string item; std::getline(in, item, ',');) {
+    int tasks = 0, nodes = 1;
+    if (std::sscanf(item.c_str(), "%d(x%d)", &tasks, &nodes) < 1) return 0;
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return 0;
+}
+
 bool is_set(const char* variable) {
   return std::getenv(variable) != nullptr;
 }
@@ -145,6 +159,14 @@ int mpi_job_size() {
 int mpi_job_rank() {
   if (!started_by_mpi()) return 0;
   return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
+}
+
+int mpi_job_ranks_here() {
+  if (!started_by_mpi()) return 1;
+  int ranks = job_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 0);
+  if (const char* list = std::getenv("SLURM_STEP_TASKS_PER_NODE"); list != nullptr && ranks < 1)
+    ranks = tasks_on_node(list, job_number({"SLURM_NODEID"}, 0));
+  return ranks >= 1 ? ranks : mpi_job_size();
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {

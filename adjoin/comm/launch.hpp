@@ -39,6 +39,9 @@ int mpi_job_size();
 /// What a program finds wrong before launch, every rank finds: print it on rank 0 only.
 int mpi_job_rank();
 
+/// How many of its ranks are on this host, read from the environment; mpi_job_size() where that does not tell.
+int mpi_job_ranks_here();
+
 /// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
 ///
 /// A rank that throws ends the whole job and does not return from here: it prints the first cause on stderr, once for

@@ -11,7 +11,6 @@
 #include "adjoin/comm/mpi/agreement.hpp"
 #include "adjoin/comm/mpi/group.hpp"
 #include "adjoin/comm/mpi_shared.hpp"
-#include "adjoin/comm/rank_order.hpp"
 
 namespace adjoin {
 
@@ -59,7 +58,7 @@ class MpiBackend final : public Backend {
   }
 
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
-    return inheriting(group_, std::make_shared<mpi::Agent>(group_->shared(), is_for_any_thread));
+    return std::make_shared<MpiBackend>(group_, std::make_shared<mpi::Agent>(group_->shared(), is_for_any_thread));
   }
 
   void rest(bool rests) noexcept override { agent_->rest(rests); }
@@ -74,7 +73,7 @@ class MpiBackend final : public Backend {
   }
 
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
-    return inheriting(group_->subset(ranks), agent_);
+    return std::make_shared<MpiBackend>(group_->subset(ranks), agent_);
   }
 
   void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
@@ -89,7 +88,6 @@ class MpiBackend final : public Backend {
   }
 
   void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override {
-    if (deterministic_) return reduce_in_rank_order(*this, in, out, reduction, root);
     const MPI_Op operation = group_->shared()->operation(in.type, reduction);
     for_each_piece(in.count, [&](int64_t begin, int count) {
       const void* from = in.slice(begin, count).data;
@@ -101,7 +99,6 @@ class MpiBackend final : public Backend {
   }
 
   void all_reduce(Buffer buffer, Reduction reduction) override {
-    if (deterministic_) return all_reduce_in_rank_order(*this, buffer, reduction);
     const MPI_Op operation = group_->shared()->operation(buffer.type, reduction);
     for_each_piece(buffer.count, [&](int64_t begin, int count) {
       void* piece = buffer.slice(begin, count).data;
@@ -148,7 +145,6 @@ class MpiBackend final : public Backend {
   }
 
   void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override {
-    if (deterministic_) return reduce_scatter_in_rank_order(*this, in, out, counts, reduction);
     if (total_of(counts) > options_.largest_piece) return Backend::reduce_scatter(in, out, counts, reduction);
     const auto sizes = as_ints(counts);
     std::vector<char> block;  // MPI wants buffers that do not overlap
@@ -201,12 +197,6 @@ class MpiBackend final : public Backend {
       work(begin, static_cast<int>(count));
       begin += count;
     } while (begin < total);
-  }
-
-  std::shared_ptr<Backend> inheriting(std::shared_ptr<mpi::Group> group, std::shared_ptr<mpi::Agent> agent) const {
-    auto backend = std::make_shared<MpiBackend>(std::move(group), std::move(agent));
-    backend->set_deterministic(deterministic_);
-    return backend;
   }
 
   /// What MPI was asked for by an exchange: a request for each piece of each message.

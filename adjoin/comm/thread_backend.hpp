@@ -30,6 +30,7 @@ class ThreadBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
   bool abandon() noexcept override;
+  bool reduces_in_rank_order() const override { return true; }
 
   void barrier() override;
   void broadcast(Buffer buffer, int root) override;

@@ -103,7 +103,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
-  run_workers({c.dp, c.tp, c.backend, c.threads_per_rank}, [&](const Communicator& world) {
+  run_workers(worker_options(c), [&](const Communicator& world) {
     Trainer trainer(c, world, c.vocabulary_size, kPaddingId);
     trainer.initialize();
     int64_t step = 0;

@@ -43,6 +43,9 @@ struct Configuration {
   int64_t tp = 1;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
+  bool deterministic = false;
+  bool checked = false;
+  double deadline = 0;
 
   std::string out;
   std::string resume;

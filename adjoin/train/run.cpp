@@ -16,10 +16,6 @@
 namespace adjoin::train {
 namespace {
 
-WorkerOptions worker_options(const Configuration& c) {
-  return {c.dp, c.tp, c.backend, c.threads_per_rank};
-}
-
 /// A worker's model with the weights of a training run, in the layout of `configuration`.
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
   Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());

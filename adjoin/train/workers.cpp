@@ -7,7 +7,7 @@
 #endif
 
 #include <algorithm>
-#include <cstdlib>
+#include <chrono>
 #include <limits>
 #include <thread>
 
@@ -19,10 +19,7 @@ namespace {
 
 /// Ranks that share this machine.
 int64_t ranks_here(const WorkerOptions& options) {
-  if (!started_by_mpi()) return options.dp * options.tp;
-  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-    if (const char* ranks = std::getenv(variable)) return std::max(1, std::atoi(ranks));
-  return mpi_job_size();
+  return started_by_mpi() ? mpi_job_ranks_here() : options.dp * options.tp;
 }
 
 int threads_of_a_rank(const WorkerOptions& options) {
@@ -40,7 +37,24 @@ void keep_freed_memory() {
 #endif
 }
 
+LaunchOptions launch_options(const WorkerOptions& options) {
+  LaunchOptions launch;
+  launch.checked |= options.checked;
+  if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.deadline));
+  return launch;
+}
+
 }  // namespace
+
+WorkerOptions worker_options(const Configuration& c) {
+  return {.dp = c.dp,
+          .tp = c.tp,
+          .backend = c.backend,
+          .threads_per_rank = c.threads_per_rank,
+          .deterministic = c.deterministic,
+          .checked = c.checked,
+          .deadline = c.deadline};
+}
 
 void check_workers(const WorkerOptions& options) {
   const int64_t ranks = options.dp * options.tp;
@@ -58,10 +72,11 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   check_workers(options);
   const int threads = threads_of_a_rank(options);
   keep_freed_memory();
-  launch(static_cast<int>(options.dp * options.tp), [&](const Communicator& world) {
+  const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
-    work(world);
-  });
+    work(options.deterministic ? world.deterministic() : world);
+  };
+  launch(static_cast<int>(options.dp * options.tp), run, launch_options(options));
 }
 
 bool speaks_for_process(const Communicator& world) {

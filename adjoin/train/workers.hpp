@@ -5,6 +5,7 @@
 #include <string>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
 
@@ -13,7 +14,13 @@ struct WorkerOptions {
   int64_t dp = 1, tp = 1;
   std::string backend = "auto";  ///< auto, threads or mpi
   int64_t threads_per_rank = 0;  ///< 0: this machine's cores divided by the ranks on it
+  bool deterministic = false;    ///< Communicator::deterministic
+  bool checked = false;          ///< as in LaunchOptions, or where the environment says so
+  double deadline = 0;           ///< seconds, as in LaunchOptions; 0: its default
 };
+
+/// Those of a configuration.
+WorkerOptions worker_options(const Configuration& configuration);
 
 /// Runs `work(world)` on dp * tp workers: threads of this process, or this process as one of an MPI job's.
 /// Throws: InvalidArgument where the MPI job has another number of ranks, or the backend is not what started the

@@ -12,7 +12,6 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
 #include "tests/support/elements.hpp"
 #include "tests/support/steps_backend.hpp"
 #include "tests/support/worlds.hpp"
@@ -84,26 +83,16 @@ void expect_all_in_rank_order(const Communicator& world) {
 
 TEST(RankOrder, is_kept_in_steps_when_deterministic) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    const auto steps = std::make_shared<StepsBackend>(world);
-    steps->set_deterministic(true);
-    expect_all_in_rank_order(Communicator(steps));
+    expect_all_in_rank_order(Communicator(std::make_shared<StepsBackend>(world)).deterministic());
   });
 }
 
-void expect_rank_order_under_mpi() {
-  const MpiSession session;
-  const auto backend = session.world();
-  backend->set_deterministic(true);
-  const Communicator world(backend);
-  expect_all_in_rank_order(world);
-  expect_all_in_rank_order(*world.split(world.rank() % 2, 0));
-}
-
 TEST(RankOrder, is_kept_by_threads_always_and_by_mpi_and_its_subsets_when_deterministic) {
-  if (started_by_mpi())
-    expect_rank_order_under_mpi();
-  else
-    launch_threads(4, expect_all_in_rank_order);
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Communicator group = started_by_mpi() ? world.deterministic() : world;
+    expect_all_in_rank_order(group);
+    expect_all_in_rank_order(*group.split(group.rank() % 2, 0));
+  });
 }
 
 }  // namespace

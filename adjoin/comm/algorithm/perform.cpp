@@ -28,8 +28,8 @@ void perform(Request request, std::string_view algorithm, Backend& backend, Cons
     if (request.chunk == 0) request.chunk = chunk_for(request.size, request.count, item);
   }
   run(program_of(request, algorithm, backend.rank()), backend, in, out, pairwise_of(reduction));
-  const bool has_result = request.collective != Collective::reduce || backend.rank() == request.root;
-  if (has_reduction(request.collective) && has_result) finish_reduction(out, reduction, request.size);
+  const bool holds_result = request.collective != Collective::reduce || backend.rank() == request.root;
+  if (has_reduction(request.collective) && holds_result) finish_reduction(out, reduction, request.size);
 }
 
 void perform_all_to_all(std::string_view algorithm, Backend& backend, ConstBuffer in,

@@ -18,10 +18,14 @@ bool is_collective(const Posting& posting) {
   return posting.message.tag == kCollectiveTag;
 }
 
-/// Whether two calls may be one collective; lengths are compared message by message.
+/// Whether two calls may be one collective; what an all_to_all sends is compared message by message.
 bool agree(const Operation& a, const Operation& b) {
-  return a.name == b.name && a.algorithm == b.algorithm && a.type == b.type && a.reduction == b.reduction &&
-         a.root == b.root;
+  if (a.name != b.name || a.algorithm != b.algorithm || a.type != b.type || a.reduction != b.reduction ||
+      a.root != b.root)
+    return false;
+  if (!a.receive_counts.empty()) return true;
+  return a.counts.empty() ? a.count == b.count
+                          : std::equal(a.counts.begin(), a.counts.end(), b.counts.begin(), b.counts.end());
 }
 
 void end(Posting& send, Posting& receive, Posting::State state) {

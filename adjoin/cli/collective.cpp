@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/collective_report.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/cli/sizes.hpp"
+#include "adjoin/comm/lab/comparison.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+constexpr int kMostThreads = 1024, kMostSimulated = 8192, kMostCompared = 65536, kMostDrawn = 128;
+constexpr int64_t kMostMemory = int64_t{4} << 30;  // of all ranks' buffers together
+constexpr algorithm::Network kUsualNetwork{.alpha = 2e-6, .beta = 8e-11};
+constexpr const char* kUsualSizes = "64,1K,16K,256K,4M,64M";
+
+struct CollectiveOptions {
+  std::string operation, algorithm, ranks = "4", bytes, chunk = "0", svg;
+  int64_t root = 0;
+  std::optional<double> alpha, beta;
+  bool json = false, compare = false;
+};
+
+template <class Names>
+std::string joined(const Names& names) {
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+  return list;
+}
+
+Collective collective_of(const CollectiveOptions& options) {
+  if (const auto collective = collective_named(options.operation)) return *collective;
+  std::vector<std::string_view> known;
+  for (int i = 0; i < kCollectives; ++i) known.push_back(name(static_cast<Collective>(i)));
+  throw InvalidArgument(
+      (options.operation.empty() ? "an operation is needed" : "unknown operation \"" + options.operation + "\"") +
+      ": " + joined(known));
+}
+
+double seconds_of(const std::optional<double>& given, double otherwise, const char* option) {
+  const double seconds = given.value_or(otherwise);
+  require(seconds >= 0 && seconds <= 1e6, [&] {  // NaN is refused too
+    return std::string(option) + " is " + std::to_string(seconds) + ", expected 0 to 1000000";
+  });
+  return seconds;
+}
+
+algorithm::Network network_of(const CollectiveOptions& options, const algorithm::Network& otherwise) {
+  return {seconds_of(options.alpha, otherwise.alpha, "--alpha"), seconds_of(options.beta, otherwise.beta, "--beta")};
+}
+
+std::string algorithm_of(const CollectiveOptions& options, Collective collective, int ranks, int64_t bytes) {
+  if (options.algorithm.empty() || options.algorithm == "auto")
+    return std::string(algorithm::choose(collective, ranks, bytes));
+  const auto known = algorithm::names_of(collective);
+  require(std::find(known.begin(), known.end(), options.algorithm) != known.end(), [&] {
+    return "unknown algorithm \"" + options.algorithm + "\" for " + options.operation + ": " + joined(known) + ", auto";
+  });
+  return options.algorithm;
+}
+
+/// The checked numbers of one element are four times as large as an int32, and each rank has an input and an output.
+void require_room(int ranks, int64_t bytes) {
+  require(bytes <= kMostMemory / 8 / ranks, [&] {
+    return "--bytes is " + std::to_string(bytes) + ", expected at most " + std::to_string(kMostMemory / 8 / ranks) +
+           " on " + std::to_string(ranks) + " ranks";
+  });
+}
+
+void run_comparison(const CollectiveOptions& options, Collective collective) {
+  require(options.algorithm.empty(), "--compare takes all algorithms; leave --algorithm out");
+  require(options.svg.empty(), "--compare draws nothing; leave --svg out");
+  const algorithm::Network network = network_of(options, kUsualNetwork);
+  const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
+  const int64_t chunk = bytes_of(options.chunk, "--chunk");
+  const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
+  const std::vector<int64_t> sizes = all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
+  std::vector<lab::Contest> contests;
+  for (const int64_t ranks : numbers_of(options.ranks, "--ranks", 1, most))
+    for (const int64_t bytes : sizes)
+      contests.push_back(lab::compare(collective, static_cast<int>(ranks), bytes, chunk, network));
+  if (options.json)
+    print_json(contests, collective, network);
+  else
+    print(contests, collective, network);
+}
+
+void run_one(const CollectiveOptions& options, Collective collective) {
+  std::optional<algorithm::Network> network;
+  if (options.alpha || options.beta) network = network_of(options, /*otherwise=*/{});
+  // An all_to_all's counts are ranks * ranks, and every rank's program checks them.
+  const bool may_be_simulated_only = network && collective != Collective::all_to_all;
+  const auto ranks =
+      static_cast<int>(number_of(options.ranks, "--ranks", 1, may_be_simulated_only ? kMostSimulated : kMostThreads));
+  const bool runs = ranks <= kMostThreads;
+  require(!has_root(collective) || (options.root >= 0 && options.root < ranks),
+          [&] { return "--root is " + std::to_string(options.root) + ", expected 0 to " + std::to_string(ranks - 1); });
+  const int64_t bytes =
+      collective == Collective::barrier ? 0 : bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
+  if (runs) require_room(ranks, bytes);
+  const std::string algorithm = algorithm_of(options, collective, ranks, bytes);
+  require(options.svg.empty() || ranks <= kMostDrawn,
+          [&] { return "--svg draws up to " + std::to_string(kMostDrawn) + " ranks"; });
+  const lab::Exercise exercise =
+      lab::exercise_of(collective, ranks, has_root(collective) ? static_cast<int>(options.root) : 0, bytes,
+                       bytes_of(options.chunk, "--chunk"));
+  const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
+  if (!options.svg.empty()) write_svg(outcome, options.svg);
+  if (options.json)
+    print_json(outcome);
+  else
+    print(outcome);
+  if (outcome.trial && !outcome.trial->is_right)
+    throw InternalError(options.operation + " by " + algorithm + ": the ranks do not hold what they should");
+}
+
+void run_collective(const CollectiveOptions& options) {
+  const Collective collective = collective_of(options);
+  if (!prints()) return;  // rank 0 of an MPI job alone: the workers are threads
+  if (options.compare)
+    run_comparison(options, collective);
+  else
+    run_one(options, collective);
+}
+
+}  // namespace
+
+void add_collective(Program& program) {
+  auto options = std::make_shared<CollectiveOptions>();
+  CLI::App* command = add_command(program, program.app, "collective",
+                                  "Run one collective operation on thread workers and show who sends what to whom",
+                                  [options] { run_collective(*options); });
+  const auto add = [&](const char* name, auto& variable, const char* help, const char* what) {
+    command->add_option(name, variable, help)->option_text(what);
+  };
+  add("operation", options->operation,
+      "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all", "OPERATION");
+  add("--algorithm", options->algorithm, "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]",
+      "NAME");
+  add("--ranks", options->ranks, "Workers; with --compare several, as in 2,3,8 or 4..4096, which doubles [4]", "RANKS");
+  add("--root", options->root, "The rank that gives or gets, where there is one [0]", "RANK");
+  add("--bytes", options->bytes,
+      "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
+      "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]",
+      "BYTES");
+  add("--chunk", options->chunk,
+      "Size of a piece where a broadcast by ring works in pieces; 0: in one, or with --compare the best [0]", "BYTES");
+  add("--alpha", options->alpha,
+      "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "
+      "a message); seconds are then the simulated ones, else the measured [0; with --compare 2e-6]",
+      "SECONDS");
+  add("--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]", "SECONDS");
+  add("--svg", options->svg, "Draw the messages as a space-time diagram, along the simulated time or the steps",
+      "FILE");
+  command->add_flag("--compare", options->compare,
+                    "Print which algorithm is the quickest at each size on each number of ranks, by formula [false]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object: ranks (rank, sent, received, bytes_sent, bytes_received), steps, seconds; "
+                    "with --compare alpha, beta, results (ranks, bytes, algorithm, seconds, all) [false]");
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adjoin/comm/algorithm/cost.hpp"
+#include "adjoin/comm/lab/comparison.hpp"
+#include "adjoin/comm/lab/exercise.hpp"
+#include "adjoin/comm/lab/simulator.hpp"
+#include "adjoin/comm/lab/trial.hpp"
+
+namespace adjoin::cli {
+
+/// What one rank sent and received.
+struct Totals {
+  int64_t sent = 0, received = 0, bytes_sent = 0, bytes_received = 0;
+};
+
+/// What `adjoin collective` has found out of one operation: as it ran, or where it did not, as it was simulated.
+struct Outcome {
+  lab::Exercise exercise;
+  std::string algorithm;
+  int64_t bytes = 0;
+  int64_t steps = 0;
+  std::vector<Totals> totals = {};                    // of each rank
+  std::optional<lab::Trial> trial = {};               // on threads
+  std::optional<algorithm::Network> network = {};     // of the simulation
+  double simulated_seconds = 0;                       // where there is a network
+  std::vector<lab::SimulatedMessage> simulated = {};  // where they are to be drawn
+};
+
+/// Runs the operation on threads unless there are too many ranks, and simulates it where there is a network.
+Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, int64_t bytes, bool runs,
+                 const std::optional<algorithm::Network>& network, bool is_to_be_drawn);
+
+void print(const Outcome& outcome);
+void print_json(const Outcome& outcome);
+/// Throws: IoError where the file cannot be written.
+void write_svg(const Outcome& outcome, const std::string& path);
+
+void print(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
+void print_json(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
+
+}  // namespace adjoin::cli

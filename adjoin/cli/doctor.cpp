@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/doctor_report.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/machine.hpp"
+#include "adjoin/comm/self_test.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct Options {
+  int ranks = 0;
+  int timeout = 60;
+  bool json = false;
+};
+
+/// Ends the process, with the name of what it is at, when that takes too long: a network that swallows messages is what
+/// a doctor is called for.
+class Deadline {
+ public:
+  explicit Deadline(int seconds) : seconds_(seconds), watcher_([this](std::stop_token stop) { watch(stop); }) {}
+
+  void begins(std::string_view what) {
+    const std::lock_guard lock(mutex_);
+    what_ = what;
+    ++begun_;
+    changed_.notify_all();
+  }
+
+ private:
+  void watch(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      const auto seen = begun_;
+      const bool moved = changed_.wait_for(lock, stop, std::chrono::seconds(seconds_), [&] { return begun_ != seen; });
+      if (moved || stop.stop_requested()) continue;
+      std::cerr << "adjoin: rank " + std::to_string(mpi_job_rank()) + ": " + what_ + " did not end within " +
+                       std::to_string(seconds_) + " s\n"
+                << std::flush;
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // the other ranks are to say where they are, too
+      std::_Exit(1);
+    }
+  }
+
+  const int seconds_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::string what_ = "the start";
+  uint64_t begun_ = 0;
+  std::jthread watcher_;
+};
+
+/// What each rank tells of its host.
+struct HostRecord {
+  char name[64] = "";
+  int64_t usable_cores = 0, memory = 0;
+};
+
+/// The hosts of the group's ranks; on rank 0.
+std::vector<Host> hosts_of(const Communicator& world, const Machine& machine) {
+  const auto ranks = static_cast<size_t>(world.size());
+  HostRecord mine;
+  mine.usable_cores = machine.usable_cores;
+  mine.memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory;
+  machine.host.copy(mine.name, sizeof mine.name - 1);
+  std::vector<HostRecord> records(world.rank() == 0 ? ranks : 0);
+  const auto bytes_of = [](void* data, size_t count) {
+    return Buffer{data, static_cast<int64_t>(count * sizeof(HostRecord)), ElementType::uint8};
+  };
+  world.gather(bytes_of(&mine, 1), bytes_of(records.data(), records.size()),
+               std::vector<int64_t>(ranks, sizeof(HostRecord)), 0);
+  std::vector<Host> hosts;
+  for (size_t rank = 0; rank < records.size(); ++rank) {
+    const HostRecord& record = records[rank];
+    auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == record.name; });
+    if (host == hosts.end()) host = hosts.insert(hosts.end(), {record.name, {}, record.usable_cores, record.memory});
+    host->ranks.push_back(static_cast<int>(rank));
+  }
+  return hosts;
+}
+
+Diagnosis diagnose(const Communicator& world, const Machine& machine, Deadline& deadline) {
+  const auto begin = std::chrono::steady_clock::now();
+  Diagnosis diagnosis;
+  diagnosis.backend = started_by_mpi() ? "mpi" : "threads";
+  diagnosis.ranks = world.size();
+  diagnosis.mpi_thread_level = mpi_thread_level();
+  diagnosis.operations = self_test(
+      world, [&](std::string_view operation) { deadline.begins("the self-test of " + std::string(operation)); });
+  diagnosis.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  deadline.begins("the list of hosts");
+  diagnosis.hosts = hosts_of(world, machine);
+  deadline.begins("the end");
+  return diagnosis;
+}
+
+std::string failed_operations(const Diagnosis& diagnosis) {
+  std::string names;
+  for (const SelfTestResult& operation : diagnosis.operations)
+    if (!operation.ok()) names += (names.empty() ? "" : ", ") + operation.operation;
+  return names;
+}
+
+void run(const Options& options) {
+  require(options.ranks >= 0, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected 1 or more"; });
+  require(options.timeout >= 1,
+          [&] { return "--timeout is " + std::to_string(options.timeout) + ", expected 1 second or more"; });
+  const Facts facts = facts_of_this_process();
+  if (prints() && !options.json) print(std::cout, facts), std::cout.flush();
+  const int ranks = options.ranks > 0 ? options.ranks : started_by_mpi() ? mpi_job_size() : 4;
+  Diagnosis diagnosis;
+  {
+    Deadline deadline(options.timeout);
+    launch(ranks, [&](const Communicator& world) {
+      Diagnosis of_rank = diagnose(world, facts.machine, deadline);
+      if (world.rank() == 0 || started_by_mpi()) diagnosis = std::move(of_rank);
+    });
+  }
+  if (prints()) {
+    if (options.json)
+      std::cout << to_json(facts, diagnosis).dump() << '\n';
+    else
+      print(std::cout, diagnosis);
+    std::cout.flush();
+  }
+  const std::string failed = failed_operations(diagnosis);
+  if (!failed.empty()) throw CommunicationError("these operations failed: " + failed);
+}
+
+}  // namespace
+
+void add_doctor(Program& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(program, program.app, "doctor",
+                                  "Show what this machine offers, and try every operation between workers",
+                                  [options] { run(*options); });
+  command->add_option("--ranks", options->ranks, "Thread workers; under mpirun or srun the job's ranks [4]")
+      ->option_text("INTEGER");
+  command->add_option("--timeout", options->timeout, "Seconds that one operation may take [60]")
+      ->option_text("INTEGER");
+  command->add_flag("--json", options->json, "Print one JSON object [false]");
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,162 @@
+#include "adjoin/cli/doctor_report.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+#include <string_view>
+
+#include "adjoin/comm/launch.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+std::string count_of(int64_t number, const std::string& noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+std::string gibibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+void print_row(std::ostream& out, std::string_view name, const std::string& text) {
+  out << std::left << std::setw(12) << name << text << '\n';
+}
+
+void print_hosts(std::ostream& out, const std::vector<Host>& hosts) {
+  size_t name_width = 0, rank_width = 0, core_width = 0;
+  for (const Host& host : hosts) {
+    name_width = std::max(name_width, host.name.size());
+    rank_width = std::max(rank_width, as_ranges(host.ranks).size());
+    core_width = std::max(core_width, count_of(host.usable_cores, "core").size());
+  }
+  const auto column = [&](size_t width) { return std::setw(static_cast<int>(width) + 2); };
+  for (const Host& host : hosts)
+    out << std::left << std::setw(12) << "" << column(name_width) << host.name
+        << (host.ranks.size() == 1 ? "rank  " : "ranks ") << column(rank_width) << as_ranges(host.ranks)
+        << column(core_width) << count_of(host.usable_cores, "core") << gibibytes(host.memory) << '\n';
+}
+
+std::string starter() {
+  if (!started_by_mpi()) return "";
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr && std::getenv("SLURM_STEP_ID") != nullptr) return "srun";
+  return "mpirun";
+}
+
+/// Slurm starts the tasks of a job also where it does not help them to find each other.
+std::string start_warning() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (started_by_mpi() || tasks == nullptr || std::atoi(tasks) < 2) return "";
+  return "srun started " + std::string(tasks) + " tasks that cannot find each other: use srun --mpi=pmix";
+}
+
+}  // namespace
+
+Facts facts_of_this_process() {
+  return {.machine = this_machine(),
+          .mpi_library = mpi_library_version(),
+          .started_by = starter(),
+          .libtorch_version = TORCH_VERSION,
+          .libtorch_simd = at::get_cpu_capability(),
+          .libtorch_threads = at::get_num_threads(),
+          .warning = start_warning()};
+}
+
+std::string as_ranges(const std::vector<int>& numbers) {
+  std::ostringstream text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (last == i + 1) last = i;  // two are no shorter as a range
+    text << (i > 0 ? ", " : "") << numbers[i];
+    if (last > i) text << '-' << numbers[last];
+    i = last + 1;
+  }
+  return text.str();
+}
+
+void print(std::ostream& out, const Facts& facts) {
+  const Machine& m = facts.machine;
+  print_row(out, "host", m.host);
+  print_row(out, "cores",
+            std::to_string(m.usable_cores) + " usable of " + std::to_string(m.cores) + ", " +
+                count_of(m.numa_nodes, "NUMA node") + ", " + m.simd);
+  print_row(
+      out, "memory",
+      gibibytes(m.memory) + (m.memory_limit > 0 ? ", of which its cgroup allows " + gibibytes(m.memory_limit) : ""));
+  print_row(out, "MPI",
+            facts.mpi_library + (facts.started_by.empty() ? ", which has not started this process"
+                                                          : ", this process started by " + facts.started_by));
+  print_row(out, "LibTorch",
+            facts.libtorch_version + ", " + count_of(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd);
+  if (!facts.warning.empty()) print_row(out, "warning", facts.warning);
+}
+
+void print(std::ostream& out, const Diagnosis& d) {
+  const auto hosts = static_cast<int64_t>(d.hosts.size());
+  if (d.backend == "threads") {
+    print_row(out, "ranks", count_of(d.ranks, "thread") + " of this process");
+  } else {
+    print_row(
+        out, "ranks",
+        std::to_string(d.ranks) + " over MPI on " + count_of(hosts, "host") + ", thread level " + d.mpi_thread_level);
+    print_hosts(out, d.hosts);
+  }
+  out << '\n';
+  for (const SelfTestResult& operation : d.operations) {
+    out << "  " << std::left << std::setw(16) << operation.operation;
+    out << (operation.ok() ? "ok" : "FAILED  ") << operation.failure << '\n';
+  }
+  const auto good = std::count_if(d.operations.begin(), d.operations.end(), [](const auto& o) { return o.ok(); });
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.2f s", d.seconds);
+  out << good << " of " << d.operations.size() << " operations ok in " << seconds << '\n';
+}
+
+nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& d) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+  };
+  const Machine& m = facts.machine;
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array(), operations = hosts;
+  for (const Host& host : d.hosts)
+    hosts.push_back({{"host", host.name},
+                     {"ranks", host.ranks},
+                     {"usable_cores", host.usable_cores},
+                     {"memory_bytes", host.memory}});
+  for (const SelfTestResult& operation : d.operations)
+    operations.push_back(
+        {{"operation", operation.operation}, {"ok", operation.ok()}, {"failure", or_null(operation.failure)}});
+  const bool ok = std::all_of(d.operations.begin(), d.operations.end(), [](const auto& o) { return o.ok(); });
+  return {{"host", m.host},
+          {"cores", m.cores},
+          {"usable_cores", m.usable_cores},
+          {"numa_nodes", m.numa_nodes},
+          {"simd", m.simd},
+          {"memory_bytes", m.memory},
+          {"memory_limit_bytes", m.memory_limit > 0 ? nlohmann::ordered_json(m.memory_limit) : nullptr},
+          {"mpi",
+           {{"library", facts.mpi_library},
+            {"started_by", or_null(facts.started_by)},
+            {"thread_level", or_null(d.mpi_thread_level)}}},
+          {"libtorch",
+           {{"version", facts.libtorch_version}, {"threads", facts.libtorch_threads}, {"simd", facts.libtorch_simd}}},
+          {"warning", or_null(facts.warning)},
+          {"backend", d.backend},
+          {"ranks", d.ranks},
+          {"hosts", hosts},
+          {"operations", operations},
+          {"seconds", d.seconds},
+          {"ok", ok}};
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "adjoin/comm/machine.hpp"
+#include "adjoin/comm/self_test.hpp"
+
+namespace adjoin::cli {
+
+/// What `adjoin doctor` knows before it starts workers.
+struct Facts {
+  Machine machine;
+  std::string mpi_library;
+  std::string started_by;  // "mpirun", "srun", or "" for neither
+  std::string libtorch_version, libtorch_simd;
+  int libtorch_threads = 0;
+  std::string warning;  // of a start that is not what it seems; "" for none
+};
+
+/// A host of the job and the ranks on it.
+struct Host {
+  std::string name;
+  std::vector<int> ranks;
+  int64_t usable_cores = 0, memory = 0;
+};
+
+/// What it found with them.
+struct Diagnosis {
+  std::string backend;  // "threads" or "mpi"
+  int ranks = 0;
+  std::string mpi_thread_level;  // "" on threads
+  std::vector<Host> hosts;
+  std::vector<SelfTestResult> operations;
+  double seconds = 0;  // of the self-test
+};
+
+Facts facts_of_this_process();
+
+void print(std::ostream& out, const Facts& facts);
+void print(std::ostream& out, const Diagnosis& diagnosis);
+nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& diagnosis);
+
+/// "0-2, 5" of ascending numbers.
+std::string as_ranges(const std::vector<int>& numbers);
+
+}  // namespace adjoin::cli

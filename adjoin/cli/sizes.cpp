@@ -1,0 +1,84 @@
+#include "adjoin/cli/sizes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::cli {
+
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 50;
+
+[[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& expected) {
+  throw InvalidArgument(std::string(option) + " is " + std::string(text) + ", expected " + expected);
+}
+
+/// The number that `text` begins with; what follows it is left in `text`.
+bool take_number(std::string_view& text, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc();
+}
+
+/// The factor that the letter behind a number stands for; 0 for one that is none.
+int64_t factor_of(std::string_view unit) {
+  if (unit.empty()) return 1;
+  if (unit == "K") return int64_t{1} << 10;
+  if (unit == "M") return int64_t{1} << 20;
+  if (unit == "G") return int64_t{1} << 30;
+  return 0;
+}
+
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+int64_t bytes_of(std::string_view text, std::string_view option) {
+  int64_t number = 0;
+  std::string_view unit = text;
+  const bool is_number = take_number(unit, number);
+  const int64_t factor = factor_of(unit);
+  if (!is_number || number < 0 || factor == 0 || number > kMostBytes / factor)
+    refuse(option, text, "bytes as in 512, 4K, 1M or 2G, up to 1048576G");
+  return number * factor;
+}
+
+std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option) {
+  std::vector<int64_t> bytes;
+  for (const std::string_view part : parts_of(text)) bytes.push_back(bytes_of(part, option));
+  return bytes;
+}
+
+int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {
+  int64_t number = 0;
+  std::string_view rest = text;
+  if (!take_number(rest, number) || !rest.empty() || number < least || number > most)
+    refuse(option, text, std::to_string(least) + " to " + std::to_string(most));
+  return number;
+}
+
+std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {
+  const auto number = [&](std::string_view part) { return number_of(part, option, least, most); };
+  std::vector<int64_t> numbers;
+  if (const size_t dots = text.find(".."); dots != text.npos) {
+    const int64_t first = number(text.substr(0, dots)), last = number(text.substr(dots + 2));
+    if (first > last) refuse(option, text, "the smaller number first");
+    for (int64_t n = first; n <= last; n *= 2) numbers.push_back(n);
+    return numbers;
+  }
+  for (const std::string_view part : parts_of(text)) numbers.push_back(number(part));
+  return numbers;
+}
+
+}  // namespace adjoin::cli

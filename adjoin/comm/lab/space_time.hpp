@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace adjoin::lab {
+
+/// One message in a diagram, from the line of one rank to that of another.
+struct Arrow {
+  int from = 0, to = 0;
+  double begin = 0, end = 0;  // on the axis
+  std::string label;
+  std::string tip;  // what a pointer that rests on it shows
+};
+
+/// A space-time diagram: a line a rank, time or steps along the axis, messages as arrows.
+struct Diagram {
+  std::string title, axis;  // "broadcast by tree", "step"
+  int ranks = 1;
+  struct Tick {
+    double at = 0;
+    std::string label;
+  };
+  std::vector<Tick> ticks;  // of the axis, from 0 to its end
+  std::vector<Arrow> arrows;
+};
+
+/// Labels are drawn on up to this many ranks; beyond, they would hide the arrows.
+inline constexpr int kMostLabelledRanks = 16;
+
+/// The diagram as SVG, with a colour for each sender.
+std::string svg_of(const Diagram& diagram);
+
+}  // namespace adjoin::lab

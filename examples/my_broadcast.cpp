@@ -1,0 +1,100 @@
+// A broadcast of one's own, written with send and recv, under the recorder of the lab: it tells the right tree from one
+// that forgets ranks and from one that never ends.
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/lab/recording.hpp"
+
+using adjoin::Communicator;
+using adjoin::lab::Recording;
+
+namespace {
+
+using Broadcast = void (*)(const Communicator& world, std::vector<float>& values);
+
+/// From rank 0 by a binomial tree: in each round every rank that has the values sends them to one that has not.
+void tree(const Communicator& world, std::vector<float>& values) {
+  const int rank = world.rank(), size = world.size();
+  for (int holders = 1; holders < size; holders *= 2) {
+    if (rank < holders && rank + holders < size) world.send(adjoin::const_buffer(values), rank + holders);
+    if (rank >= holders && rank < 2 * holders) world.recv(adjoin::buffer(values), rank - holders);
+  }
+}
+
+/// Wrong: it rounds the number of rounds down, and has too few where the number of ranks is no power of two.
+void forgetful_tree(const Communicator& world, std::vector<float>& values) {
+  const int rank = world.rank(), size = world.size();
+  for (int holders = 1; 2 * holders <= size; holders *= 2) {
+    if (rank < holders) world.send(adjoin::const_buffer(values), rank + holders);
+    if (rank >= holders && rank < 2 * holders) world.recv(adjoin::buffer(values), rank - holders);
+  }
+}
+
+/// Wrong: every rank but the root passes the values on before it has them, so all send and nobody receives.
+void impatient_ring(const Communicator& world, std::vector<float>& values) {
+  const int rank = world.rank(), size = world.size();
+  world.send(adjoin::const_buffer(values), (rank + 1) % size);
+  world.recv(adjoin::buffer(values), (rank + size - 1) % size);
+}
+
+struct Outcome {
+  Recording recording;
+  std::vector<int> without;  // ranks that do not hold the root's values afterwards
+};
+
+Outcome try_out(Broadcast broadcast, int ranks) {
+  std::vector<int> holds(static_cast<size_t>(ranks));  // a place for each rank, so that no two write to one
+  Outcome outcome;
+  outcome.recording = adjoin::lab::record(ranks, [&](const Communicator& world) {
+    std::vector<float> values(4, world.rank() == 0 ? 3.5f : 0.0f);
+    broadcast(world, values);
+    holds[static_cast<size_t>(world.rank())] = values == std::vector<float>(4, 3.5f);
+  });
+  for (int rank = 0; rank < ranks; ++rank)
+    if (!holds[static_cast<size_t>(rank)]) outcome.without.push_back(rank);
+  return outcome;
+}
+
+/// What a broadcast by a tree does: everybody has the values, each rank but the root received once, and the last message
+/// is of step ceil(log2 ranks).
+bool is_right(const Outcome& outcome) {
+  int rounds = 0;
+  while (1 << rounds < outcome.recording.ranks) ++rounds;
+  bool right = outcome.without.empty() && outcome.recording.steps() == rounds;
+  for (int rank = 0; rank < outcome.recording.ranks; ++rank)
+    right = right && outcome.recording.received_by(rank) == (rank == 0 ? 0 : 1);
+  return right && outcome.recording.sent_by(0) == rounds;
+}
+
+void show(const char* name, const Outcome& outcome) {
+  std::printf("%s on %d ranks:\n%s", name, outcome.recording.ranks, describe(outcome.recording).c_str());
+  for (const int rank : outcome.without)
+    std::printf("rank %d has not got the values: it received %ld messages\n", rank,
+                static_cast<long>(outcome.recording.received_by(rank)));
+  std::printf("%s\n\n", is_right(outcome) ? "This is right." : "This is wrong.");
+}
+
+}  // namespace
+
+int main() {
+  for (int ranks = 1; ranks <= 17; ++ranks) adjoin::require(is_right(try_out(tree, ranks)), "the tree must be right");
+  show("The tree", try_out(tree, 6));
+
+  // A test on 4 and 8 ranks alone would not have found it.
+  for (const int ranks : {1, 2, 4, 8}) adjoin::require(is_right(try_out(forgetful_tree, ranks)), "wrong too soon");
+  const Outcome forgetful = try_out(forgetful_tree, 6);
+  show("The forgetful tree", forgetful);
+  adjoin::require(!is_right(forgetful) && forgetful.without == std::vector<int>{4, 5}, "ranks 4 and 5 are forgotten");
+
+  try {
+    try_out(impatient_ring, 3);
+  } catch (const adjoin::CommunicationError& error) {
+    std::printf("The impatient ring on 3 ranks:\n%s\n", error.what());
+    return 0;
+  }
+  std::printf("the impatient ring has come to an end, which it cannot\n");
+  return 1;
+}
