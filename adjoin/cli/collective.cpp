@@ -16,7 +16,7 @@ constexpr int64_t kMostMemory = int64_t{4} << 30;  // of all ranks' buffers toge
 constexpr algorithm::Network kUsualNetwork{.alpha = 2e-6, .beta = 8e-11};
 constexpr const char* kUsualSizes = "64,1K,16K,256K,4M,64M";
 
-struct CollectiveOptions {
+struct LabOptions {
   std::string operation, algorithm, ranks = "4", bytes, chunk = "0", svg;
   int64_t root = 0;
   std::optional<double> alpha, beta;
@@ -30,7 +30,7 @@ std::string joined(const Names& names) {
   return list;
 }
 
-Collective collective_of(const CollectiveOptions& options) {
+Collective collective_of(const LabOptions& options) {
   if (const auto collective = collective_named(options.operation)) return *collective;
   std::vector<std::string_view> known;
   for (int i = 0; i < kCollectives; ++i) known.push_back(name(static_cast<Collective>(i)));
@@ -47,11 +47,11 @@ double seconds_of(const std::optional<double>& given, double otherwise, const ch
   return seconds;
 }
 
-algorithm::Network network_of(const CollectiveOptions& options, const algorithm::Network& otherwise) {
+algorithm::Network network_of(const LabOptions& options, const algorithm::Network& otherwise) {
   return {seconds_of(options.alpha, otherwise.alpha, "--alpha"), seconds_of(options.beta, otherwise.beta, "--beta")};
 }
 
-std::string algorithm_of(const CollectiveOptions& options, Collective collective, int ranks, int64_t bytes) {
+std::string algorithm_of(const LabOptions& options, Collective collective, int ranks, int64_t bytes) {
   if (options.algorithm.empty() || options.algorithm == "auto")
     return std::string(algorithm::choose(collective, ranks, bytes));
   const auto known = algorithm::names_of(collective);
@@ -69,7 +69,7 @@ void require_room(int ranks, int64_t bytes) {
   });
 }
 
-void run_comparison(const CollectiveOptions& options, Collective collective) {
+void run_comparison(const LabOptions& options, Collective collective) {
   require(options.algorithm.empty(), "--compare takes all algorithms; leave --algorithm out");
   require(options.svg.empty(), "--compare draws nothing; leave --svg out");
   const algorithm::Network network = network_of(options, kUsualNetwork);
@@ -87,7 +87,7 @@ void run_comparison(const CollectiveOptions& options, Collective collective) {
     print(contests, collective, network);
 }
 
-void run_one(const CollectiveOptions& options, Collective collective) {
+void run_one(const LabOptions& options, Collective collective) {
   std::optional<algorithm::Network> network;
   if (options.alpha || options.beta) network = network_of(options, /*otherwise=*/{});
   // An all_to_all's counts are ranks * ranks, and every rank's program checks them.
@@ -116,7 +116,7 @@ void run_one(const CollectiveOptions& options, Collective collective) {
     throw InternalError(options.operation + " by " + algorithm + ": the ranks do not hold what they should");
 }
 
-void run_collective(const CollectiveOptions& options) {
+void run_collective(const LabOptions& options) {
   const Collective collective = collective_of(options);
   if (!prints()) return;  // rank 0 of an MPI job alone: the workers are threads
   if (options.compare)
@@ -128,7 +128,7 @@ void run_collective(const CollectiveOptions& options) {
 }  // namespace
 
 void add_collective(Program& program) {
-  auto options = std::make_shared<CollectiveOptions>();
+  auto options = std::make_shared<LabOptions>();
   CLI::App* command = add_command(program, program.app, "collective",
                                   "Run one collective operation on thread workers and show who sends what to whom",
                                   [options] { run_collective(*options); });

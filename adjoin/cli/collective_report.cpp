@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/comm/lab/diagram.hpp"
+#include "adjoin/comm/measure/sizes.hpp"
 #include "adjoin/train/output_file.hpp"
 
 namespace adjoin::cli {
@@ -14,8 +15,8 @@ constexpr size_t kMostListed = 2000;  // messages
 constexpr int kMostShown = 16;        // ranks whose elements are shown
 constexpr size_t kElementsShown = 8;
 
-using lab::text_of_bytes;
 using lab::text_of_seconds;
+using measure::text_of_bytes;
 
 template <class Message>
 void count(const Message& message, std::vector<Totals>& totals) {

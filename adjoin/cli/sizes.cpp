@@ -5,6 +5,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/measure/sizes.hpp"
 
 namespace adjoin::cli {
 
@@ -23,15 +24,6 @@ bool take_number(std::string_view& text, int64_t& number) {
   return error == std::errc();
 }
 
-/// The factor that the letter behind a number stands for; 0 for one that is none.
-int64_t factor_of(std::string_view unit) {
-  if (unit.empty()) return 1;
-  if (unit == "K") return int64_t{1} << 10;
-  if (unit == "M") return int64_t{1} << 20;
-  if (unit == "G") return int64_t{1} << 30;
-  return 0;
-}
-
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= text.size();) {
@@ -45,13 +37,13 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 }  // namespace
 
 int64_t bytes_of(std::string_view text, std::string_view option) {
-  int64_t number = 0;
-  std::string_view unit = text;
-  const bool is_number = take_number(unit, number);
-  const int64_t factor = factor_of(unit);
-  if (!is_number || number < 0 || factor == 0 || number > kMostBytes / factor)
-    refuse(option, text, "bytes as in 512, 4K, 1M or 2G, up to 1048576G");
-  return number * factor;
+  if (text == "0") return 0;
+  try {
+    const int64_t bytes = measure::bytes_from(text);
+    if (bytes <= kMostBytes) return bytes;
+  } catch (const InvalidArgument&) {  // which does not name the option
+  }
+  refuse(option, text, "bytes as in 512, 4K, 1M or 2G, up to 1048576G");
 }
 
 std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option) {

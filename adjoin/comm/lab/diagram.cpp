@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "adjoin/comm/measure/sizes.hpp"
+
 namespace adjoin::lab {
 
 namespace {
@@ -32,14 +34,6 @@ double round_step(double end, double most) {
 
 }  // namespace
 
-std::string text_of_bytes(int64_t bytes) {
-  constexpr const char* units[] = {" B", " KiB", " MiB", " GiB"};
-  auto number = static_cast<double>(bytes);
-  int unit = 0;
-  while (number >= 1024 && unit < 3) number /= 1024, ++unit;
-  return with_digits("%.4g", number) + units[unit];
-}
-
 std::string text_of_seconds(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 1e-6) return with_digits("%.3g ns", 1e9 * seconds);
@@ -52,13 +46,14 @@ Diagram diagram_of(const Recording& recording, const std::string& title) {
   Diagram diagram{.title = title, .axis = "step", .ranks = recording.ranks, .ticks = {{0, ""}}, .arrows = {}};
   const int64_t steps = recording.steps(), stride = 1 + steps / kMostStepsMarked;
   for (int64_t step = 1; step <= steps; ++step)
-    if (step % stride == 0 || step == steps) diagram.ticks.push_back({static_cast<double>(step), std::to_string(step)});
+    if (step % stride == 0 || step == steps)  // a step's number stands where it is, before its end
+      diagram.ticks.push_back({static_cast<double>(step), std::to_string(step), stride == 1 ? -0.5 : 0});
   for (const RecordedMessage& message : recording.messages)
     diagram.arrows.push_back({.from = message.from,
                               .to = message.to,
                               .begin = static_cast<double>(message.step - 1),
                               .end = static_cast<double>(message.step),
-                              .label = text_of_bytes(message.bytes),
+                              .label = measure::text_of_bytes(message.bytes),
                               .tip = tip_of(message.from, message.to, message.bytes, message.step)});
   return diagram;
 }
@@ -73,7 +68,7 @@ Diagram diagram_of(std::span<const SimulatedMessage> messages, int ranks, const 
                               .to = message.to,
                               .begin = message.begin.seconds(network),
                               .end = message.end.seconds(network),
-                              .label = text_of_bytes(message.bytes),
+                              .label = measure::text_of_bytes(message.bytes),
                               .tip = tip_of(message.from, message.to, message.bytes, message.step) + ", " +
                                      text_of_seconds(message.begin.seconds(network)) + " to " +
                                      text_of_seconds(message.end.seconds(network))});

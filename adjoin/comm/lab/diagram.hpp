@@ -16,8 +16,6 @@ Diagram diagram_of(const Recording& recording, const std::string& title);
 Diagram diagram_of(std::span<const SimulatedMessage> messages, int ranks, const algorithm::Network& network,
                    const std::string& title);
 
-/// "64 B", "4 KiB", "1.5 MiB".
-std::string text_of_bytes(int64_t bytes);
 /// "0 s", "850 ns", "12.5 us", "3.07 ms", "1.2 s": three digits.
 std::string text_of_seconds(double seconds);
 

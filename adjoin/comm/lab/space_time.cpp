@@ -1,14 +1,19 @@
 #include "adjoin/comm/lab/space_time.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <sstream>
 
 namespace adjoin::lab {
 
 namespace {
 
-constexpr int kColours = 16;
-constexpr double kLeft = 76, kTop = 58, kRight = 36, kBottom = 52;
+constexpr const char* kPalette[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#c85a00", "#0f8a99",
+                                    "#c2459f", "#7f8000", "#8c564b", "#393b79", "#637939", "#7b4173",
+                                    "#3182bd", "#843c39", "#8c6d31", "#555555"};
+constexpr int kColours = static_cast<int>(std::size(kPalette));
+constexpr double kLeft = 76, kTop = 58, kRight = 36, kBottom = 44, kShortestArrow = 90;
 
 std::string escaped(const std::string& text) {
   std::string safe;
@@ -25,9 +30,12 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-/// Hues a golden angle apart, so that neighbours differ much.
-std::string colour_of(int index) {
-  return "hsl(" + std::to_string(index * 1375 % 3600 / 10) + ",70%,38%)";
+/// The shortest way along the axis that an arrow goes, which must be long enough for its label.
+double shortest(const Diagram& diagram) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Arrow& arrow : diagram.arrows)
+    if (arrow.end > arrow.begin) least = std::min(least, arrow.end - arrow.begin);
+  return least;
 }
 
 class Drawing {
@@ -36,16 +44,16 @@ class Drawing {
       : diagram_(diagram),
         end_(diagram.ticks.empty() || diagram.ticks.back().at <= 0 ? 1 : diagram.ticks.back().at),
         row_(std::clamp(640.0 / diagram.ranks, 12.0, 64.0)),
-        width_(std::clamp(120.0 * static_cast<double>(diagram.ticks.size()), 640.0, 2400.0)) {}
+        width_(std::clamp(kShortestArrow * end_ / shortest(diagram), 640.0, 3200.0)) {}
 
   std::string svg() {
-    const double full_width = kLeft + width_ + kRight, full_height = y(diagram_.ranks - 1) + kBottom;
+    const double full_width = kLeft + width_ + kRight, full_height = bottom() + kBottom;
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << full_width << " " << full_height
          << "\" width=\"" << full_width << "\" height=\"" << full_height
          << "\" font-family=\"sans-serif\" font-size=\"12\">\n<defs>\n";
     for (int i = 0; i < std::min(diagram_.ranks, kColours); ++i)
       out_ << "<marker id=\"head" << i << "\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" "
-           << "markerHeight=\"7\" orient=\"auto\"><path d=\"M0,1 L10,5 L0,9 z\" fill=\"" << colour_of(i)
+           << "markerHeight=\"7\" orient=\"auto\"><path d=\"M0,1 L10,5 L0,9 z\" fill=\"" << kPalette[i]
            << "\"/></marker>\n";
     out_ << "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
     text(kLeft, 24, "start", diagram_.title, "font-size=\"15\" font-weight=\"bold\"");
@@ -61,6 +69,7 @@ class Drawing {
  private:
   double x(double at) const { return kLeft + width_ * at / end_; }
   double y(int rank) const { return kTop + row_ * (rank + 0.5); }
+  double bottom() const { return kTop + row_ * diagram_.ranks; }
 
   void text(double at_x, double at_y, const char* anchor, const std::string& words, const char* style = "") {
     out_ << "<text x=\"" << at_x << "\" y=\"" << at_y << "\" text-anchor=\"" << anchor << "\" " << style << ">"
@@ -71,12 +80,11 @@ class Drawing {
   }
 
   void draw_axis() {
-    const double bottom = y(diagram_.ranks - 1) + row_ / 2;
     for (const Diagram::Tick& tick : diagram_.ticks) {
-      line(x(tick.at), kTop, x(tick.at), bottom, "stroke=\"#ddd\" stroke-dasharray=\"3 4\"");
-      text(x(tick.at), bottom + 16, "middle", tick.label, "fill=\"#555\"");
+      line(x(tick.at), kTop, x(tick.at), bottom(), "stroke=\"#ddd\" stroke-dasharray=\"3 4\"");
+      text(x(tick.at + tick.label_shift), bottom() + 16, "middle", tick.label, "fill=\"#555\"");
     }
-    text(kLeft + width_ / 2, bottom + 34, "middle", diagram_.axis, "fill=\"#555\"");
+    text(kLeft + width_ / 2, bottom() + 34, "middle", diagram_.axis, "fill=\"#555\"");
   }
 
   void draw_ranks() {
@@ -90,8 +98,8 @@ class Drawing {
     const int colour = arrow.from % kColours;
     out_ << "<g><title>" << escaped(arrow.tip) << "</title>";
     line(x(arrow.begin), y(arrow.from), x(arrow.end), y(arrow.to),
-         "stroke=\"" + colour_of(colour) + "\" stroke-width=\"1.6\" marker-end=\"url(#head" + std::to_string(colour) +
-             ")\"");
+         "stroke=\"" + std::string(kPalette[colour]) + "\" stroke-width=\"1.6\" marker-end=\"url(#head" +
+             std::to_string(colour) + ")\"");
     out_ << "</g>\n";
   }
 
@@ -100,9 +108,10 @@ class Drawing {
     constexpr double kAlong = 0.3;
     const double at_x = x(arrow.begin) + kAlong * (x(arrow.end) - x(arrow.begin));
     const double at_y = y(arrow.from) + kAlong * (y(arrow.to) - y(arrow.from));
-    const std::string style = "font-size=\"10\" fill=\"" + colour_of(arrow.from % kColours) +
-                              "\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\"";
-    text(at_x, at_y + 3.5, "middle", arrow.label, style.c_str());
+    const std::string ink = "font-size=\"10\" fill=\"" + std::string(kPalette[arrow.from % kColours]) + "\"";
+    text(at_x, at_y + 3.5, "middle", arrow.label,
+         "font-size=\"10\" fill=\"white\" stroke=\"white\" stroke-width=\"4\"");
+    text(at_x, at_y + 3.5, "middle", arrow.label, ink.c_str());
   }
 
   const Diagram& diagram_;

@@ -21,6 +21,7 @@ struct Diagram {
   struct Tick {
     double at = 0;
     std::string label;
+    double label_shift = 0;  // from `at`
   };
   std::vector<Tick> ticks;  // of the axis, from 0 to its end
   std::vector<Arrow> arrows;

@@ -47,11 +47,7 @@ TEST(Diagrams, of_nothing_have_no_time) {
   EXPECT_THAT(labels_of(diagram_of(std::vector<SimulatedMessage>(), 2, {}, "")), ElementsAre("0"));
 }
 
-TEST(Diagrams, write_bytes_and_seconds_as_people_do) {
-  EXPECT_EQ(text_of_bytes(0), "0 B");
-  EXPECT_EQ(text_of_bytes(1023), "1023 B");
-  EXPECT_EQ(text_of_bytes(1536), "1.5 KiB");
-  EXPECT_EQ(text_of_bytes(int64_t{1} << 42), "4096 GiB");
+TEST(Diagrams, write_seconds_as_people_do) {
   EXPECT_EQ(text_of_seconds(0), "0 s");
   EXPECT_EQ(text_of_seconds(8.5e-7), "850 ns");
   EXPECT_EQ(text_of_seconds(1.25e-5), "12.5 us");

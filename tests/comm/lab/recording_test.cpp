@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/async_communicator.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -144,6 +145,30 @@ TEST(Recording, of_several_threads_of_a_rank_keeps_what_ended_before_what_began_
   });
   EXPECT_EQ(links_of(recording), (Links{{0, 1}, {1, 0}, {0, 1}, {1, 0}}));
   EXPECT_EQ(recording.steps(), 4);
+}
+
+TEST(Recording, holds_what_a_chosen_algorithm_sends) {
+  const Recording recording = record(8, [](const Communicator& world) {
+    std::vector<float> values(5, 1.0f);
+    world.with_algorithm(Collective::all_reduce, "butterfly").all_reduce(buffer(values));
+    EXPECT_EQ(values, std::vector<float>(5, 8.0f));
+  });
+  EXPECT_EQ(recording.steps(), 3);
+  for (int rank = 0; rank < 8; ++rank)
+    for (int bit = 0; bit < 3; ++bit) EXPECT_EQ(recording.sent(rank, rank ^ (1 << bit)), 1);
+  for (const RecordedMessage& message : recording.messages) EXPECT_EQ(message.tag, kCollectiveTag);
+}
+
+TEST(Recording, holds_what_is_sent_beside_the_callers_thread) {
+  const Recording recording = record(2, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::vector<float> values(3);
+    const Handle handle = world.rank() == 0 ? async.send(const_buffer(values), 1) : async.recv(buffer(values), 0);
+    handle.wait();
+    if (world.rank() == 1) send_to(world, 0);
+    if (world.rank() == 0) receive_from(world, 1);
+  });
+  EXPECT_EQ(links_of(recording), (Links{{0, 1}, {1, 0}}));
 }
 
 /// Whether every message that a rank had ended comes before those that it began later.

@@ -22,7 +22,7 @@ Diagram diagram_of(int ranks) {
   return {.title = "a < b & c",
           .axis = "step",
           .ranks = ranks,
-          .ticks = {{0, "0"}, {1, "1"}, {2, "2"}},
+          .ticks = {{.at = 0, .label = "0"}, {.at = 1, .label = "1"}, {.at = 2, .label = "2"}},
           .arrows = {{0, 1, 0, 1, "64 B", "0 -> 1"}, {1, 0, 1, 2, "8 B", "1 -> 0"}}};
 }
 
