@@ -279,6 +279,16 @@ TEST(WithAlgorithm, auto_gives_right_results_at_every_size) {
   });
 }
 
+TEST(Order, of_threads_own_reductions_is_known_through_other_choices) {
+  launch_threads(2, [](const Communicator& world) {
+    const auto is_in_order = [&](Collective collective) {
+      return world.with_algorithm(collective, "auto").backend()->reduces_in_rank_order();
+    };
+    EXPECT_TRUE(is_in_order(Collective::broadcast));
+    EXPECT_FALSE(is_in_order(Collective::all_reduce));
+  });
+}
+
 TEST(WithAlgorithm, holds_for_asynchronous_operations) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const auto names = std::make_shared<Names>();
