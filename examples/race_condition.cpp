@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <latch>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -31,9 +30,10 @@ constexpr int64_t kChanges = 1'000'000;
 /// Calls `change(+1)` on one thread and `change(-1)` on another, a million times each; both begin together.
 template <class Change>
 void from_two_threads(const Change& change) {
-  std::latch start(2);
+  std::atomic<int> ready = 0;
   const auto work = [&](int64_t by) {
-    start.arrive_and_wait();
+    ++ready;
+    while (ready < 2) continue;  // awake, so that both are running when they begin
     for (int64_t i = 0; i < kChanges; ++i) change(by);
   };
   std::jthread adds(work, +1), subtracts(work, -1);
