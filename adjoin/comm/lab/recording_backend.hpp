@@ -22,8 +22,6 @@ class RecordingBackend final : public Backend {
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool abandon() noexcept override { return inner_->abandon(); }
   bool reduces_in_rank_order() const override { return inner_->reduces_in_rank_order(); }
-  bool abandon() noexcept override { return inner_->abandon(); }
-  bool reduces_in_rank_order() const override { return inner_->reduces_in_rank_order(); }
   void begin_call(Operation& operation) override { inner_->begin_call(operation); }
   void end_call() override { inner_->end_call(); }
 
