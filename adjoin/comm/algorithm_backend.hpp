@@ -13,7 +13,7 @@ namespace adjoin {
 /// backend that it stands before.
 class AlgorithmBackend final : public Backend {
  public:
-  /// Not of the catalogue, as no rank can combine more than two in one of its steps: comm/rank_order, for reductions.
+  /// Not of the catalogue, none of whose algorithms does so for every reduction: comm/rank_order.
   static constexpr std::string_view kRankOrder = "rank_order";
   struct Choice {
     Collective collective = Collective::all_reduce;
@@ -30,6 +30,9 @@ class AlgorithmBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool abandon() noexcept override { return inner_->abandon(); }
+  bool reduces_in_rank_order() const override {
+    return inner_->reduces_in_rank_order() && (!has_reduction(choice_.collective) || in_rank_order());
+  }
   void begin_call(Operation& operation) override;
   void end_call() override { inner_->end_call(); }
 

@@ -1,5 +1,8 @@
 #include "adjoin/comm/stream.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <numeric>
 #include <utility>
 
@@ -16,6 +19,15 @@ struct Stream::State {
 };
 
 namespace {
+
+/// Lets a thread that is woken not push a running one off its core: most often that one is about to wait for the
+/// operation, and then runs it itself.
+void step_back() {
+#ifdef SCHED_BATCH
+  const sched_param none{};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+#endif
+}
 
 Communicator own_group(const Communicator& owner, std::source_location where) {
   std::vector<int> all(static_cast<size_t>(owner.size()));
@@ -118,6 +130,7 @@ void Stream::run_next(State& state, std::unique_lock<std::mutex>& lock) {
 }
 
 void Stream::serve(State& state) {
+  step_back();
   std::unique_lock lock(state.mutex);
   for (;;) {
     state.changed.wait(lock, [&] { return !state.runs && (state.ends || !state.queue.empty()); });

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/steps_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -194,6 +197,23 @@ TEST(Order, of_operands_is_one_on_all_ranks_of_a_butterfly_which_get_the_same_bi
   });
 }
 
+TEST(Order, of_sums_is_the_same_in_every_run) {
+  for_each_algorithm([](Collective collective, std::string_view algorithm) {
+    if (collective != Collective::all_reduce) return;
+    std::vector<float> first;
+    for (int run = 0; run < 20; ++run)
+      launch_threads(5, [&](const Communicator& world) {
+        std::vector<float> x(9);
+        for (size_t i = 0; i < x.size(); ++i) x[i] = 1.0f / static_cast<float>(world.rank() * 9 + i + 1);
+        if (run % 5 == world.rank()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        world.with_algorithm(collective, algorithm).all_reduce(buffer(x));
+        if (world.rank() != 0) return;
+        if (run == 0) first = x;
+        EXPECT_EQ(x, first) << algorithm;
+      });
+  });
+}
+
 std::string failure_on(int ranks, const std::function<void(const Communicator&)>& fn) {
   try {
     launch_threads(ranks, fn);
@@ -229,6 +249,44 @@ TEST(Messages, of_chunks_that_differ_do_not_match) {
     world.with_algorithm(Collective::broadcast, "ring", world.rank() == 2 ? 3 : 4).broadcast(buffer(x), 0);
   });
   EXPECT_THAT(message, AllOf(HasSubstr("float32 x 4"), HasSubstr("float32 x 3"), HasSubstr("broadcast #1 (ring")));
+}
+
+TEST(WithAlgorithm, works_on_a_backend_that_has_nothing_but_exchange) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Communicator steps(std::make_shared<StepsBackend>(world));
+    for_each_algorithm([&](Collective collective, std::string_view algorithm) {
+      for (const Request& q : some_requests(collective, world.size(), algorithm, all_ranks(world.size()))) {
+        Part part = part_of(q, world.rank());
+        call(steps.with_algorithm(collective, algorithm, q.chunk), q, part);
+        ASSERT_EQ(part.output, part.expected) << describe(q, algorithm);
+      }
+    });
+  });
+}
+
+TEST(WithAlgorithm, auto_gives_right_results_at_every_size) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const int64_t count : {0, 1, 1000, 3000, 20000, 600000}) {
+      const Communicator broadcasts = world.with_algorithm(Collective::broadcast, "auto");
+      const Communicator reduces = world.with_algorithm(Collective::all_reduce, "auto");
+      Values x = values_of(world.rank(), count);
+      broadcasts.broadcast(buffer(x), world.size() - 1);
+      ASSERT_EQ(x, values_of(world.size() - 1, count));
+      x = values_of(world.rank(), count);
+      reduces.all_reduce(buffer(x));
+      ASSERT_EQ(x, sums_of(world.size(), count));
+    }
+  });
+}
+
+TEST(Order, of_threads_own_reductions_is_known_through_other_choices) {
+  launch_threads(2, [](const Communicator& world) {
+    const auto is_in_order = [&](Collective collective) {
+      return world.with_algorithm(collective, "auto").backend()->reduces_in_rank_order();
+    };
+    EXPECT_TRUE(is_in_order(Collective::broadcast));
+    EXPECT_FALSE(is_in_order(Collective::all_reduce));
+  });
 }
 
 TEST(WithAlgorithm, holds_for_asynchronous_operations) {

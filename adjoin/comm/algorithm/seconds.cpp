@@ -135,11 +135,12 @@ double of_pairs(const Terms& p) {
   return static_cast<double>(p.others) * p.t(p.equal());
 }
 double of_bruck(const Terms& p) {
+  const int64_t count = p.equal();
   double seconds = 0;
   for (int bit = 1; bit < p.q.size; bit *= 2) {
     int64_t blocks = 0;
     for (int distance = bit; distance < p.q.size; ++distance) blocks += (distance & bit) != 0;
-    seconds += p.t(blocks * p.equal());
+    seconds += p.t(blocks * count);
   }
   return seconds;
 }
