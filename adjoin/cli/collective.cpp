@@ -82,9 +82,9 @@ void run_comparison(const LabOptions& options, Collective collective) {
     for (const int64_t bytes : sizes)
       contests.push_back(lab::compare(collective, static_cast<int>(ranks), bytes, chunk, network));
   if (options.json)
-    print_json(contests, collective, network);
+    print_contests_json(contests, collective, network);
   else
-    print(contests, collective, network);
+    print_contests(contests, collective, network);
 }
 
 void run_one(const LabOptions& options, Collective collective) {
@@ -109,9 +109,9 @@ void run_one(const LabOptions& options, Collective collective) {
   const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
   if (options.json)
-    print_json(outcome);
+    print_outcome_json(outcome);
   else
-    print(outcome);
+    print_outcome(outcome);
   if (outcome.trial && !outcome.trial->is_right)
     throw InternalError(options.operation + " by " + algorithm + ": the ranks do not hold what they should");
 }

@@ -111,7 +111,7 @@ Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, in
   return outcome;
 }
 
-void print(const Outcome& outcome) {
+void print_outcome(const Outcome& outcome) {
   std::printf("%s\n", title_of(outcome).c_str());
   if (outcome.trial) print_messages(outcome.trial->recording);
   print_totals(outcome);
@@ -126,7 +126,7 @@ void print(const Outcome& outcome) {
                 text_of(*outcome.network).c_str());
 }
 
-void print_json(const Outcome& outcome) {
+void print_outcome_json(const Outcome& outcome) {
   nlohmann::ordered_json json = {{"ranks", nlohmann::ordered_json::array()}};
   for (size_t r = 0; r < outcome.totals.size(); ++r)
     json["ranks"].push_back({{"rank", r},
@@ -148,7 +148,7 @@ void write_svg(const Outcome& outcome, const std::string& path) {
   train::write_atomically(path, lab::svg_of(diagram));
 }
 
-void print(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
+void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
   std::printf("The quickest %s by formula: %s\n\n", std::string(name(collective)).c_str(), text_of(network).c_str());
   constexpr int kWidth = 21;
   const auto rows_end = std::find_if(contests.begin(), contests.end(),
@@ -163,7 +163,8 @@ void print(std::span<const lab::Contest> contests, Collective collective, const 
   std::printf("\n");
 }
 
-void print_json(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
+void print_contests_json(std::span<const lab::Contest> contests, Collective collective,
+                         const algorithm::Network& network) {
   nlohmann::ordered_json json = {{"operation", name(collective)}, {"alpha", network.alpha}, {"beta", network.beta}};
   json["results"] = nlohmann::ordered_json::array();
   for (const lab::Contest& contest : contests) {

@@ -36,12 +36,13 @@ struct Outcome {
 Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, int64_t bytes, bool runs,
                  const std::optional<algorithm::Network>& network, bool is_to_be_drawn);
 
-void print(const Outcome& outcome);
-void print_json(const Outcome& outcome);
+void print_outcome(const Outcome& outcome);
+void print_outcome_json(const Outcome& outcome);
 /// Throws: IoError where the file cannot be written.
 void write_svg(const Outcome& outcome, const std::string& path);
 
-void print(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
-void print_json(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
+void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
+void print_contests_json(std::span<const lab::Contest> contests, Collective collective,
+                         const algorithm::Network& network);
 
 }  // namespace adjoin::cli
