@@ -18,7 +18,7 @@
 namespace adjoin::cli {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   int ranks = 0;
   int timeout = 60;
   bool json = false;
@@ -111,7 +111,7 @@ std::string failed_operations(const Diagnosis& diagnosis) {
   return names;
 }
 
-void run(const Options& options) {
+void run_doctor(const DoctorOptions& options) {
   require(options.ranks >= 0, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected 1 or more"; });
   require(options.timeout >= 1,
           [&] { return "--timeout is " + std::to_string(options.timeout) + ", expected 1 second or more"; });
@@ -140,10 +140,10 @@ void run(const Options& options) {
 }  // namespace
 
 void add_doctor(Program& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = add_command(program, program.app, "doctor",
                                   "Show what this machine offers, and try every operation between workers",
-                                  [options] { run(*options); });
+                                  [options] { run_doctor(*options); });
   command->add_option("--ranks", options->ranks, "Thread workers; under mpirun or srun the job's ranks [4]")
       ->option_text("INTEGER");
   command->add_option("--timeout", options->timeout, "Seconds that one operation may take [60]")
