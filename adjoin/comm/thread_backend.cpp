@@ -56,7 +56,8 @@ ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline)
   group = std::make_shared<threads::Group>(world, std::move(all));
   world->watch(group);
   for (int rank = 0; rank < ranks; ++rank)
-    agents.push_back(std::make_shared<threads::Agent>(world->detector(), rank, /*is_for_any_thread=*/ranks == 1));
+    agents.push_back(std::make_shared<threads::Agent>(
+        world->detector(), rank, ranks == 1 ? threads::Agent::Kind::of_any_thread : threads::Agent::Kind::of_launch));
 }
 
 std::shared_ptr<Backend> ThreadWorld::backend(int rank) const {
@@ -80,7 +81,9 @@ void ThreadBackend::begin_call(Operation& operation) {
 }
 
 std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
-  auto agent = std::make_shared<threads::Agent>(group_->world().detector(), agent_->rank(), is_for_any_thread);
+  auto agent = std::make_shared<threads::Agent>(
+      group_->world().detector(), agent_->rank(),
+      is_for_any_thread ? threads::Agent::Kind::of_any_thread : threads::Agent::Kind::of_user);
   return std::make_shared<ThreadBackend>(group_, std::move(agent), rank_);
 }
 
@@ -134,8 +137,7 @@ void ThreadBackend::post(Posting& mine) {
 void ThreadBackend::wait_for(std::vector<Posting>& postings, std::atomic<int>& pending) {
   threads::World& world = group_->world();
   threads::Parking& parking = group_->mailbox(rank_).parking();
-  const bool is_done =
-      threads::Parking::wait_briefly(world.patience(), [&] { return pending.load() == 0 || world.aborted(); });
+  const bool is_done = world.wait_briefly(*agent_, [&] { return pending.load() == 0 || world.aborted(); });
   if (!is_done) world.sleep(*agent_, parking, Messages(*group_, postings, pending));
   for (Posting& posting : postings)
     if (pending.load() > 0 && group_->mailbox(posting.receiver()).withdraw(posting)) {

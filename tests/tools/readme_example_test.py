@@ -1,19 +1,27 @@
-"""The README shows examples/tensor_parallel_mlp.cpp, which is compiled and run as a test of its own, as it is."""
+"""What the README shows stands in examples/, where it is compiled and run as a test of its own."""
 
 import re
+import textwrap
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "tensor_parallel_mlp.cpp"
+DEADLOCK = ROOT / "examples" / "deadlock.cpp"
 MOST_LINES = 40
 
 
 class ReadmeExample(unittest.TestCase):
-    def test_is_the_file(self):
+    def setUp(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        blocks = re.findall(r"^```cpp\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
-        self.assertEqual(blocks, [EXAMPLE.read_text(encoding="utf-8")])
+        self.blocks = re.findall(r"^```cpp\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+
+    def test_is_the_file(self):
+        self.assertEqual(self.blocks[0], EXAMPLE.read_text(encoding="utf-8"))
+
+    def test_of_a_deadlock_is_part_of_its_file(self):
+        shown = textwrap.indent(self.blocks[1], "  ")
+        self.assertIn(shown, DEADLOCK.read_text(encoding="utf-8"))
 
     def test_is_short(self):
         self.assertLessEqual(len(EXAMPLE.read_text(encoding="utf-8").splitlines()), MOST_LINES)

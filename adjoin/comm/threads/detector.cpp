@@ -7,8 +7,8 @@ namespace adjoin::threads {
 
 using diagnosis::Worker;
 
-Agent::Agent(Detector& detector, int rank, bool is_for_any_thread)
-    : detector_(detector), rank_(rank), owner_(is_for_any_thread) {
+Agent::Agent(Detector& detector, int rank, Kind kind)
+    : detector_(detector), rank_(rank), kind_(kind), owner_(kind == Kind::of_any_thread) {
   const std::lock_guard lock(detector_.mutex_);
   detector_.agents_[static_cast<size_t>(rank)].push_back(this);
 }

@@ -27,12 +27,18 @@ class Detector;
 /// known to do nothing else.
 class Agent {
  public:
-  Agent(Detector& detector, int rank, bool is_for_any_thread);
+  enum class Kind {
+    of_launch,     // the thread that the launch made for the rank
+    of_user,       // another that the user made
+    of_any_thread  // of a stream, whose work several threads do in turn; of a world of one rank
+  };
+  Agent(Detector& detector, int rank, Kind kind);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
   int rank() const { return rank_; }
+  bool is_ranks_own() const { return kind_ == Kind::of_launch; }
   /// The thread that may call.
   ThreadOwner& owner() { return owner_; }
 
@@ -40,6 +46,7 @@ class Agent {
   friend class Detector;
   Detector& detector_;
   const int rank_;
+  const Kind kind_;
   ThreadOwner owner_;
   const Waiting* waiting_ = nullptr;  // these under the detector's lock
   bool rests_ = false;

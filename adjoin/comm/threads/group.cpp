@@ -59,8 +59,7 @@ void Group::begin(Agent& agent, int rank, uint64_t sequence, const Call& call, i
 }
 
 void Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
-  const bool came =
-      Parking::wait_briefly(world_->patience(), [&] { return all_have_come(sequence) || world_->aborted(); });
+  const bool came = world_->wait_briefly(agent, [&] { return all_have_come(sequence) || world_->aborted(); });
   if (!came) world_->sleep(agent, parking_, Arrivals(*this, rank, sequence));
 }
 

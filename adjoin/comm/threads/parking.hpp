@@ -29,18 +29,24 @@ inline void pause_briefly() {
 /// waker sees the sleeper or the sleeper sees the change.
 class Parking {
  public:
-  /// Spins, then yields; whether the condition came to hold meanwhile.
-  template <class Condition>
-  static bool wait_briefly(const Patience& patience, Condition holds) {
+  /// Spins, calls `before_yields`, then yields; whether the condition came to hold meanwhile.
+  template <class Condition, class Action>
+  static bool wait_briefly(const Patience& patience, Condition holds, Action before_yields) {
     for (int i = 0; i < patience.spins; ++i) {
       if (holds()) return true;
       pause_briefly();
     }
+    before_yields();
     for (int i = 0; i < patience.yields; ++i) {
       if (holds()) return true;
       std::this_thread::yield();
     }
     return holds();
+  }
+
+  template <class Condition>
+  static bool wait_briefly(const Patience& patience, Condition holds) {
+    return wait_briefly(patience, holds, [] {});
   }
 
   template <class Condition>

@@ -8,6 +8,7 @@ namespace adjoin::threads {
 World::World(int ranks, std::chrono::milliseconds deadline)
     : size_(ranks),
       patience_(Patience::for_ranks(ranks)),
+      placement_(ranks),
       deadline_(deadline),
       detector_(ranks, [this](const std::string& report) { end(report); }) {}
 

@@ -10,6 +10,7 @@
 
 #include "adjoin/comm/threads/detector.hpp"
 #include "adjoin/comm/threads/parking.hpp"
+#include "adjoin/comm/threads/placement.hpp"
 
 namespace adjoin::threads {
 
@@ -36,6 +37,14 @@ class World {
 
   Detector& detector() { return detector_; }
 
+  /// Waits for a short time, at the price of the core; whether the condition came to hold. Sleep where it did not.
+  template <class Condition>
+  bool wait_briefly(const Agent& agent, Condition holds) {
+    return Parking::wait_briefly(patience_, holds, [&] {
+      if (agent.is_ranks_own()) placement_.step_aside(agent.rank());
+    });
+  }
+
   /// Sleeps at `parking` until `waiting` is over or the world is aborted, which it is where that would be never.
   void sleep(Agent& agent, Parking& parking, const Waiting& waiting);
 
@@ -48,6 +57,7 @@ class World {
 
   const int size_;
   const Patience patience_;
+  Placement placement_;
   const std::chrono::milliseconds deadline_;
   std::atomic<bool> aborted_ = false, diagnosed_ = false;
   mutable std::mutex mutex_;
