@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -13,12 +14,21 @@ struct Stream::State {
 
   const Communicator owner, group;
   mutable std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable work, done;       // for the stream's thread, and for those who wait
   std::deque<std::shared_ptr<Task>> queue;  // the first is running where `runs`
   bool runs = false, ends = false;
+  bool is_lazy = false;       // nobody wakes the thread, which looks by itself now and then
+  int runs_by_waiters = 0;    // in a row
+  int looks_for_nothing = 0;  // in a row
 };
 
 namespace {
+
+/// Where waiters come before the stream's thread so many times in a row, waking it for every task is lost work: two
+/// changes of threads, on cores that the ranks share.
+constexpr int kLazyAfter = 16;
+constexpr auto kLookEvery = std::chrono::milliseconds(1);
+constexpr int kMostLooksForNothing = 100;
 
 /// Lets a thread that is woken not push a running one off its core: most often that one is about to wait for the
 /// operation, and then runs it itself.
@@ -51,7 +61,7 @@ Stream::~Stream() {
     state_->ends = true;
     is_idle = state_->queue.empty();
   }
-  state_->changed.notify_all();
+  state_->work.notify_one();
   if (is_idle && thread_.get_id() != std::this_thread::get_id())
     thread_.join();
   else
@@ -74,12 +84,14 @@ std::shared_ptr<Stream::Task> Stream::submit(Work work) {
   auto task = std::make_shared<Task>();
   task->work = std::move(work);
   State& state = *state_;
+  bool is_lazy;
   {
     const std::lock_guard lock(state.mutex);
     if (state.queue.empty()) state.group.backend()->rest(false);
     state.queue.push_back(task);
+    is_lazy = state.is_lazy;
   }
-  state.changed.notify_all();
+  if (!is_lazy) state.work.notify_one();
   return task;
 }
 
@@ -96,10 +108,14 @@ void Stream::wait(const std::shared_ptr<Task>& task) {
     task->waiters.push_back(waiter);
     waiter->rest(true);
     while (!task->is_done) {
-      if (!state.runs)
-        run_next(state, lock);
-      else
-        state.changed.wait(lock);
+      if (state.runs) {
+        state.done.wait(lock);
+        continue;
+      }
+      run_next(state, lock);
+      const bool begins_to_be_lazy = ++state.runs_by_waiters == kLazyAfter;
+      if (begins_to_be_lazy) state.is_lazy = true;
+      if (begins_to_be_lazy || (!state.is_lazy && !state.queue.empty())) state.work.notify_one();
     }
   }
   if (task->error) std::rethrow_exception(task->error);
@@ -126,16 +142,27 @@ void Stream::run_next(State& state, std::unique_lock<std::mutex>& lock) {
   for (const auto& waiter : task->waiters) waiter->rest(false);
   task->waiters.clear();
   if (state.queue.empty()) state.group.backend()->rest(true);
-  state.changed.notify_all();
+  state.done.notify_all();
 }
 
 void Stream::serve(State& state) {
   step_back();
+  const auto is_wanted = [&] { return !state.runs && (state.ends || !state.queue.empty()); };
   std::unique_lock lock(state.mutex);
   for (;;) {
-    state.changed.wait(lock, [&] { return !state.runs && (state.ends || !state.queue.empty()); });
-    if (state.queue.empty()) return;
-    run_next(state, lock);
+    if (state.is_lazy)
+      state.work.wait_for(lock, kLookEvery, [&] { return state.ends; });
+    else
+      state.work.wait(lock, [&] { return is_wanted() || state.is_lazy; });
+    if (is_wanted()) {
+      if (state.queue.empty()) return;
+      run_next(state, lock);
+      state.looks_for_nothing = 0;
+    } else if (!state.is_lazy || ++state.looks_for_nothing < kMostLooksForNothing) {
+      continue;
+    }
+    state.is_lazy = false;  // its turn has come, or nothing has been to do for long
+    state.runs_by_waiters = state.looks_for_nothing = 0;
   }
 }
 
