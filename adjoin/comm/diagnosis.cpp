@@ -1,6 +1,7 @@
 #include "adjoin/comm/diagnosis.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 namespace adjoin::diagnosis {
@@ -55,6 +56,12 @@ std::string ranges_of(std::span<const int> ranks) {
     i = last + 1;
   }
   return text;
+}
+
+std::string text_of(std::chrono::milliseconds time) {
+  std::ostringstream text;
+  text << std::chrono::duration<double>(time).count() << " s";
+  return text.str();
 }
 
 std::string list_of(std::span<const Line> lines) {

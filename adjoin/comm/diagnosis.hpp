@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,5 +40,8 @@ std::string list_of(std::span<const Line> lines);
 
 /// "0, 2-5, 9" for increasing numbers.
 std::string ranges_of(std::span<const int> ranks);
+
+/// "0.2 s", "300 s".
+std::string text_of(std::chrono::milliseconds time);
 
 }  // namespace adjoin::diagnosis

@@ -58,6 +58,10 @@ class MpiBackend final : public Backend {
   }
 
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
+    int level = 0;
+    MPI_Query_thread(&level);
+    require(level == MPI_THREAD_MULTIPLE,
+            "threads of one rank that communicate at once need MPI at thread level multiple, which it does not offer");
     return std::make_shared<MpiBackend>(group_, std::make_shared<mpi::Agent>(group_->shared(), is_for_any_thread));
   }
 

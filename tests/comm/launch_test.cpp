@@ -178,6 +178,26 @@ TEST(Mismatch, is_found_in_roots_types_reductions_and_counts) {
   }
 }
 
+TEST(Deadline, ends_a_world_in_which_a_thread_outside_it_might_yet_act) {
+  std::string message = "nothing was thrown";
+  try {
+    launch_threads(2,
+                   [](const Communicator& world) {
+                     std::vector<float> x(4);
+                     if (world.rank() == 0) return world.recv(buffer(x), 1);
+                     std::this_thread::sleep_for(std::chrono::seconds(1));
+                     world.barrier();
+                   },
+                   {.deadline = std::chrono::milliseconds(200)});
+  } catch (const CommunicationError& e) {
+    message = e.what();
+  }
+  EXPECT_THAT(message,
+              AllOf(StartsWith("no progress within the deadline of 0.2 s\n  rank 0: recv #1 (from rank 1, tag 0, "
+                               "float32 x 4) at launch_test.cpp:"),
+                    HasSubstr("waits for rank 1\n  rank 1: computes")));
+}
+
 TEST(Waiting, for_long_leaves_the_core_to_others) {
   const auto cpu_seconds = [] {
     timespec t{};

@@ -151,10 +151,9 @@ std::string Watchdog::look() {
     is_deadlock |= stuck[i] && now - history.stuck_since >= kBelieveAfter;
     is_late |= seen.agents[i]->state.load() == AgentEntry::State::calls && now - history.in_call_since > deadline_;
   }
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline_).count();
   if (is_deadlock) return diagnosis::report("deadlock: these calls can never end", seen.workers, world_size_);
   if (!is_late) return "";
-  return diagnosis::report("no progress within the deadline of " + std::to_string(seconds) + " s", seen.workers,
+  return diagnosis::report("no progress within the deadline of " + diagnosis::text_of(deadline_), seen.workers,
                            world_size_);
 }
 

@@ -45,9 +45,7 @@ void World::sleep(Agent& agent, Parking& parking, const Waiting& waiting) {
   if (is_over()) return;
   detector_.block(agent, waiting);
   if (!parking.sleep(is_over, deadline_)) {
-    const auto seconds = std::chrono::duration<double>(deadline_).count();
-    end(detector_.look("no progress within the deadline of " + std::to_string(seconds) + " s on rank " +
-                       std::to_string(agent.rank())));
+    end(detector_.look("no progress within the deadline of " + diagnosis::text_of(deadline_)));
   }
   detector_.unblock(agent);
 }
