@@ -1,7 +1,6 @@
 #include "adjoin/comm/mpi/pending_table.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -14,7 +13,7 @@ constexpr size_t kHeaderBytes = 64;
 template <size_t N>
 void put(char (&to)[N], std::string_view text) {
   const size_t n = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), n);
+  std::copy_n(text.begin(), n, to);
   to[n] = 0;
 }
 
