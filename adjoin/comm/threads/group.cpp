@@ -13,11 +13,7 @@ class Arrivals final : public Waiting {
  public:
   Arrivals(const Group& group, int rank, uint64_t sequence) : group_(group), rank_(rank), sequence_(sequence) {}
 
-  bool is_over() const override {
-    for (int peer = 0; peer < group_.size(); ++peer)
-      if (!group_.has_come(peer, sequence_)) return false;
-    return true;
-  }
+  bool is_over() const override { return group_.all_have_come(sequence_); }
   std::vector<int> needs() const override {
     std::vector<int> missing;
     for (int peer = 0; peer < group_.size(); ++peer)

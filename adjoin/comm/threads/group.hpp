@@ -28,7 +28,6 @@ class Group {
   /// Up to so many bytes travel inside the published call instead of being read in place, which saves a meeting. Where
   /// every rank has a core a meeting costs less than the copy of some hundred bytes, else as much as that of many.
   int64_t small_bytes() const { return small_bytes_; }
-  const std::vector<int>& world_ranks() const { return world_ranks_; }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
   /// " on group {2, 3}", or nothing where the group is the whole world.
   std::string name() const;
@@ -42,6 +41,7 @@ class Group {
   void finish(int rank, uint64_t sequence);
 
   bool has_come(int rank, uint64_t sequence) const { return slot(rank, sequence).sequence.load() >= sequence; }
+  bool all_have_come(uint64_t sequence) const;
   /// The call that `rank` published; its `in` is readable until finish, or until the next begin where it was small.
   const Call& call_of(int rank, uint64_t sequence) const { return slot(rank, sequence).call; }
 
@@ -73,7 +73,6 @@ class Group {
   std::byte* small_room(int rank, uint64_t sequence) const {
     return small_.get() + (2 * static_cast<size_t>(rank) + sequence % 2) * static_cast<size_t>(small_bytes_);
   }
-  bool all_have_come(uint64_t sequence) const;
   void wait_for_all(Agent& agent, int rank, uint64_t sequence);
   void check_agreement(int rank, uint64_t sequence);
   bool goes_ahead(int rank, uint64_t sequence);
