@@ -19,6 +19,7 @@
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/steps_backend.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -214,17 +215,8 @@ TEST(Order, of_sums_is_the_same_in_every_run) {
   });
 }
 
-std::string failure_on(int ranks, const std::function<void(const Communicator&)>& fn) {
-  try {
-    launch_threads(ranks, fn);
-  } catch (const CommunicationError& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Messages, of_different_algorithms_do_not_match) {
-  const std::string message = failure_on(4, [](const Communicator& world) {
+  const std::string message = testing::failure_of<CommunicationError>(4, [](const Communicator& world) {
     std::vector<float> x(8);
     const Communicator group = world.with_algorithm(Collective::all_reduce, world.rank() == 1 ? "butterfly" : "ring");
     group.all_reduce(buffer(x));
@@ -234,7 +226,7 @@ TEST(Messages, of_different_algorithms_do_not_match) {
 }
 
 TEST(Messages, of_some_ranks_while_others_call_the_backends_own_are_diagnosed) {
-  const std::string message = failure_on(4, [](const Communicator& world) {
+  const std::string message = testing::failure_of<CommunicationError>(4, [](const Communicator& world) {
     std::vector<float> x(8);
     const Communicator group = world.rank() == 1 ? world : world.with_algorithm(Collective::all_reduce, "ring");
     group.all_reduce(buffer(x));
@@ -244,7 +236,7 @@ TEST(Messages, of_some_ranks_while_others_call_the_backends_own_are_diagnosed) {
 }
 
 TEST(Messages, of_chunks_that_differ_do_not_match) {
-  const std::string message = failure_on(3, [](const Communicator& world) {
+  const std::string message = testing::failure_of<CommunicationError>(3, [](const Communicator& world) {
     std::vector<float> x(8);
     world.with_algorithm(Collective::broadcast, "ring", world.rank() == 2 ? 3 : 4).broadcast(buffer(x), 0);
   });
@@ -302,13 +294,9 @@ TEST(WithAlgorithm, holds_for_asynchronous_operations) {
 
 TEST(WithAlgorithm, refuses_names_and_chunks_that_are_none) {
   for_each_world({1, 2}, [](const Communicator& world) {
-    const auto refusal = [&](std::string_view algorithm, int64_t chunk) -> std::string {
-      try {
-        world.with_algorithm(Collective::broadcast, algorithm, chunk);
-      } catch (const InvalidArgument& e) {
-        return e.what();
-      }
-      return "nothing was thrown";
+    const auto refusal = [&](std::string_view algorithm, int64_t chunk) {
+      return testing::thrown_by<InvalidArgument>(
+          [&] { world.with_algorithm(Collective::broadcast, algorithm, chunk); });
     };
     EXPECT_THAT(refusal("butterfly", 0),
                 AllOf(HasSubstr("with_algorithm on rank "), HasSubstr("algorithm_backend_test.cpp"),

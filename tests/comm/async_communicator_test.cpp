@@ -14,12 +14,14 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
 namespace {
 
 using ::testing::AllOf;
+using testing::failure_of;
 using testing::for_each_world;
 using ::testing::HasSubstr;
 
@@ -162,16 +164,6 @@ TEST(AsyncCommunicator, carries_out_what_nobody_waited_for_before_its_handle_is_
     { const Handle handle = AsyncCommunicator(world).all_reduce(buffer(x)); }
     EXPECT_EQ(x, std::vector<float>(7, 2.0f * static_cast<float>(world.size())));
   });
-}
-
-template <class Expected>
-std::string failure_of(int ranks, const std::function<void(const Communicator&)>& fn) {
-  try {
-    launch_threads(ranks, fn);
-  } catch (const Expected& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(AsyncDeadlock, of_operations_in_opposite_order_is_found_at_once) {

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -22,12 +23,7 @@ using testing::for_each_world;
 using ::testing::HasSubstr;
 
 std::string invalid_message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
+  return testing::thrown_by<InvalidArgument>(call);
 }
 
 TEST(Communicator, of_one_worker_makes_every_collective_the_identity) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/operations.hpp"
 
 namespace adjoin {
@@ -23,19 +24,9 @@ namespace {
 
 using ::testing::AllOf;
 using testing::every_operation;
+using testing::failure_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-/// The message of the exception of class Expected that the launch throws.
-template <class Expected>
-std::string failure_of(int ranks, const std::function<void(const Communicator&)>& fn) {
-  try {
-    launch_threads(ranks, fn);
-  } catch (const Expected& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Launch, reports_the_rank_that_threw_whatever_the_others_wait_in) {
   for (const auto& operation : every_operation())
@@ -179,19 +170,14 @@ TEST(Mismatch, is_found_in_roots_types_reductions_and_counts) {
 }
 
 TEST(Deadline, ends_a_world_in_which_a_thread_outside_it_might_yet_act) {
-  std::string message = "nothing was thrown";
-  try {
-    launch_threads(2,
-                   [](const Communicator& world) {
-                     std::vector<float> x(4);
-                     if (world.rank() == 0) return world.recv(buffer(x), 1);
-                     std::this_thread::sleep_for(std::chrono::seconds(1));
-                     world.barrier();
-                   },
-                   {.deadline = std::chrono::milliseconds(200)});
-  } catch (const CommunicationError& e) {
-    message = e.what();
-  }
+  const std::string message = failure_of<CommunicationError>(2,
+                                                             [](const Communicator& world) {
+                                                               std::vector<float> x(4);
+                                                               if (world.rank() == 0) return world.recv(buffer(x), 1);
+                                                               std::this_thread::sleep_for(std::chrono::seconds(1));
+                                                               world.barrier();
+                                                             },
+                                                             {.deadline = std::chrono::milliseconds(200)});
   EXPECT_THAT(message,
               AllOf(StartsWith("no progress within the deadline of 0.2 s\n  rank 0: recv #1 (from rank 1, tag 0, "
                                "float32 x 4) at launch_test.cpp:"),

@@ -7,23 +7,14 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
 namespace {
 
+using testing::failure_of;
 using testing::for_each_world;
-
-/// What `fn` throws on two threads.
-template <class Expected>
-std::string message_of(const std::function<void(const Communicator&)>& fn) {
-  try {
-    launch_threads(2, fn);
-  } catch (const Expected& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Send, reaches_the_receive_of_its_tag_whatever_the_order) {
   for_each_world({2, 3}, [](const Communicator& world) {
@@ -122,7 +113,7 @@ TEST(Send, does_not_meet_a_receive_of_another_group_nor_a_collective) {
 }
 
 TEST(Send, with_another_length_than_its_receive_says_so_with_both_places) {
-  const std::string message = message_of<CommunicationError>([](const Communicator& world) {
+  const std::string message = failure_of<CommunicationError>(2, [](const Communicator& world) {
     std::vector<float> x(5);
     if (world.rank() == 0) {
       EXPECT_THROW(world.send(const_buffer(x), 1, 3), CommunicationError);
@@ -137,7 +128,7 @@ TEST(Send, with_another_length_than_its_receive_says_so_with_both_places) {
 }
 
 TEST(Send, to_itself_that_nobody_receives_throws_instead_of_waiting) {
-  const std::string message = message_of<CommunicationError>([](const Communicator& world) {
+  const std::string message = failure_of<CommunicationError>(2, [](const Communicator& world) {
     std::vector<float> x(1);
     world.send(const_buffer(x), world.rank());
   });
@@ -147,7 +138,7 @@ TEST(Send, to_itself_that_nobody_receives_throws_instead_of_waiting) {
 }
 
 TEST(Receive, from_a_rank_that_has_returned_throws_instead_of_waiting) {
-  const std::string message = message_of<CommunicationError>([](const Communicator& world) {
+  const std::string message = failure_of<CommunicationError>(2, [](const Communicator& world) {
     std::vector<float> x(1);
     if (world.rank() == 0) world.recv(buffer(x), 1);
   });

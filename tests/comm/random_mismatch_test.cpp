@@ -13,6 +13,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
 
 namespace adjoin {
 namespace {
@@ -201,18 +202,14 @@ TEST(RandomMismatch, ends_at_once_with_a_diagnosis_and_never_in_a_wrong_result) 
     std::vector<Call> changed = generator.changed(meant);
     while (changed == meant) changed = generator.changed(meant);
 
-    std::string message = "nothing was thrown";
+    const auto run = [&](const Communicator& world) {
+      const Communicator groups[] = {world, *world.split(0, -world.rank())};
+      const std::vector<Call>& calls = world.rank() == culprit ? changed : meant;
+      for (const Call& call : calls) make(call, groups[call.group], world.rank() != culprit);
+    };
     const auto begin = std::chrono::steady_clock::now();
-    try {
-      const auto run = [&](const Communicator& world) {
-        const Communicator groups[] = {world, *world.split(0, -world.rank())};
-        const std::vector<Call>& calls = world.rank() == culprit ? changed : meant;
-        for (const Call& call : calls) make(call, groups[call.group], world.rank() != culprit);
-      };
-      launch_threads(generator.ranks(), run, {.deadline = std::chrono::seconds(20)});
-    } catch (const CommunicationError& e) {
-      message = e.what();
-    }
+    const std::string message =
+        testing::failure_of<CommunicationError>(generator.ranks(), run, {.deadline = std::chrono::seconds(20)});
     longest = std::max(longest, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     ASSERT_THAT(message, AnyOf(StartsWith("deadlock: these calls can never end\n"),
                                StartsWith("mismatched collectives"), StartsWith("the message of rank ")))

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/async_communicator.hpp"
+#include "tests/support/failures.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -35,15 +36,6 @@ void receive_from(const Communicator& world, int from, int tag = 0, int64_t coun
   std::vector<int32_t> values(static_cast<size_t>(count));
   world.recv(buffer(values), from, tag);
   EXPECT_EQ(values, std::vector<int32_t>(values.size(), from));
-}
-
-std::string message_of(const std::function<void()>& fails) {
-  try {
-    fails();
-  } catch (const CommunicationError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Recording, holds_each_message_with_its_ranks_tag_bytes_places_and_times) {
@@ -211,7 +203,7 @@ TEST(Recording, agrees_with_causality_and_repeats_on_random_programs) {
 }
 
 TEST(Recording, ends_a_deadlock_with_every_pending_call) {
-  const std::string message = message_of([] {
+  const std::string message = testing::thrown_by<CommunicationError>([] {
     record(2,
            [](const Communicator& world) { send_to(world, 1 - world.rank()), receive_from(world, 1 - world.rank()); });
   });
@@ -221,7 +213,7 @@ TEST(Recording, ends_a_deadlock_with_every_pending_call) {
 
 TEST(Recording, of_a_failed_run_has_what_was_received_before) {
   const Recorder recorder(2);
-  const std::string message = message_of([&] {
+  const std::string message = testing::thrown_by<CommunicationError>([&] {
     launch_threads(2, [&](const Communicator& plain) {
       const Communicator world = recorder.watch(plain);
       if (world.rank() == 0) send_to(world, 1), send_to(world, 1, 3);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/failures.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -54,15 +55,6 @@ Timed run(const std::vector<Program>& programs) {
         run.times[{message.from, message.to}] = {message.begin.seconds(kNetwork), message.end.seconds(kNetwork)};
       });
   return run;
-}
-
-std::string message_of(const std::function<void()>& fails) {
-  try {
-    fails();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Simulator, has_a_message_take_alpha_and_beta_times_its_bytes) {
@@ -160,7 +152,7 @@ TEST(Simulator, counts_a_free_network_as_no_time) {
 }
 
 TEST(Simulator, says_who_waits_for_whom_in_programs_that_never_end) {
-  const std::string message = message_of([] {
+  const std::string message = testing::thrown_by<Error>([] {
     run({program({{send(1, 8)}}), program({{send(2, 4)}, {receive(0, 8)}}), program({{receive(0, 1)}, {receive(1, 4)}}),
          program({})});
   });
@@ -173,7 +165,7 @@ TEST(Simulator, says_who_waits_for_whom_in_programs_that_never_end) {
 }
 
 TEST(Simulator, names_a_message_whose_ends_differ_and_a_peer_that_is_none) {
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(testing::thrown_by<Error>([] {
               run({program({{}, {send(1, 8)}}), program({{receive(0, 4)}})});
             }),
             "the message of rank 0 in its step 2 of 2 to rank 1 in its step 1 of 1 is sent as 8 bytes, but received as "
