@@ -129,7 +129,7 @@ bool LaunchOptions::checked_from_environment() {
 
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
-  const ThreadWorld world(ranks, options.deadline);
+  ThreadWorld world(ranks, options.deadline, options.checked);
   FirstCause cause;
   {
     std::vector<std::jthread> workers;  // joined when they go out of scope, whatever happens
@@ -140,6 +140,7 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
       world.world->abort(e.what());
     }
   }
+  world.group.reset();  // which sees whether all ranks made the same calls
   if (world.world->diagnosed()) throw CommunicationError(world.world->reason());
   if (cause.exists()) cause.rethrow();
   if (world.world->aborted()) throw CommunicationError(world.world->reason());

@@ -12,8 +12,9 @@ struct LaunchOptions {
   /// A call that waits longer ends the job with a report of who waits for whom. Deadlocks within one process are
   /// found without it. Default: the environment's ADJOIN_DEADLINE, in seconds, or 5 minutes.
   std::chrono::milliseconds deadline = deadline_from_environment();
-  /// MPI: collectives that do not match are found before the call, at the price of a small one more. Threads always do.
-  /// Default: whether the environment's ADJOIN_CHECKED is 1.
+  /// MPI: collectives that do not match are found before the call, at the price of a small one more. Threads find them
+  /// always; there a checked broadcast or reduce of few bytes waits for all ranks, as large ones do, so that an order of
+  /// calls that works only where it need not wait is found too. Default: whether the environment's ADJOIN_CHECKED is 1.
   bool checked = checked_from_environment();
 
   static std::chrono::milliseconds deadline_from_environment();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -49,8 +50,8 @@ class Messages final : public threads::Waiting {
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline)
-    : world(std::make_shared<threads::World>(ranks, deadline)) {
+ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline, bool is_checked)
+    : world(std::make_shared<threads::World>(ranks, deadline, is_checked)) {
   std::vector<int> all(static_cast<size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   group = std::make_shared<threads::Group>(world, std::move(all));
@@ -65,11 +66,15 @@ std::shared_ptr<Backend> ThreadWorld::backend(int rank) const {
 }
 
 void ThreadWorld::depart(int rank) const {
-  world->detector().leave(*agents[static_cast<size_t>(rank)]);
+  world->depart(*agents[static_cast<size_t>(rank)]);
 }
 
 ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank)
     : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
+
+ThreadBackend::~ThreadBackend() {
+  if (std::uncaught_exceptions() > 0) group_->unwind();
+}
 
 void ThreadBackend::abort(std::string_view reason) noexcept {
   group_->world().abort(reason);

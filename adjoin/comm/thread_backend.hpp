@@ -16,11 +16,12 @@ namespace adjoin {
 ///
 /// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
 /// each does its share, and meet again. A small message travels with the published call and needs only the first
-/// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls
+/// meeting; the root of a small broadcast, and all but the root of a small reduce, wait for nobody. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls
 /// that do not agree, and deadlocks, end the world at once: all ranks throw CommunicationError with every pending call.
 class ThreadBackend final : public Backend {
  public:
   ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank);
+  ~ThreadBackend() override;
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
@@ -45,10 +46,13 @@ class ThreadBackend final : public Backend {
                   std::span<const int64_t> receive_counts) override;
 
  private:
-  /// Begins the next collective; true where it is small and must not be finished.
+  /// Whether a call of which only some wait does so: those who need nothing of their peers leave it at once.
+  bool runs_ahead(int64_t bytes) const { return bytes <= group_->small_bytes() && !group_->world().is_checked(); }
+  void publish(threads::Call call, int64_t own_bytes, threads::Group::Awaits awaits);
+  /// Publishes the next collective and meets all; true where it is small and must not be finished.
   bool begin(threads::Call call, int64_t bytes_of_each, int64_t own_bytes);
   void finish();
-  const threads::Call& call_of(int rank) const { return group_->call_of(rank, calls_); }
+  const threads::Call& call_of(int rank) const { return group_->call_of(rank, sequence_); }
   /// Where each rank's input is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);
 
@@ -61,15 +65,16 @@ class ThreadBackend final : public Backend {
   std::shared_ptr<threads::Group> group_;
   std::shared_ptr<threads::Agent> agent_;
   int rank_;
-  uint64_t calls_ = 0;
+  uint64_t sequence_ = 0;  // of the latest collective
   std::vector<const void*> inputs_;
   std::map<std::vector<int>, uint64_t> subsets_made_;
 };
 
 /// The backends of a new world, one for each of its ranks.
 struct ThreadWorld {
-  /// A call that waits longer than `deadline` ends the world with a report; deadlocks are found without it.
-  explicit ThreadWorld(int ranks, std::chrono::milliseconds deadline = std::chrono::minutes(5));
+  /// The arguments are those of threads::World.
+  explicit ThreadWorld(int ranks, std::chrono::milliseconds deadline = std::chrono::minutes(5),
+                       bool is_checked = false);
   std::shared_ptr<Backend> backend(int rank) const;
   /// Says that the thread of `rank` has returned and will never call again.
   void depart(int rank) const;

@@ -23,6 +23,7 @@ namespace adjoin {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using testing::every_operation;
 using testing::failure_of;
 using ::testing::HasSubstr;
@@ -135,10 +136,89 @@ TEST(Mismatch, is_raised_on_every_rank_with_both_calls_and_their_places) {
     }
   });
   EXPECT_EQ(told, 4);
-  EXPECT_THAT(message,
-              AllOf(StartsWith("mismatched collectives:\n  ranks 0, 2, 3: all_reduce #2 (sum, float32 x 1024) at "
-                               "launch_test.cpp:"),
-                    HasSubstr("\n  rank 1: broadcast #2 (root 0, float32 x 1024) at launch_test.cpp:")));
+  EXPECT_THAT(message, AllOf(StartsWith("mismatched collectives:\n  rank"),
+                             HasSubstr(": all_reduce #2 (sum, float32 x 1024) at launch_test.cpp:"),
+                             HasSubstr("\n  rank 1: broadcast #2 (root 0, float32 x 1024) at launch_test.cpp:")));
+}
+
+TEST(Mismatch, is_told_before_all_have_come) {
+  std::atomic<bool> was_told = false;
+  const std::string message = failure_of<CommunicationError>(3, [&](const Communicator& world) {
+    std::vector<float> x(8);
+    if (world.rank() == 2) {
+      for (int i = 0; i < 20000 && !was_told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    try {
+      world.all_reduce(buffer(x), world.rank() ? Reduction::min : Reduction::max);
+    } catch (const CommunicationError&) {
+      was_told = true;
+      throw;
+    }
+  });
+  EXPECT_TRUE(was_told);
+  EXPECT_THAT(message, AllOf(StartsWith("mismatched collectives:\n  rank 0: all_reduce #1 (max"),
+                             HasSubstr("\n  rank 1: all_reduce #1 (min"), EndsWith("\n  rank 2: has not come")));
+}
+
+TEST(Mismatch, is_told_of_a_broadcast_whose_root_went_on_and_others_never_came_to) {
+  const auto expect_told = [](const std::string& missing, const std::function<void(const Communicator&)>& fn) {
+    EXPECT_THAT(failure_of<CommunicationError>(2, fn),
+                AllOf(StartsWith("mismatched collectives"),
+                      HasSubstr("\n  rank 0: broadcast #1 (root 0, float32 x 4) at launch_test.cpp:"),
+                      EndsWith("\n  rank 1: " + missing)));
+  };
+  const auto broadcast = [](const Communicator& group) {
+    std::vector<float> x(4);
+    group.broadcast(buffer(x), 0);
+  };
+  std::atomic<bool> was_called = false;
+  expect_told("has returned", [&](const Communicator& world) {  // the call first, then the return
+    if (world.rank() == 0) broadcast(world), was_called = true;
+    while (!was_called) std::this_thread::yield();
+  });
+  expect_told("has returned", [&](const Communicator& world) {  // the return first, then the call
+    if (world.rank() == 1) return;
+    for (;;) broadcast(world);
+  });
+  expect_told("has not come", [&](const Communicator& world) {  // in a group that ends while all go on
+    {
+      const auto group = world.split(0, 0);
+      if (world.rank() == 0) broadcast(*group);
+    }
+    for (;;) world.barrier();
+  });
+}
+
+TEST(Launch, lets_the_root_of_a_small_broadcast_go_on_unless_it_is_checked) {
+  const auto in_another_order = [](const Communicator& world) {
+    std::vector<float> x = {static_cast<float>(world.rank()), 0}, y = x;
+    if (world.rank() == 0) world.broadcast(buffer(x), 0);
+    if (world.rank() == 0)
+      world.recv(buffer(y), 1);
+    else
+      world.send(const_buffer(y), 0);
+    if (world.rank() == 1) world.broadcast(buffer(x), 0);
+    EXPECT_EQ(x[0], 0);
+    EXPECT_EQ(y[0], 1);
+  };
+  launch_threads(2, in_another_order, {.checked = false});
+  EXPECT_THAT(failure_of<CommunicationError>(2, in_another_order, {.checked = true}),
+              AllOf(StartsWith("deadlock"), HasSubstr("broadcast #1"), HasSubstr("send")));
+}
+
+TEST(Launch, lets_several_threads_of_a_rank_use_one_group_in_turn) {
+  launch_threads(3, [](const Communicator& world) {
+    std::vector<int32_t> x = {1};
+    world.all_reduce(buffer(x));
+    const Communicator other = world.for_thread();
+    std::jthread([&] {
+      other.all_reduce(buffer(x));
+      other.broadcast(buffer(x), 2);
+    }).join();
+    world.all_reduce(buffer(x));
+    EXPECT_EQ(x[0], 27);
+  });
 }
 
 TEST(Mismatch, is_found_in_roots_types_reductions_and_counts) {

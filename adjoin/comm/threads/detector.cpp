@@ -51,9 +51,16 @@ void Detector::leave(Agent& agent) {
   std::string report;
   {
     const std::lock_guard lock(mutex_);
-    if (std::erase(agents_[static_cast<size_t>(agent.rank())], &agent)) report = find_deadlock();
+    std::vector<Agent*>& agents = agents_[static_cast<size_t>(agent.rank())];
+    if (std::erase(agents, &agent)) report = find_deadlock();
+    if (agents.empty()) has_anybody_left_.store(true);
   }
   tell(report);
+}
+
+bool Detector::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return agents_[static_cast<size_t>(rank)].empty();
 }
 
 std::string Detector::look(const std::string& headline) const {

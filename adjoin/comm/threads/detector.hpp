@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -69,6 +70,9 @@ class Detector {
   void rest(Agent& agent, bool rests);
   /// Says that `agent` never calls again, though it may live on.
   void leave(Agent& agent);
+  /// Whether all agents of `rank` have left, and whether there is such a rank, which costs less to ask.
+  bool has_left(int rank) const;
+  bool has_anybody_left() const { return has_anybody_left_.load(); }
   /// What everybody is in, under a headline of the caller's.
   std::string look(const std::string& headline) const;
 
@@ -83,6 +87,7 @@ class Detector {
   const std::function<void(const std::string&)> on_deadlock_;
   mutable std::mutex mutex_;
   std::vector<std::vector<Agent*>> agents_;  // of each rank
+  std::atomic<bool> has_anybody_left_ = false;
 };
 
 }  // namespace adjoin::threads

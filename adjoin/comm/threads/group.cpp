@@ -1,5 +1,6 @@
 #include "adjoin/comm/threads/group.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "adjoin/base/error.hpp"
@@ -8,24 +9,30 @@ namespace adjoin::threads {
 
 namespace {
 
-/// The wait for all ranks of a group to come to one collective.
+/// The wait of a rank that is in `call` for ranks [first, last) of its group to come to one collective.
 class Arrivals final : public Waiting {
  public:
-  Arrivals(const Group& group, int rank, uint64_t sequence) : group_(group), rank_(rank), sequence_(sequence) {}
+  Arrivals(const Group& group, const Call& call, uint64_t sequence, int first, int last)
+      : group_(group), call_(call), sequence_(sequence), first_(first), last_(last) {}
 
-  bool is_over() const override { return group_.all_have_come(sequence_); }
+  bool is_over() const override {
+    for (int peer = first_; peer < last_; ++peer)
+      if (!group_.has_come(peer, sequence_)) return false;
+    return true;
+  }
   std::vector<int> needs() const override {
     std::vector<int> missing;
-    for (int peer = 0; peer < group_.size(); ++peer)
+    for (int peer = first_; peer < last_; ++peer)
       if (!group_.has_come(peer, sequence_)) missing.push_back(group_.world_rank(peer));
     return missing;
   }
-  std::string describe() const override { return threads::describe(group_.call_of(rank_, sequence_)) + group_.name(); }
+  std::string describe() const override { return threads::describe(call_) + group_.name(); }
 
  private:
   const Group& group_;
-  const int rank_;
+  const Call& call_;
   const uint64_t sequence_;
+  const int first_, last_;
 };
 
 }  // namespace
@@ -34,35 +41,109 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
     : world_(std::move(world)),
       world_ranks_(std::move(world_ranks)),
       small_bytes_(world_->patience().spins > 0 ? 512 : 4096),
-      slots_(new Slot[2 * world_ranks_.size()]),
+      places_(new Place[kPlaces * world_ranks_.size()]),
       progress_(new Progress[world_ranks_.size()]),
       decisions_(new Decision[world_ranks_.size()]),
-      small_(new std::byte[2 * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
+      small_(new std::byte[kPlaces * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
       mailboxes_(world_ranks_.size()) {}
 
-void Group::begin(Agent& agent, int rank, uint64_t sequence, const Call& call, int64_t small_bytes) {
-  Slot& mine = slot(rank, sequence);
+Group::~Group() {
+  if (was_unwound_.load()) return;
+  uint64_t least = progress(0).calls, most = least;
+  for (int rank = 1; rank < size(); ++rank) {
+    least = std::min(least, progress(rank).calls);
+    most = std::max(most, progress(rank).calls);
+  }
+  if (least < most) end_mismatched(least + 1);
+}
+
+uint64_t Group::publish(Agent& agent, int rank, const Call& call, int64_t small_bytes, Awaits awaits) {
+  if (world_->aborted()) world_->throw_aborted();
+  const uint64_t sequence = progress(rank).calls + 1;
+  wait_for_place(agent, rank, sequence, call);
+  Place& mine = place(rank, sequence);
   mine.call = call;
   if (small_bytes > 0) {
     std::memcpy(small_room(rank, sequence), call.in, static_cast<size_t>(small_bytes));
     mine.call.in = small_room(rank, sequence);
   }
+  mine.awaits = awaits;
+  if (awaits != Awaits::all && call.operation) {
+    mine.operation = *call.operation;
+    mine.call.operation = &mine.operation;
+  }
+  progress(rank).calls = sequence;
   mine.sequence.store(sequence);
   parking_.wake();
-  wait_for_all(agent, rank, sequence);
-  if (!goes_ahead(rank, sequence)) world_->throw_aborted();
-  check_agreement(rank, sequence);
+  return sequence;
 }
 
-void Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
-  const bool came = world_->wait_briefly(agent, [&] { return all_have_come(sequence) || world_->aborted(); });
-  if (!came) world_->sleep(agent, parking_, Arrivals(*this, rank, sequence));
+void Group::wait_for_place(Agent& agent, int rank, uint64_t sequence, const Call& call) {
+  uint64_t& all_came = progress(rank).all_came;
+  if (sequence < all_came + kPlaces) return;
+  const uint64_t awaited = sequence - kPlaces + 1;
+  const Arrivals arrivals(*this, call, awaited, 0, size());
+  if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); }))
+    world_->sleep(agent, parking_, arrivals);
+  if (!arrivals.is_over()) world_->throw_aborted();
+  all_came = awaited;
+}
+
+/// Whether ranks [first, last) have come; otherwise the world is aborted.
+bool Group::wait_for(Agent& agent, int rank, uint64_t sequence, int first, int last) {
+  const Arrivals arrivals(*this, call_of(rank, sequence), sequence, first, last);
+  if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); })) {
+    compare(rank, sequence, 0, size());  // some may come much later, or never
+    world_->sleep(agent, parking_, arrivals);
+  }
+  compare(rank, sequence, first, last);
+  return arrivals.is_over();
+}
+
+void Group::meet(Agent& agent, int rank, uint64_t sequence) {
+  if (!wait_for(agent, rank, sequence, 0, size())) leave();
+  progress(rank).all_came = sequence;
+}
+
+void Group::meet_to_work(Agent& agent, int rank, uint64_t sequence) {
+  wait_for(agent, rank, sequence, 0, size());
+  if (!goes_ahead(rank, sequence)) leave();
+  progress(rank).all_came = sequence;
+  if (sends_what_is_received(sequence)) return;
+  end_mismatched(sequence);
+  finish(rank, sequence);  // peers may still read this rank's counts
+  leave();
+}
+
+void Group::meet_one(Agent& agent, int rank, uint64_t sequence, int peer) {
+  if (!wait_for(agent, rank, sequence, peer, peer + 1)) leave();
+}
+
+void Group::pass(int rank, uint64_t sequence) {
+  compare(rank, sequence, 0, size());
+  const Detector& detector = world_->detector();
+  if (!detector.has_anybody_left()) return;
+  for (int peer = 0; peer < size(); ++peer)
+    if (detector.has_left(world_rank(peer)) && !has_come(peer, sequence)) {
+      end_mismatched(sequence);
+      leave();
+    }
 }
 
 bool Group::all_have_come(uint64_t sequence) const {
   for (int peer = 0; peer < size(); ++peer)
     if (!has_come(peer, sequence)) return false;
   return true;
+}
+
+/// Checks the calls of those of ranks [first, last) that have come against this rank's.
+void Group::compare(int rank, uint64_t sequence, int first, int last) {
+  const Signature& mine = call_of(rank, sequence).signature;
+  for (int peer = first; peer < last; ++peer)
+    if (has_come(peer, sequence) && !(call_of(peer, sequence).signature == mine)) {
+      end_mismatched(sequence);
+      leave();
+    }
 }
 
 /// Whether this rank may touch its peers' memory. An abort may reach ranks between their arrival and their leaving, and
@@ -87,11 +168,9 @@ bool Group::goes_ahead(int rank, uint64_t sequence) {
   return anybody;
 }
 
-bool Group::calls_agree(uint64_t sequence) const {
-  const Call& first = call_of(0, sequence);
-  for (int peer = 1; peer < size(); ++peer)
-    if (!(call_of(peer, sequence).signature == first.signature)) return false;
-  if (first.signature.collective != Collective::all_to_all) return true;
+/// Whether the ranks of an all_to_all send what their peers receive; true for other collectives.
+bool Group::sends_what_is_received(uint64_t sequence) const {
+  if (call_of(0, sequence).signature.collective != Collective::all_to_all) return true;
   for (int from = 0; from < size(); ++from)
     for (int to = 0; to < size(); ++to)
       if (call_of(from, sequence).counts->send[static_cast<size_t>(to)] !=
@@ -100,13 +179,33 @@ bool Group::calls_agree(uint64_t sequence) const {
   return true;
 }
 
-void Group::check_agreement(int rank, uint64_t sequence) {
-  if (calls_agree(sequence)) return;
+/// Ends the world with the calls of those who have come.
+///
+/// Their operations lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
+/// lock, and who takes the lock after the world has ended reads nothing.
+void Group::end_mismatched(uint64_t sequence) {
+  const std::lock_guard lock(telling_);
+  if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
-  for (int peer = 0; peer < size(); ++peer) calls.push_back({world_rank(peer), describe(call_of(peer, sequence))});
+  for (int peer = 0; peer < size(); ++peer)
+    calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(call_of(peer, sequence))
+                                       : world_->detector().has_left(world_rank(peer)) ? "has returned"
+                                                                                       : "has not come"});
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
-  finish(rank, sequence);  // peers may still read what this rank published
+}
+
+/// Leaves a call because the world has ended, once nobody tells of it any more.
+void Group::leave() {
+  { const std::lock_guard lock(telling_); }
   world_->throw_aborted();
+}
+
+void Group::check_departed(int world_rank) {
+  const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), world_rank);
+  if (found == world_ranks_.end()) return;
+  const uint64_t missed = progress(static_cast<int>(found - world_ranks_.begin())).calls + 1;
+  for (int peer = 0; peer < size(); ++peer)
+    if (has_come(peer, missed) && place(peer, missed).awaits == Awaits::nobody) return end_mismatched(missed);
 }
 
 std::string Group::name() const {

@@ -5,11 +5,12 @@
 
 namespace adjoin::threads {
 
-World::World(int ranks, std::chrono::milliseconds deadline)
+World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
     : size_(ranks),
       patience_(Patience::for_ranks(ranks)),
       placement_(ranks),
       deadline_(deadline),
+      is_checked_(is_checked),
       detector_(ranks, [this](const std::string& report) { end(report); }) {}
 
 void World::abort(std::string_view reason) noexcept {
@@ -28,7 +29,7 @@ void World::end(std::string_view reason, bool is_diagnosis) noexcept {
     diagnosed_.store(is_diagnosis);
     aborted_.store(true);
   }
-  wake_all();
+  for (const auto& group : groups()) group->wake_all();
 }
 
 std::string World::reason() const {
@@ -56,14 +57,18 @@ void World::watch(const std::shared_ptr<Group>& group) {
   groups_.push_back(group);
 }
 
-void World::wake_all() noexcept {
-  std::vector<std::weak_ptr<Group>> groups;
-  {
-    const std::lock_guard lock(mutex_);
-    groups = groups_;
-  }
-  for (const auto& weak : groups)
-    if (const auto group = weak.lock()) group->wake_all();
+std::vector<std::shared_ptr<Group>> World::groups() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Group>> living;
+  for (const auto& weak : groups_)
+    if (auto group = weak.lock()) living.push_back(std::move(group));
+  return living;
+}
+
+void World::depart(Agent& agent) {
+  detector_.leave(agent);
+  if (!detector_.has_left(agent.rank())) return;
+  for (const auto& group : groups()) group->check_departed(agent.rank());
 }
 
 }  // namespace adjoin::threads

@@ -19,10 +19,12 @@ class Group;
 /// What all workers of one launch share: whether it was aborted and why, who waits for what, and which groups live.
 class World {
  public:
-  /// A call that waits longer than `deadline` ends the world with a report; deadlocks are found without it.
-  World(int ranks, std::chrono::milliseconds deadline);
+  /// A call that waits longer than `deadline` ends the world with a report; deadlocks are found without it. In a checked
+  /// one every collective waits for all its ranks, also where its result does not need them.
+  World(int ranks, std::chrono::milliseconds deadline, bool is_checked);
 
   int size() const { return size_; }
+  bool is_checked() const { return is_checked_; }
   const Patience& patience() const { return patience_; }
 
   /// Ends every worker's blocked and later calls; the first reason counts.
@@ -48,17 +50,21 @@ class World {
   /// Sleeps at `parking` until `waiting` is over or the world is aborted, which it is where that would be never.
   void sleep(Agent& agent, Parking& parking, const Waiting& waiting);
 
+  /// Says that `agent` never calls again, which ends the world where its rank has missed calls of others.
+  void depart(Agent& agent);
+
   /// A group whose waiters are to be woken when the world changes.
   void watch(const std::shared_ptr<Group>& group);
 
  private:
   void end(std::string_view reason, bool is_diagnosis) noexcept;
-  void wake_all() noexcept;
+  std::vector<std::shared_ptr<Group>> groups() const;
 
   const int size_;
   const Patience patience_;
   Placement placement_;
   const std::chrono::milliseconds deadline_;
+  const bool is_checked_;
   std::atomic<bool> aborted_ = false, diagnosed_ = false;
   mutable std::mutex mutex_;
   std::string reason_;
