@@ -121,13 +121,8 @@ void Group::meet_one(Agent& agent, int rank, uint64_t sequence, int peer) {
 
 void Group::pass(int rank, uint64_t sequence) {
   compare(rank, sequence, 0, size());
-  const Detector& detector = world_->detector();
-  if (!detector.has_anybody_left()) return;
-  for (int peer = 0; peer < size(); ++peer)
-    if (detector.has_left(world_rank(peer)) && !has_come(peer, sequence)) {
-      end_mismatched(sequence);
-      leave();
-    }
+  check_departed();
+  if (world_->aborted()) leave();
 }
 
 bool Group::all_have_come(uint64_t sequence) const {
@@ -200,12 +195,15 @@ void Group::leave() {
   world_->throw_aborted();
 }
 
-void Group::check_departed(int world_rank) {
-  const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), world_rank);
-  if (found == world_ranks_.end()) return;
-  const uint64_t missed = progress(static_cast<int>(found - world_ranks_.begin())).calls + 1;
-  for (int peer = 0; peer < size(); ++peer)
-    if (has_come(peer, missed) && place(peer, missed).awaits == Awaits::nobody) return end_mismatched(missed);
+void Group::check_departed() {
+  const Detector& detector = world_->detector();
+  if (!detector.has_anybody_left()) return;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!detector.has_left(world_rank(rank))) continue;
+    const uint64_t missed = progress(rank).calls + 1;
+    for (int peer = 0; peer < size(); ++peer)
+      if (has_come(peer, missed) && place(peer, missed).awaits == Awaits::nobody) return end_mismatched(missed);
+  }
 }
 
 std::string Group::name() const {

@@ -66,8 +66,8 @@ class Group {
 
   /// Says that a member lets go of the group because of an exception, so that calls it missed mean nothing.
   void unwind() { was_unwound_.store(true); }
-  /// Ends the world where `world_rank`, which never calls again, has missed a call that a peer has passed.
-  void check_departed(int world_rank);
+  /// Ends the world where a member that never calls again has missed a call which a peer has passed.
+  void check_departed();
 
   Mailbox& mailbox(int rank) { return mailboxes_[static_cast<size_t>(rank)]; }
 

@@ -11,7 +11,10 @@ World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
       placement_(ranks),
       deadline_(deadline),
       is_checked_(is_checked),
-      detector_(ranks, [this](const std::string& report) { end(report); }) {}
+      detector_(ranks, [this](const std::string& report) {
+        check_departed();  // a call that a rank has missed tells more than who waits for it, maybe many calls later
+        end(report);
+      }) {}
 
 void World::abort(std::string_view reason) noexcept {
   end(reason, false);
@@ -67,8 +70,11 @@ std::vector<std::shared_ptr<Group>> World::groups() const {
 
 void World::depart(Agent& agent) {
   detector_.leave(agent);
-  if (!detector_.has_left(agent.rank())) return;
-  for (const auto& group : groups()) group->check_departed(agent.rank());
+  check_departed();
+}
+
+void World::check_departed() {
+  for (const auto& group : groups()) group->check_departed();
 }
 
 }  // namespace adjoin::threads

@@ -59,6 +59,7 @@ class World {
  private:
   void end(std::string_view reason, bool is_diagnosis) noexcept;
   std::vector<std::shared_ptr<Group>> groups() const;
+  void check_departed();
 
   const int size_;
   const Patience patience_;
