@@ -69,14 +69,13 @@ class MpiBackend final : public Backend {
 
   void exchange(std::span<const Message> messages) override {
     if (mpi::AgentEntry* entry = agent_->entry()) mpi::write_messages(*entry, messages);
-    Requests requests;
-    requests.all.reserve(messages.size());
-    requests.pieces.reserve(messages.size());
-    requests.message_of.reserve(messages.size());
+    requests_.clear();
     for (const auto kind : {Message::Kind::receive, Message::Kind::send})  // so that what comes finds its place
       for (size_t i = 0; i < messages.size(); ++i)
-        if (messages[i].kind == kind) post(messages[i], i, requests);
-    for (size_t left = requests.all.size(); left > 0; --left) wait_for_one(requests);
+        if (messages[i].kind == kind) post(messages[i], i);
+    requests_.done.resize(requests_.all.size());
+    requests_.statuses.resize(requests_.all.size());
+    for (size_t left = requests_.all.size(); left > 0;) left -= wait_for_some();
   }
 
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
@@ -170,25 +169,24 @@ class MpiBackend final : public Backend {
   void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
                   std::span<const int64_t> receive_counts) override {
     // As OpenMPI's own linear algorithm. MPI_Alltoallv counts in int, and whether that is enough no rank knows alone.
-    const auto send_starts = algorithm::starts_of(send_counts), receive_starts = algorithm::starts_of(receive_counts);
-    const auto own = static_cast<size_t>(rank_);
-    std::vector<Message> messages;
-    messages.reserve(2 * static_cast<size_t>(size_));
-    for (int step = 1; step < size_; ++step) {
-      const int to = (rank_ + step) % size_, from = (rank_ - step + size_) % size_;
-      const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);
-      const ConstBuffer sent = in.slice(send_starts[t], send_counts[t]);
-      messages.push_back({Message::Kind::send,
-                          to,
-                          {const_cast<void*>(sent.data), sent.count, sent.type, sent.device},
-                          kCollectiveTag});
-      messages.push_back(
-          {Message::Kind::receive, from, out.slice(receive_starts[f], receive_counts[f]), kCollectiveTag});
+    messages_.clear();
+    int64_t sent = 0, received = 0;
+    for (int peer = 0; peer < size_; ++peer) {
+      const ConstBuffer from = in.slice(sent, send_counts[static_cast<size_t>(peer)]);
+      const Buffer to = out.slice(received, receive_counts[static_cast<size_t>(peer)]);
+      sent += from.count;
+      received += to.count;
+      if (peer == rank_) {
+        if (from.count > 0) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+        continue;
+      }
+      messages_.push_back({Message::Kind::receive, peer, to, kCollectiveTag});
+      messages_.push_back({Message::Kind::send,
+                           peer,
+                           {const_cast<void*>(from.data), from.count, from.type, from.device},
+                           kCollectiveTag});
     }
-    const ConstBuffer mine = in.slice(send_starts[own], send_counts[own]);
-    if (mine.count > 0)
-      std::memcpy(out.slice(receive_starts[own], 0).data, mine.data, static_cast<size_t>(mine.bytes()));
-    exchange(messages);
+    exchange(messages_);
   }
 
  private:
@@ -207,51 +205,65 @@ class MpiBackend final : public Backend {
     } while (begin < total);
   }
 
-  /// What MPI was asked for by an exchange: a request for each piece of each message.
+  /// What MPI was asked for by an exchange: a request for each piece of each message. Kept from one to the next, as they
+  /// are small most often.
   struct Requests {
     std::vector<MPI_Request> all;
     std::vector<Buffer> pieces;      // of each request; no memory where it is a send
     std::vector<size_t> message_of;  // its place in the exchange
+    std::vector<int> done;           // those that one wait ended, and how
+    std::vector<MPI_Status> statuses;
+
+    void clear() {
+      all.clear();
+      pieces.clear();
+      message_of.clear();
+    }
   };
 
-  void post(const Message& m, size_t place, Requests& requests) const {
+  void post(const Message& m, size_t place) {
     const int tag = m.tag - kCollectiveTag;  // MPI's tags begin at 0
     for_each_piece(m.buffer.count, [&](int64_t begin, int count) {
       const Buffer piece = m.buffer.slice(begin, count);
       const MPI_Datatype type = mpi_type(piece.type);
-      requests.message_of.push_back(place);
-      MPI_Request& request = requests.all.emplace_back();
+      requests_.message_of.push_back(place);
+      MPI_Request& request = requests_.all.emplace_back();
       if (m.kind == Message::Kind::receive) {
-        requests.pieces.push_back(piece);
+        requests_.pieces.push_back(piece);
         check_mpi(MPI_Irecv(piece.data, count, type, m.peer, tag, comm_, &request), "recv");
       } else {
-        requests.pieces.push_back({});
+        requests_.pieces.push_back({});
         const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
         check_mpi(start(piece.data, count, type, m.peer, tag, comm_, &request), "send");
       }
     });
   }
 
-  void wait_for_one(Requests& requests) const {
-    int index = 0;
-    MPI_Status status;
-    const int code = MPI_Waitany(static_cast<int>(requests.all.size()), requests.all.data(), &index, &status);
-    if (code != MPI_SUCCESS) fail(code, requests, index);
-    const auto i = static_cast<size_t>(index);
-    const bool is_last_piece =
-        i + 1 == requests.message_of.size() || requests.message_of[i + 1] != requests.message_of[i];
-    if (mpi::AgentEntry* entry = agent_->entry(); entry && is_last_piece && requests.all.size() > 1)
-      mpi::write_message_done(*entry, requests.message_of[i]);
-    if (requests.pieces[i].data) check_length(requests.pieces[i], status);
+  /// Waits for one request or more; how many.
+  size_t wait_for_some() {
+    int count = 0;
+    const int code = MPI_Waitsome(static_cast<int>(requests_.all.size()), requests_.all.data(), &count,
+                                  requests_.done.data(), requests_.statuses.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "exchange");
+    for (int n = 0; n < count; ++n) {
+      const MPI_Status& status = requests_.statuses[static_cast<size_t>(n)];
+      const auto i = static_cast<size_t>(requests_.done[static_cast<size_t>(n)]);
+      if (code == MPI_ERR_IN_STATUS) check_status(status.MPI_ERROR, requests_.pieces[i]);
+      const bool is_last_piece =
+          i + 1 == requests_.message_of.size() || requests_.message_of[i + 1] != requests_.message_of[i];
+      if (mpi::AgentEntry* entry = agent_->entry(); entry && is_last_piece && requests_.all.size() > 1)
+        mpi::write_message_done(*entry, requests_.message_of[i]);
+      if (requests_.pieces[i].data) check_length(requests_.pieces[i], status);
+    }
+    return static_cast<size_t>(count);
   }
 
-  [[noreturn]] void fail(int code, const Requests& requests, int index) const {
+  void check_status(int code, const Buffer& piece) const {
+    if (code == MPI_SUCCESS || code == MPI_ERR_PENDING) return;
     int error_class = 0;
     MPI_Error_class(code, &error_class);
-    if (error_class == MPI_ERR_TRUNCATE && index >= 0 && index < static_cast<int>(requests.pieces.size()))
-      throw_wrong_length(requests.pieces[static_cast<size_t>(index)], "a longer message");
+    if (error_class == MPI_ERR_TRUNCATE) throw_wrong_length(piece, "a longer message");
     check_mpi(code, "exchange");
-    throw InternalError("exchange failed without a reason");
   }
 
   void check_length(const Buffer& expected, const MPI_Status& status) const {
@@ -272,6 +284,8 @@ class MpiBackend final : public Backend {
   const MPI_Comm comm_;
   const MpiOptions& options_;
   int rank_ = 0, size_ = 1;
+  Requests requests_;
+  std::vector<Message> messages_;  // of an all_to_all, kept as the requests are
 };
 
 }  // namespace

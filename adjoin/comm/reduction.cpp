@@ -90,13 +90,21 @@ bool is_defined(Reduction reduction, ElementType type) {
 }
 
 void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction reduction) {
+  reduce_all_into(std::span(&out.data, 1), out.type, out.count, inputs, reduction);
+}
+
+void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t count, std::span<const void* const> inputs,
+                     Reduction reduction) {
   static const kernels::InstructionSet set = best_instruction_set();
-  if (!is_defined(reduction, out.type))
-    throw InvalidArgument("there is no " + std::string(name(reduction)) + " of " + std::string(name(out.type)));
-  if (out.count == 0) return;
-  if (inputs.size() > 1) return kernels::reduce_with(set, {out.type, reduction, out.data, inputs, out.count});
-  std::memmove(out.data, inputs[0], static_cast<size_t>(out.bytes()));
-  finish_reduction(out, reduction, 1);
+  if (!is_defined(reduction, type))
+    throw InvalidArgument("there is no " + std::string(name(reduction)) + " of " + std::string(name(type)));
+  if (count == 0) return;
+  if (inputs.size() > 1) return kernels::reduce_with(set, {type, reduction, outs, inputs, count});
+  for (void* out : outs) {
+    const Buffer result{out, count, type};
+    std::memmove(out, inputs[0], static_cast<size_t>(result.bytes()));
+    finish_reduction(result, reduction, 1);
+  }
 }
 
 void reduce_into(Buffer into, ConstBuffer from, Reduction reduction) {

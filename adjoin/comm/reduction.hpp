@@ -41,6 +41,10 @@ bool is_defined(Reduction reduction, ElementType type);
 /// Throws: InvalidArgument where the reduction is not defined for the type
 void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction reduction);
 
+/// The same with the result in each of `outs`, at least one, in one pass. They do not overlap; each may be an input.
+void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t count, std::span<const void* const> inputs,
+                     Reduction reduction);
+
 /// into[i] = into[i] (op) from[i]: reduce_all_into of the two.
 void reduce_into(Buffer into, ConstBuffer from, Reduction reduction);
 

@@ -53,8 +53,9 @@ class ThreadBackend final : public Backend {
   bool begin(threads::Call call, int64_t bytes_of_each, int64_t own_bytes);
   void finish();
   const threads::Call& call_of(int rank) const { return group_->call_of(rank, sequence_); }
-  /// Where each rank's input is, `offset` bytes in.
+  /// Where each rank's input and output is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);
+  const std::vector<void*>& outputs(int64_t offset);
 
   /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
   void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, threads::Copy copy);
@@ -67,6 +68,7 @@ class ThreadBackend final : public Backend {
   int rank_;
   uint64_t sequence_ = 0;  // of the latest collective
   std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
   std::map<std::vector<int>, uint64_t> subsets_made_;
 };
 

@@ -83,6 +83,12 @@ const std::vector<const void*>& ThreadBackend::inputs(int64_t offset) {
   return inputs_;
 }
 
+const std::vector<void*>& ThreadBackend::outputs(int64_t offset) {
+  outputs_.resize(static_cast<size_t>(size()));
+  for (int peer = 0; peer < size(); ++peer) outputs_[static_cast<size_t>(peer)] = at(call_of(peer).out, offset);
+  return outputs_;
+}
+
 void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
                                 Copy copy) {
   for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
@@ -143,13 +149,10 @@ void ThreadBackend::all_reduce(Buffer buffer, Reduction reduction) {
     reduce_all_into(buffer, inputs(0), reduction);
     return;
   }
-  // Each rank reduces its share and writes it into every rank's buffer while it is in the cache.
-  for_each_block(share_of(rank_, size(), buffer.count), buffer.type, [&](int64_t begin, int64_t count) {
-    const Buffer block = buffer.slice(begin, count);
-    const int64_t offset = begin * size_of(buffer.type);
-    reduce_all_into(block, inputs(offset), reduction);
-    for (int peer = 0; peer < size(); ++peer) copy_bytes(at(call_of(peer).out, offset), block.data, block.bytes());
-  });
+  // Each rank reduces its share and writes it into every rank's buffer.
+  const Share mine = share_of(rank_, size(), buffer.count);
+  const int64_t offset = mine.begin * size_of(buffer.type);
+  reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), reduction);
   finish();
 }
 

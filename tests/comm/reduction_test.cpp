@@ -57,7 +57,10 @@ void expect_all_reduce_like_scalar_code(const Reduce& reduce, const std::vector<
 }
 
 TEST(Reduction, is_that_of_scalar_code_for_all_types_and_lengths) {
-  expect_all_reduce_like_scalar_code(reduce_all_into, {1, 2, 3, 5});
+  const Reduce reduce = [](Buffer out, std::span<const void* const> inputs, Reduction reduction) {
+    reduce_all_into(out, inputs, reduction);
+  };
+  expect_all_reduce_like_scalar_code(reduce, {1, 2, 3, 5});
   reduce_all_into({nullptr, 0, ElementType::float32}, std::vector<const void*>{nullptr, nullptr}, Reduction::sum);
 }
 
@@ -66,10 +69,37 @@ TEST(Reduction, is_the_same_by_every_instruction_set_of_this_machine) {
     if (!kernels::is_supported(set)) continue;
     SCOPED_TRACE(static_cast<int>(set));
     const Reduce reduce = [set](Buffer out, std::span<const void* const> inputs, Reduction reduction) {
-      kernels::reduce_with(set, {out.type, reduction, out.data, inputs, out.count});
+      kernels::reduce_with(set, {out.type, reduction, std::span(&out.data, 1), inputs, out.count});
     };
     expect_all_reduce_like_scalar_code(reduce, {2, 3, 5});
   }
+}
+
+template <class T>
+void expect_the_same_in_each_input(Reduction reduction, size_t inputs) {
+  constexpr int64_t count = 2500;
+  std::mt19937 random(7);
+  std::vector<std::vector<char>> data;
+  for (size_t k = 0; k < inputs; ++k) data.push_back(elements_of<T>(count, random));
+  std::vector<const void*> ins;
+  std::vector<void*> outs;
+  for (auto& one : data) ins.push_back(one.data()), outs.push_back(one.data());
+  std::vector<char> expected(data[0].size());
+  reduce_all_into({expected.data(), count, element_type_of<T>}, ins, reduction);
+  reduce_all_into(outs, element_type_of<T>, count, ins, reduction);
+  for (const auto& one : data)
+    ASSERT_TRUE(same_bits<T>(one.data(), expected.data(), count))
+        << name(element_type_of<T>) << " " << name(reduction) << " of " << inputs;
+}
+
+TEST(Reduction, into_all_inputs_at_once_is_that_into_one_place) {
+  for_each_type([](auto zero) {
+    using T = decltype(zero);
+    for (int r = 0; r < kReductions; ++r)
+      for (const size_t inputs : {1u, 2u, 3u, 5u})
+        if (const auto reduction = static_cast<Reduction>(r); is_defined(reduction, element_type_of<T>))
+          expect_the_same_in_each_input<T>(reduction, inputs);
+  });
 }
 
 template <class T>

@@ -17,11 +17,11 @@ inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::baseline, 
 /// Whether this machine has it.
 bool is_supported(InstructionSet set);
 
-/// A call of reduce_all_into of at least two inputs.
+/// A call of reduce_all_into of at least two inputs and at least one output.
 struct Arguments {
   ElementType type;
   Reduction reduction;
-  void* out;
+  std::span<void* const> outs;
   std::span<const void* const> inputs;
   int64_t count;
 };

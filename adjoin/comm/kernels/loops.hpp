@@ -63,15 +63,6 @@ template <Reduction R, class T>
   for (int64_t i = 0; i < n; ++i) out[i] = combine<R, T>(a[i], b[i]);
 }
 
-/// Ends an average; the divisor of all else is 1.
-template <class T>
-[[gnu::always_inline]] inline void divide_array(T* x, int64_t n, int64_t divisor) {
-  if (divisor == 1) return;
-  const T by = static_cast<T>(divisor);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) x[i] = x[i] / by;
-}
-
 [[gnu::always_inline]] inline float widen(float x) {
   return x;
 }
@@ -93,59 +84,83 @@ template <Reduction R, class A, class H>
   for (int64_t i = 0; i < n; ++i) out[i] = combine<R, float>(widen(a[i]), to_float(b[i]));
 }
 
-template <class H>
-[[gnu::always_inline]] inline void narrow_array(H* out, const float* in, int64_t n) {
+/// outs[i] = make(i) for each of them: a result that several ranks want is written to all while it is in a register.
+template <class Make, class... Outs>
+[[gnu::always_inline]] inline void write_to(int64_t n, Make make, Outs*... outs) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = narrow(in[i], H{});
+  for (int64_t i = 0; i < n; ++i) {
+    const auto x = make(i);
+    ((outs[i] = x), ...);
+  }
 }
 
-/// The inputs of one call, and by how many its sums are divided.
+/// The pointers of one call, and by how many its sums are divided: 1 for all but an average.
 struct Operands {
+  std::span<void* const> outs;
   std::span<const void* const> inputs;
   int64_t divisor = 1;
 
   template <class T>
-  [[gnu::always_inline]] const T* at(size_t k, int64_t begin) const {
+  [[gnu::always_inline]] const T* in(size_t k, int64_t begin) const {
     return static_cast<const T*>(inputs[k]) + begin;
+  }
+  template <class T>
+  [[gnu::always_inline]] T* out(size_t k, int64_t begin) const {
+    return static_cast<T*>(outs[k]) + begin;
   }
 };
 
-template <Reduction R, class T>
-[[gnu::always_inline]] inline void combine_block(T* out, const Operands& of, int64_t begin, int64_t n) {
-  const size_t last = of.inputs.size() - 1;
-  if (last == 1) return combine_arrays<R>(out, of.at<T>(0, begin), of.at<T>(1, begin), n);
-  T sum[kBlock];  // `out` may be an input that is read later
-  combine_arrays<R, T>(sum, of.at<T>(0, begin), of.at<T>(1, begin), n);
-  for (size_t k = 2; k < last; ++k) combine_arrays<R, T>(sum, sum, of.at<T>(k, begin), n);
-  combine_arrays<R, T>(out, sum, of.at<T>(last, begin), n);
+/// Writes `make(i)` of a block to all outputs.
+template <class T, class Make>
+[[gnu::always_inline]] inline void write_block(const Operands& of, int64_t begin, int64_t n, Make make) {
+  T* first = of.out<T>(0, begin);
+  if (of.outs.size() == 1) return write_to(n, make, first);
+  write_to(n, make, first, of.out<T>(1, begin));
+  for (size_t k = 2; k < of.outs.size(); ++k)
+    std::memcpy(of.out<T>(k, begin), first, static_cast<size_t>(n) * sizeof(T));
 }
 
 /// One block of a type that is its own accumulator.
 template <Reduction R, class T>
-[[gnu::always_inline]] inline void reduce_block(T* out, const Operands& of, int64_t begin, int64_t n) {
-  combine_block<R>(out, of, begin, n);
-  if constexpr (std::is_floating_point_v<T>) divide_array(out, n, of.divisor);
+[[gnu::always_inline]] inline void reduce_block(const Operands& of, int64_t begin, int64_t n) {
+  const size_t last = of.inputs.size() - 1;
+  const T *a = of.in<T>(0, begin), *b = of.in<T>(last, begin);
+  T sum[kBlock];  // an output may be an input that is read later
+  if (last > 1) {
+    combine_arrays<R, T>(sum, a, of.in<T>(1, begin), n);
+    for (size_t k = 2; k < last; ++k) combine_arrays<R, T>(sum, sum, of.in<T>(k, begin), n);
+    a = sum;
+  }
+  if constexpr (std::is_floating_point_v<T>)
+    if (of.divisor != 1) {
+      const T by = static_cast<T>(of.divisor);
+      return write_block<T>(of, begin, n, [=](int64_t i) { return combine<R, T>(a[i], b[i]) / by; });
+    }
+  write_block<T>(of, begin, n, [=](int64_t i) { return combine<R, T>(a[i], b[i]); });
 }
 
 /// One block of a 16-bit type, accumulated in float32.
 template <Reduction R, class H>
-[[gnu::always_inline]] inline void reduce_half_block(H* out, const Operands& of, int64_t begin, int64_t n) {
+[[gnu::always_inline]] inline void reduce_half_block(const Operands& of, int64_t begin, int64_t n) {
   float sum[kBlock];
-  combine_widened<R>(sum, of.at<H>(0, begin), of.at<H>(1, begin), n);
-  for (size_t k = 2; k < of.inputs.size(); ++k) combine_widened<R>(sum, sum, of.at<H>(k, begin), n);
-  divide_array(sum, n, of.divisor);
-  narrow_array(out, sum, n);
+  combine_widened<R>(sum, of.in<H>(0, begin), of.in<H>(1, begin), n);
+  for (size_t k = 2; k < of.inputs.size(); ++k) combine_widened<R>(sum, sum, of.in<H>(k, begin), n);
+  const float by = static_cast<float>(of.divisor);
+  const float* in = sum;
+  if (of.divisor != 1)
+    write_block<H>(of, begin, n, [=](int64_t i) { return narrow(in[i] / by, H{}); });
+  else
+    write_block<H>(of, begin, n, [=](int64_t i) { return narrow(in[i], H{}); });
 }
 
 template <Reduction R, class T>
-[[gnu::always_inline]] inline void reduce_typed(void* out, const Operands& of, int64_t count) {
+[[gnu::always_inline]] inline void reduce_typed(const Operands& of, int64_t count) {
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t n = std::min(kBlock, count - begin);
-    T* block = static_cast<T*>(out) + begin;
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
-      reduce_half_block<R>(block, of, begin, n);
+      reduce_half_block<R, T>(of, begin, n);
     else
-      reduce_block<R>(block, of, begin, n);
+      reduce_block<R, T>(of, begin, n);
   }
 }
 
@@ -153,11 +168,11 @@ template <Reduction R>
 [[gnu::always_inline]] inline void reduce_integers(const Arguments& a) {
   switch (a.type) {
     case ElementType::uint8:
-      return reduce_typed<R, uint8_t>(a.out, {a.inputs}, a.count);
+      return reduce_typed<R, uint8_t>({a.outs, a.inputs}, a.count);
     case ElementType::int32:
-      return reduce_typed<R, int32_t>(a.out, {a.inputs}, a.count);
+      return reduce_typed<R, int32_t>({a.outs, a.inputs}, a.count);
     case ElementType::int64:
-      return reduce_typed<R, int64_t>(a.out, {a.inputs}, a.count);
+      return reduce_typed<R, int64_t>({a.outs, a.inputs}, a.count);
     default:
       return;
   }
@@ -167,13 +182,13 @@ template <Reduction R>
 [[gnu::always_inline]] inline void reduce_numbers(const Arguments& a, int64_t divisor = 1) {
   switch (a.type) {
     case ElementType::float16:
-      return reduce_typed<R, Float16>(a.out, {a.inputs, divisor}, a.count);
+      return reduce_typed<R, Float16>({a.outs, a.inputs, divisor}, a.count);
     case ElementType::bfloat16:
-      return reduce_typed<R, BFloat16>(a.out, {a.inputs, divisor}, a.count);
+      return reduce_typed<R, BFloat16>({a.outs, a.inputs, divisor}, a.count);
     case ElementType::float32:
-      return reduce_typed<R, float>(a.out, {a.inputs, divisor}, a.count);
+      return reduce_typed<R, float>({a.outs, a.inputs, divisor}, a.count);
     case ElementType::float64:
-      return reduce_typed<R, double>(a.out, {a.inputs, divisor}, a.count);
+      return reduce_typed<R, double>({a.outs, a.inputs, divisor}, a.count);
     default:
       return reduce_integers<R>(a);
   }
@@ -182,7 +197,7 @@ template <Reduction R>
 /// Bits know no element: all types are taken by bytes.
 template <Reduction R>
 [[gnu::always_inline]] inline void reduce_bits(const Arguments& a) {
-  reduce_typed<R, uint8_t>(a.out, {a.inputs}, a.count * size_of(a.type));
+  reduce_typed<R, uint8_t>({a.outs, a.inputs}, a.count * size_of(a.type));
 }
 
 /// What a reduction does to the one bit of a bool.

@@ -20,11 +20,11 @@ struct Effort {
 
 /// Microseconds that one call of each contender takes: a list of blocks for each.
 ///
-/// The ranks meet, then each makes the same number of calls one after the other, and they meet again: a block. Its time
-/// is that between the two meetings for the rank that saw the longest, divided by the calls. So ranks that wait for a core
-/// are counted, what a call lets a rank do ahead of its peers counts for it, as in a program that does nothing else, and
-/// what it leaves to the next call counts too. Contenders take turns block by block, so that what disturbs the machine
-/// disturbs all alike. The same on all ranks.
+/// The ranks make one call, so that what others left in the caches does not count, and meet; then each makes the same
+/// number of calls one after the other, and they meet again: a block. Its time is that between the two meetings for the
+/// rank that saw the longest, divided by the calls. So ranks that wait for a core are counted, what a call lets a rank do
+/// ahead of its peers counts for it, as in a program that does nothing else, and what it leaves to the next call counts
+/// too. Contenders take turns block by block, so that what disturbs the machine disturbs all alike. The same on all ranks.
 std::vector<std::vector<double>> time_blocks(const Communicator& world, std::span<const Call> contenders,
                                              const Effort& effort = {});
 
