@@ -1,6 +1,7 @@
 #include "adjoin/comm/mpi_backend.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -28,6 +29,16 @@ bool are_equal(std::span<const int64_t> counts) {
 
 std::string describe(const Buffer& buffer) {
   return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
+}
+
+/// Copies in pieces, for which the C library's memcpy does not write past the caches as it does for long ones: what was
+/// sent and received is partly there, and in the caches this is up to a tenth of a large collective quicker.
+void copy_cached(void* to, ConstBuffer from) {
+  constexpr int64_t kPiece = 128 << 10;
+  char* out = static_cast<char*>(to);
+  const char* in = static_cast<const char*>(from.data);
+  for (int64_t begin = 0; begin < from.bytes(); begin += kPiece)
+    std::memcpy(out + begin, in + begin, static_cast<size_t>(std::min(kPiece, from.bytes() - begin)));
 }
 
 class MpiBackend final : public Backend {
@@ -135,9 +146,17 @@ class MpiBackend final : public Backend {
 
   void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override {
     if (total_of(counts) > options_.largest_piece) return Backend::all_gather(in, out, counts);
-    // MPI wants either all ranks in place or none, and each of ours may choose.
     void* own = const_cast<void*>(own_block(out, counts));
-    if (in.count > 0 && in.data != own) std::memcpy(own, in.data, static_cast<size_t>(in.bytes()));
+    const auto place_own = [&] {
+      if (in.data != own) copy_cached(own, in);
+    };
+    if (size_ == 2) {  // as OpenMPI does, but each rank may be in place or not
+      const int peer = 1 - rank_;
+      const Buffer theirs = out.slice(rank_ == 0 ? counts[0] : 0, counts[static_cast<size_t>(peer)]);
+      exchange(std::array{sent_to(peer, in), Message{Message::Kind::receive, peer, theirs, kCollectiveTag}});
+      return place_own();
+    }
+    place_own();              // so that all ranks are in place, which MPI wants of all or none
     if (are_equal(counts)) {  // MPI has quicker algorithms for those
       check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, static_cast<int>(in.count),
                               mpi_type(out.type), comm_),
@@ -170,6 +189,8 @@ class MpiBackend final : public Backend {
                   std::span<const int64_t> receive_counts) override {
     // As OpenMPI's own linear algorithm. MPI_Alltoallv counts in int, and whether that is enough no rank knows alone.
     messages_.clear();
+    ConstBuffer own_in;
+    Buffer own_out;
     int64_t sent = 0, received = 0;
     for (int peer = 0; peer < size_; ++peer) {
       const ConstBuffer from = in.slice(sent, send_counts[static_cast<size_t>(peer)]);
@@ -177,16 +198,14 @@ class MpiBackend final : public Backend {
       sent += from.count;
       received += to.count;
       if (peer == rank_) {
-        if (from.count > 0) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
-        continue;
+        own_in = from, own_out = to;
+      } else {
+        messages_.push_back(sent_to(peer, from));
+        messages_.push_back({Message::Kind::receive, peer, to, kCollectiveTag});
       }
-      messages_.push_back({Message::Kind::receive, peer, to, kCollectiveTag});
-      messages_.push_back({Message::Kind::send,
-                           peer,
-                           {const_cast<void*>(from.data), from.count, from.type, from.device},
-                           kCollectiveTag});
     }
     exchange(messages_);
+    copy_cached(own_out.data, own_in);
   }
 
  private:
@@ -203,6 +222,11 @@ class MpiBackend final : public Backend {
       work(begin, static_cast<int>(count));
       begin += count;
     } while (begin < total);
+  }
+
+  static Message sent_to(int peer, ConstBuffer what) {
+    return {
+        Message::Kind::send, peer, {const_cast<void*>(what.data), what.count, what.type, what.device}, kCollectiveTag};
   }
 
   /// What MPI was asked for by an exchange: a request for each piece of each message. Kept from one to the next, as they
