@@ -178,8 +178,12 @@ class MpiBackend final : public Backend {
       block.resize(static_cast<size_t>(out.bytes()));
       to = block.data();
     }
-    check_mpi(MPI_Reduce_scatter(in.data, to, sizes.data(), mpi_type(in.type),
-                                 group_->shared()->operation(in.type, reduction), comm_),
+    const MPI_Op operation = group_->shared()->operation(in.type, reduction);
+    // OpenMPI has other algorithms for equal blocks, measured to be up to four times as slow below this, and quicker above.
+    constexpr int64_t kLarge = 32 << 20;
+    check_mpi(in.bytes() >= kLarge && are_equal(counts)
+                  ? MPI_Reduce_scatter_block(in.data, to, sizes[0], mpi_type(in.type), operation, comm_)
+                  : MPI_Reduce_scatter(in.data, to, sizes.data(), mpi_type(in.type), operation, comm_),
               "reduce_scatter");
     if (!block.empty()) std::memcpy(out.data, block.data(), block.size());
     finish_reduction(out, reduction, size_);
