@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "adjoin/base/hash.hpp"
+
 // Several copies of a loop, one for each instruction set, chosen when the program starts. The sanitizers' run-time is
 // not ready yet when the choice is made, so they get the plain form.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -59,12 +61,6 @@ ADJOIN_VECTORISED void philox_lanes(uint16_t* out, uint32_t k0, uint32_t k1, uin
   }
 }
 
-uint64_t mix(uint64_t x) {  // the finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit depends on every bit
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-
 }  // namespace
 
 PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
@@ -77,9 +73,7 @@ PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
 }
 
 PhiloxKey philox_key(uint64_t seed, std::string_view name) {
-  uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  const uint64_t key = mix(mix(seed + 0x9E3779B97F4A7C15ull) ^ hash);
+  const uint64_t key = mix(mix(seed + 0x9E3779B97F4A7C15ull) ^ hash_of(name));
   return {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
 }
 

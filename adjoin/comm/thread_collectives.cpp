@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/thread_backend.hpp"
 #include "adjoin/comm/threads/copying.hpp"
@@ -163,7 +164,7 @@ void ThreadBackend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> 
                             .type = in.type,
                             .root = root,
                             .count = total_of(counts),
-                            .counts_hash = threads::hash_of(counts)};
+                            .counts_hash = hash_of(counts)};
   const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
   const Call call{.signature = signature, .in = in.data, .out = out.data, .counts = &given};
   if (!begin(call, largest, in.bytes())) {
@@ -183,7 +184,7 @@ void ThreadBackend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t>
                             .type = out.type,
                             .root = root,
                             .count = total,
-                            .counts_hash = threads::hash_of(counts)};
+                            .counts_hash = hash_of(counts)};
   const bool small =
       begin({.signature = signature, .in = in.data, .counts = &given}, total * item, rank_ == root ? total * item : 0);
   copy_bytes(out.data, at(call_of(root).in, start_of(counts, rank_) * item), out.bytes());
@@ -193,10 +194,8 @@ void ThreadBackend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t>
 void ThreadBackend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
   const int64_t item = size_of(in.type);
   const Counts given{counts, {}};
-  const Signature signature{.collective = Collective::all_gather,
-                            .type = in.type,
-                            .count = total_of(counts),
-                            .counts_hash = threads::hash_of(counts)};
+  const Signature signature{
+      .collective = Collective::all_gather, .type = in.type, .count = total_of(counts), .counts_hash = hash_of(counts)};
   const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
   if (begin({.signature = signature, .in = in.data, .out = out.data, .counts = &given}, largest, in.bytes())) {
     // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.
@@ -226,7 +225,7 @@ void ThreadBackend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const i
                             .type = in.type,
                             .reduction = reduction,
                             .count = total_of(counts),
-                            .counts_hash = threads::hash_of(counts)};
+                            .counts_hash = hash_of(counts)};
   const bool small = begin({.signature = signature, .in = in.data, .counts = &given}, in.bytes(), in.bytes());
   reduce_all_into(out, inputs(start_of(counts, rank_) * size_of(in.type)), reduction);
   if (!small) finish();

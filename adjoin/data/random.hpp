@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/hash.hpp"
+
 namespace adjoin::data {
 
 /// A small random generator whose numbers are the same on every machine, unlike the standard's distributions.
@@ -28,12 +30,6 @@ class SplitMix64 {
 
  private:
   static constexpr uint64_t kGamma = 0x9e3779b97f4a7c15u;
-
-  static uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
 
   uint64_t state_;
 };

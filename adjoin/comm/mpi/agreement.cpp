@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/diagnosis.hpp"
 #include "adjoin/comm/mpi_shared.hpp"
 
@@ -17,17 +18,6 @@ namespace {
 
 using Digest = std::array<uint64_t, 6>;
 using Description = std::array<char, 256>;
-
-/// FNV-1a, 64 bit: the same in every process, which std::hash does not promise.
-uint64_t hash_of(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-uint64_t hash_of(std::span<const int64_t> counts) {
-  return hash_of(std::string_view(reinterpret_cast<const char*>(counts.data()), counts.size_bytes()));
-}
 
 bool is_all_to_all(const Operation& operation) {
   return operation.name == "all_to_all";

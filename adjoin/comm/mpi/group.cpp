@@ -2,20 +2,15 @@
 
 #include <utility>
 
+#include "adjoin/base/hash.hpp"
+
 namespace adjoin::mpi {
 
 namespace {
 
 /// The same number on all members, who make their groups in one order.
 uint64_t id_of(uint64_t parent, std::span<const int> ranks, uint64_t nth) {
-  uint64_t hash = parent;
-  const auto add = [&](uint64_t number) {
-    hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  };
-  add(nth);
-  for (const int rank : ranks) add(static_cast<uint64_t>(rank));
-  return hash | 1;  // 0 is no group
+  return hash_of(ranks, mix(parent) + nth) | 1;  // 0 is no group
 }
 
 }  // namespace

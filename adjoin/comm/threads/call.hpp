@@ -36,8 +36,6 @@ struct Call {
   const Operation* operation = nullptr;
 };
 
-uint64_t hash_of(std::span<const int64_t> counts);
-
 std::string describe(const Call& call);
 
 }  // namespace adjoin::threads

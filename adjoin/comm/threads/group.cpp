@@ -89,15 +89,16 @@ void Group::wait_for_place(Agent& agent, int rank, uint64_t sequence, const Call
   all_came = awaited;
 }
 
-/// Whether ranks [first, last) have come; otherwise the world is aborted.
+/// Whether ranks [first, last) have come, whose calls then agree; otherwise the world is aborted.
 bool Group::wait_for(Agent& agent, int rank, uint64_t sequence, int first, int last) {
   const Arrivals arrivals(*this, call_of(rank, sequence), sequence, first, last);
   if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); })) {
     compare(rank, sequence, 0, size());  // some may come much later, or never
     world_->sleep(agent, parking_, arrivals);
   }
+  const bool came = arrivals.is_over();  // before they are compared: one may come later, into a world that is aborted
   compare(rank, sequence, first, last);
-  return arrivals.is_over();
+  return came;
 }
 
 void Group::meet(Agent& agent, int rank, uint64_t sequence) {
@@ -106,8 +107,8 @@ void Group::meet(Agent& agent, int rank, uint64_t sequence) {
 }
 
 void Group::meet_to_work(Agent& agent, int rank, uint64_t sequence) {
-  wait_for(agent, rank, sequence, 0, size());
-  if (!goes_ahead(rank, sequence)) leave();
+  const bool all_came = wait_for(agent, rank, sequence, 0, size());
+  if (!goes_ahead(rank, sequence, all_came)) leave();
   progress(rank).all_came = sequence;
   if (sends_what_is_received(sequence)) return;
   end_mismatched(sequence);
@@ -125,12 +126,6 @@ void Group::pass(int rank, uint64_t sequence) {
   if (world_->aborted()) leave();
 }
 
-bool Group::all_have_come(uint64_t sequence) const {
-  for (int peer = 0; peer < size(); ++peer)
-    if (!has_come(peer, sequence)) return false;
-  return true;
-}
-
 /// Checks the calls of those of ranks [first, last) that have come against this rank's.
 void Group::compare(int rank, uint64_t sequence, int first, int last) {
   const Signature& mine = call_of(rank, sequence).signature;
@@ -145,15 +140,15 @@ void Group::compare(int rank, uint64_t sequence, int first, int last) {
 /// no rank may leave (and free its buffers) while a peer goes ahead. So:
 /// who finds everybody here and then no abort goes ahead; who finds an abort and then somebody missing leaves, and both
 /// cannot happen in one call, because the missing one comes after the abort. Who finds an abort with everybody here
-/// asks all peers, each of which says soon what it found, and does as they do.
-bool Group::goes_ahead(int rank, uint64_t sequence) {
+/// asks all peers, each of which is in the same call and says soon what it found, and does as they do.
+bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
   std::atomic<uint64_t>& mine = decisions_[static_cast<size_t>(rank)].value;
   if (!world_->aborted()) {
     mine.store(2 * sequence + 1, std::memory_order_release);
     return true;
   }
   mine.store(2 * sequence);
-  if (!all_have_come(sequence)) return false;
+  if (!all_came) return false;
   bool anybody = false;
   for (int peer = 0; peer < size(); ++peer) {
     const std::atomic<uint64_t>& theirs = decisions_[static_cast<size_t>(peer)].value;

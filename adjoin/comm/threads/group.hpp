@@ -60,7 +60,6 @@ class Group {
   void finish(int rank, uint64_t sequence);
 
   bool has_come(int rank, uint64_t sequence) const { return place(rank, sequence).sequence.load() >= sequence; }
-  bool all_have_come(uint64_t sequence) const;
   /// The call that `rank` published; its `in` is readable until finish(), or where it was small until the next call.
   const Call& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).call; }
 
@@ -108,7 +107,7 @@ class Group {
   void wait_for_place(Agent& agent, int rank, uint64_t sequence, const Call& call);
   bool wait_for(Agent& agent, int rank, uint64_t sequence, int first, int last);
   void compare(int rank, uint64_t sequence, int first, int last);
-  bool goes_ahead(int rank, uint64_t sequence);
+  bool goes_ahead(int rank, uint64_t sequence, bool all_came);
   bool sends_what_is_received(uint64_t sequence) const;
   void end_mismatched(uint64_t sequence);
   [[noreturn]] void leave();
