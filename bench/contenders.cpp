@@ -47,6 +47,12 @@ void call_mpi(Operation operation, const Workload& work) {
     case Operation::reduce:
       MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world);
       return;
+    case Operation::gather:
+      MPI_Gather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world);
+      return;
+    case Operation::scatter:
+      MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world);
+      return;
     case Operation::all_gather:
       MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
       return;

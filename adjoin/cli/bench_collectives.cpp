@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -8,7 +9,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/machine.hpp"
 #include "adjoin/comm/measure/collectives.hpp"
 #include "adjoin/comm/measure/sizes.hpp"
 
@@ -19,8 +22,7 @@ using measure::Operation;
 using measure::Result;
 
 struct CollectiveOptions {
-  std::string backend, operations, sizes = "4K,64K,1M,16M,64M";
-  int ranks = 0;
+  std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M";
   bool json = false;
 };
 
@@ -37,24 +39,41 @@ void check_backend(const CollectiveOptions& options) {
   require(options.backend.empty() || options.backend == "threads" || options.backend == "mpi",
           [&] { return "--backend is " + options.backend + ", expected threads or mpi"; });
   require(options.backend != "mpi" || under_mpi, [&] {
-    const std::string ranks = std::to_string(options.ranks > 0 ? options.ranks : 2);
-    return "--backend mpi needs processes of MPI: start it as mpirun -n " + ranks + " adjoin bench collectives";
+    return "--backend mpi needs processes of MPI: start it as mpirun -n " +
+           (options.ranks.empty() ? "2" : options.ranks) + " adjoin bench collectives";
   });
   require(options.backend != "threads" || !under_mpi,
           [] { return std::string("--backend threads runs in one process: start it without mpirun"); });
 }
 
 int ranks_of(const CollectiveOptions& options) {
-  require(options.ranks >= 0, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected 1 or more"; });
-  if (options.ranks > 0) return options.ranks;
-  return started_by_mpi() ? mpi_job_size() : 2;
+  if (options.ranks.empty()) return started_by_mpi() ? mpi_job_size() : 2;
+  return static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads));
+}
+
+/// Sizes of whole elements for each rank, whose two buffers have room on all ranks of this machine.
+std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
+  const int ranks_here = started_by_mpi() ? mpi_job_ranks_here() : ranks;
+  const Machine machine = this_machine();
+  const int64_t memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory;
+  const int64_t item = size_of(ElementType::float32);
+  const int64_t most = memory > 0 ? memory / (2 * ranks_here) : std::numeric_limits<int64_t>::max();
+  const auto sizes = all_bytes_of(options.sizes, "--sizes");
+  for (const int64_t bytes : sizes)
+    require(bytes % item == 0 && bytes >= item * ranks && bytes <= most, [&] {
+      return "--sizes is " + std::to_string(bytes) + ", expected a multiple of " + std::to_string(item) + " from " +
+             std::to_string(item * ranks) + " to " + std::to_string(most / item * item) + " on " +
+             std::to_string(ranks) + " ranks";
+    });
+  return sizes;
 }
 
 std::vector<Result> measure_all(const CollectiveOptions& options) {
   const auto operations = operations_of(options.operations);
-  const auto sizes = measure::sizes_from(options.sizes);
+  const int ranks = ranks_of(options);
+  const auto sizes = sizes_of(options, ranks);
   std::vector<Result> results;
-  launch(ranks_of(options), [&](const Communicator& world) {
+  launch(ranks, [&](const Communicator& world) {
     for (const Operation operation : operations) {
       const auto measured = measure::measure_collective(world, operation, sizes);
       if (world.rank() == 0) results.insert(results.end(), measured.begin(), measured.end());
@@ -103,9 +122,16 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
                                   [options] { run_collectives(*options); });
   command->add_option("--backend", options->backend, "Workers are threads of one process, or processes under mpirun")
       ->option_text("threads|mpi");
-  command->add_option("--ranks", options->ranks, "Workers [2, or those of the MPI job]")->option_text("INTEGER");
-  command->add_option("--op", options->operations, "Operations, with commas in between [all]")->option_text("NAME,...");
-  command->add_option("--sizes", options->sizes, "Bytes of the largest buffer of each rank [4K,64K,1M,16M,64M]")
+  command->add_option("--ranks", options->ranks, "Workers, up to 1024 [2, or those of the MPI job]")
+      ->option_text("INTEGER");
+  command
+      ->add_option("--op", options->operations,
+                   "Operations, with commas in between: all_reduce, broadcast, reduce, gather, scatter, all_gather, "
+                   "reduce_scatter, all_to_all, barrier [all]")
+      ->option_text("NAME,...");
+  command
+      ->add_option("--sizes", options->sizes,
+                   "Bytes of the largest buffer of each rank, multiples of 4 [4K,64K,1M,16M,64M]")
       ->option_text("SIZE,...");
   command->add_flag("--json", options->json,
                     "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");

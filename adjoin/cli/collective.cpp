@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -6,19 +7,21 @@
 #include "adjoin/cli/collective_report.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
+#include "adjoin/comm/algorithm/broadcast.hpp"
+#include "adjoin/comm/algorithm/rule.hpp"
 #include "adjoin/comm/lab/comparison.hpp"
 
 namespace adjoin::cli {
 namespace {
 
-constexpr int kMostThreads = 1024, kMostSimulated = 8192, kMostCompared = 65536, kMostDrawn = 128;
+constexpr int kMostSimulated = 8192, kMostCompared = 65536, kMostDrawn = 128;
+constexpr int64_t kMostPieces = 1 << 18;           // of all ranks together; each is some hundred bytes in a recording
 constexpr int64_t kMostMemory = int64_t{4} << 30;  // of all ranks' buffers together
 constexpr algorithm::Network kUsualNetwork{.alpha = 2e-6, .beta = 8e-11};
 constexpr const char* kUsualSizes = "64,1K,16K,256K,4M,64M";
 
 struct LabOptions {
-  std::string operation, algorithm, ranks = "4", bytes, chunk = "0", svg;
-  int64_t root = 0;
+  std::string operation, algorithm, ranks = "4", root, bytes, chunk, svg;
   std::optional<double> alpha, beta;
   bool json = false, compare = false;
 };
@@ -42,7 +45,9 @@ Collective collective_of(const LabOptions& options) {
 double seconds_of(const std::optional<double>& given, double otherwise, const char* option) {
   const double seconds = given.value_or(otherwise);
   require(seconds >= 0 && seconds <= 1e6, [&] {  // NaN is refused too
-    return std::string(option) + " is " + std::to_string(seconds) + ", expected 0 to 1000000";
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", seconds);
+    return std::string(option) + " is " + text + ", expected 0 to 1000000";
   });
   return seconds;
 }
@@ -51,14 +56,46 @@ algorithm::Network network_of(const LabOptions& options, const algorithm::Networ
   return {seconds_of(options.alpha, otherwise.alpha, "--alpha"), seconds_of(options.beta, otherwise.beta, "--beta")};
 }
 
+bool is_left_to_the_rule(const LabOptions& options) {
+  return options.algorithm.empty() || options.algorithm == "auto";
+}
+
 std::string algorithm_of(const LabOptions& options, Collective collective, int ranks, int64_t bytes) {
-  if (options.algorithm.empty() || options.algorithm == "auto")
-    return std::string(algorithm::choose(collective, ranks, bytes));
+  if (is_left_to_the_rule(options)) return std::string(algorithm::choose(collective, ranks, bytes));
   const auto known = algorithm::names_of(collective);
   require(std::find(known.begin(), known.end(), options.algorithm) != known.end(), [&] {
     return "unknown algorithm \"" + options.algorithm + "\" for " + options.operation + ": " + joined(known) + ", auto";
   });
   return options.algorithm;
+}
+
+/// Refuses what the operation has no use for.
+void check_use(const LabOptions& options, Collective collective) {
+  require(options.root.empty() || has_root(collective),
+          [&] { return options.operation + " has no root; leave --root out"; });
+  require(options.bytes.empty() || collective != Collective::barrier, "barrier moves no bytes; leave --bytes out");
+}
+
+/// The bytes of a piece: 0 where the message is one.
+int64_t chunk_of(const LabOptions& options) {
+  return options.chunk.empty() ? 0 : bytes_of(options.chunk, "--chunk");
+}
+
+/// The pieces in which the algorithm works; where the rule chose it the best ones, as in a call that leaves the choice.
+void set_chunk(algorithm::Request& request, const LabOptions& options, std::string_view algorithm, int64_t item) {
+  const bool is_pipeline = algorithm::is_pipeline(request.collective, algorithm);
+  require(options.chunk.empty() || is_pipeline, [&] {
+    return options.operation + " by " + std::string(algorithm) + " does not work in pieces; leave --chunk out";
+  });
+  if (!is_pipeline) return;
+  const int64_t most = kMostPieces / request.size;
+  if (options.chunk.empty() && is_left_to_the_rule(options))
+    request.chunk = std::max(algorithm::chunk_for(request.size, request.count, item), request.count / most + 1);
+  const int64_t pieces = algorithm::pieces_of(request.count, request.chunk);
+  require(pieces <= most, [&] {
+    return "--chunk makes " + std::to_string(pieces) + " pieces, expected at most " + std::to_string(most) + " on " +
+           std::to_string(request.size) + " ranks";
+  });
 }
 
 /// The checked numbers of one element are four times as large as an int32, and each rank has an input and an output.
@@ -74,7 +111,10 @@ void run_comparison(const LabOptions& options, Collective collective) {
   require(options.svg.empty(), "--compare draws nothing; leave --svg out");
   const algorithm::Network network = network_of(options, kUsualNetwork);
   const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
-  const int64_t chunk = bytes_of(options.chunk, "--chunk");
+  require(options.root.empty(), "--compare has no use for a root; leave --root out");
+  require(options.chunk.empty() || collective == Collective::broadcast,
+          [&] { return options.operation + " does not work in pieces; leave --chunk out"; });
+  const int64_t chunk = chunk_of(options);
   const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
   const std::vector<int64_t> sizes = all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
   std::vector<lab::Contest> contests;
@@ -95,17 +135,15 @@ void run_one(const LabOptions& options, Collective collective) {
   const auto ranks =
       static_cast<int>(number_of(options.ranks, "--ranks", 1, may_be_simulated_only ? kMostSimulated : kMostThreads));
   const bool runs = ranks <= kMostThreads;
-  require(!has_root(collective) || (options.root >= 0 && options.root < ranks),
-          [&] { return "--root is " + std::to_string(options.root) + ", expected 0 to " + std::to_string(ranks - 1); });
+  const auto root = static_cast<int>(options.root.empty() ? 0 : number_of(options.root, "--root", 0, ranks - 1));
   const int64_t bytes =
       collective == Collective::barrier ? 0 : bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
   if (runs) require_room(ranks, bytes);
   const std::string algorithm = algorithm_of(options, collective, ranks, bytes);
   require(options.svg.empty() || ranks <= kMostDrawn,
           [&] { return "--svg draws up to " + std::to_string(kMostDrawn) + " ranks"; });
-  const lab::Exercise exercise =
-      lab::exercise_of(collective, ranks, has_root(collective) ? static_cast<int>(options.root) : 0, bytes,
-                       bytes_of(options.chunk, "--chunk"));
+  lab::Exercise exercise = lab::exercise_of(collective, ranks, root, bytes, chunk_of(options));
+  set_chunk(exercise.request, options, algorithm, size_of(exercise.type));
   const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
   if (options.json)
@@ -118,6 +156,7 @@ void run_one(const LabOptions& options, Collective collective) {
 
 void run_collective(const LabOptions& options) {
   const Collective collective = collective_of(options);
+  check_use(options, collective);
   if (!prints()) return;  // rank 0 of an MPI job alone: the workers are threads
   if (options.compare)
     run_comparison(options, collective);
@@ -139,21 +178,26 @@ void add_collective(Program& program) {
       "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all", "OPERATION");
   add("--algorithm", options->algorithm, "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]",
       "NAME");
-  add("--ranks", options->ranks, "Workers; with --compare several, as in 2,3,8 or 4..4096, which doubles [4]", "RANKS");
+  add("--ranks", options->ranks,
+      "Workers, up to 1024; with --alpha or --beta up to 8192, which are then simulated alone (not all_to_all); with "
+      "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]",
+      "RANKS");
   add("--root", options->root, "The rank that gives or gets, where there is one [0]", "RANK");
   add("--bytes", options->bytes,
       "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
       "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]",
       "BYTES");
   add("--chunk", options->chunk,
-      "Size of a piece where a broadcast by ring works in pieces; 0: in one, or with --compare the best [0]", "BYTES");
+      "Size of a piece of a broadcast by ring; 0: it is one [0; what the rule chooses where it chooses the ring; with "
+      "--compare the best]",
+      "BYTES");
   add("--alpha", options->alpha,
       "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "
       "a message); seconds are then the simulated ones, else the measured [0; with --compare 2e-6]",
       "SECONDS");
   add("--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]", "SECONDS");
-  add("--svg", options->svg, "Draw the messages as a space-time diagram, along the simulated time or the steps",
-      "FILE");
+  add("--svg", options->svg,
+      "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks", "FILE");
   command->add_flag("--compare", options->compare,
                     "Print which algorithm is the quickest at each size on each number of ranks, by formula [false]");
   command->add_flag("--json", options->json,

@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/doctor_report.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/machine.hpp"
 #include "adjoin/comm/self_test.hpp"
@@ -19,7 +20,7 @@ namespace adjoin::cli {
 namespace {
 
 struct DoctorOptions {
-  int ranks = 0;
+  std::string ranks;
   int timeout = 60;
   bool json = false;
 };
@@ -112,12 +113,13 @@ std::string failed_operations(const Diagnosis& diagnosis) {
 }
 
 void run_doctor(const DoctorOptions& options) {
-  require(options.ranks >= 0, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected 1 or more"; });
+  const int ranks = !options.ranks.empty() ? static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads))
+                    : started_by_mpi()     ? mpi_job_size()
+                                           : 4;
   require(options.timeout >= 1,
           [&] { return "--timeout is " + std::to_string(options.timeout) + ", expected 1 second or more"; });
   const Facts facts = facts_of_this_process();
   if (prints() && !options.json) print(std::cout, facts), std::cout.flush();
-  const int ranks = options.ranks > 0 ? options.ranks : started_by_mpi() ? mpi_job_size() : 4;
   Diagnosis diagnosis;
   {
     Deadline deadline(options.timeout);
@@ -144,7 +146,7 @@ void add_doctor(Program& program) {
   CLI::App* command = add_command(program, program.app, "doctor",
                                   "Show what this machine offers, and try every operation between workers",
                                   [options] { run_doctor(*options); });
-  command->add_option("--ranks", options->ranks, "Thread workers; under mpirun or srun the job's ranks [4]")
+  command->add_option("--ranks", options->ranks, "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]")
       ->option_text("INTEGER");
   command->add_option("--timeout", options->timeout, "Seconds that one operation may take [60]")
       ->option_text("INTEGER");

@@ -67,6 +67,8 @@ int main(int argc, char** argv) {
     return fail(kUsage, error.what());
   } catch (const adjoin::IoError& error) {
     return fail(kUsage, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, "there is not enough memory");
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }

@@ -64,6 +64,8 @@ std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, 
   const auto number = [&](std::string_view part) { return number_of(part, option, least, most); };
   std::vector<int64_t> numbers;
   if (const size_t dots = text.find(".."); dots != text.npos) {
+    if (dots == 0 || dots + 2 == text.size() || text[dots + 2] == '.')
+      refuse(option, text, "a range as in " + std::to_string(least) + ".." + std::to_string(most));
     const int64_t first = number(text.substr(0, dots)), last = number(text.substr(dots + 2));
     if (first > last) refuse(option, text, "the smaller number first");
     for (int64_t n = first; n <= last; n *= 2) numbers.push_back(n);

@@ -6,6 +6,9 @@
 
 namespace adjoin::cli {
 
+/// As many workers as a command makes threads for.
+inline constexpr int kMostThreads = 1024;
+
 /// "512", "4K", "1M" or "2G" (1024-based) as bytes; up to 2^50.
 /// Throws: InvalidArgument that names the option, for anything else.
 int64_t bytes_of(std::string_view text, std::string_view option);

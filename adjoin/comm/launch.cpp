@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -17,6 +18,18 @@
 namespace adjoin {
 
 namespace {
+
+std::string message_of(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::bad_alloc&) {
+    return "there is not enough memory";
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
 
 /// What went wrong first, and where.
 class FirstCause {
@@ -38,10 +51,8 @@ class FirstCause {
       throw IoError(with_rank(e.what()));
     } catch (const InternalError& e) {
       throw InternalError(with_rank(e.what()));
-    } catch (const std::exception& e) {
-      throw Error(with_rank(e.what()));
     } catch (...) {
-      throw Error(with_rank("an exception of an unknown type"));
+      throw Error(with_rank(message_of(cause_)));
     }
   }
 
@@ -52,16 +63,6 @@ class FirstCause {
   int rank_ = 0;
   std::exception_ptr cause_;
 };
-
-std::string message_of(const std::exception_ptr& cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception of an unknown type";
-  }
-}
 
 /// Whether a rank was only told of what happened elsewhere.
 bool is_consequence(const std::exception_ptr& cause, const threads::World& world) {
@@ -141,7 +142,8 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
     }
   }
   world.group.reset();  // which sees whether all ranks made the same calls
-  if (world.world->diagnosed()) throw CommunicationError(world.world->reason());
+  if (world.world->diagnosed() && (world.world->is_sure() || !cause.exists()))
+    throw CommunicationError(world.world->reason());
   if (cause.exists()) cause.rethrow();
   if (world.world->aborted()) throw CommunicationError(world.world->reason());
 }

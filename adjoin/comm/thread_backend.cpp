@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -70,10 +69,12 @@ void ThreadWorld::depart(int rank) const {
 }
 
 ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank)
-    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
+    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {
+  group_->hold(rank_);
+}
 
 ThreadBackend::~ThreadBackend() {
-  if (std::uncaught_exceptions() > 0) group_->unwind();
+  group_->release(rank_);
 }
 
 void ThreadBackend::abort(std::string_view reason) noexcept {
@@ -103,10 +104,8 @@ bool ThreadBackend::abandon() noexcept {
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
   if (group_->world().aborted()) group_->world().throw_aborted();
-  const std::vector<int> members(ranks.begin(), ranks.end());
-  const uint64_t nth = subsets_made_[members]++;
-  const auto mine = std::find(members.begin(), members.end(), rank_) - members.begin();
-  return std::make_shared<ThreadBackend>(group_->subset(members, nth), agent_, static_cast<int>(mine));
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+  return std::make_shared<ThreadBackend>(group_->subset(rank_, ranks), agent_, static_cast<int>(mine));
 }
 
 void ThreadBackend::exchange(std::span<const Message> messages) {

@@ -69,7 +69,6 @@ class ThreadBackend final : public Backend {
   uint64_t sequence_ = 0;  // of the latest collective
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  std::map<std::vector<int>, uint64_t> subsets_made_;
 };
 
 /// The backends of a new world, one for each of its ranks.

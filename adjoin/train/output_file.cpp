@@ -62,7 +62,16 @@ void OutputFile::close() {
   if (descriptor >= 0 && ::close(descriptor) != 0) fail(path_, "cannot be closed", errno);
 }
 
-void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer) {
+void write_atomically(const std::filesystem::path& given, const std::function<void(OutputFile&)>& writer) {
+  std::error_code none;
+  const auto status = std::filesystem::status(given, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    OutputFile stream(given);  // a pipe, a terminal or a device, which a file must not replace
+    writer(stream);
+    return stream.close();
+  }
+  const bool is_link = std::filesystem::is_symlink(given, none) && std::filesystem::exists(status);
+  const std::filesystem::path path = is_link ? std::filesystem::canonical(given) : given;
   std::filesystem::path temporary = path;
   temporary += ".new";
   try {

@@ -33,7 +33,8 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// Writes a file beside `path` and renames it into place, so that `path` is never half-written.
+/// Writes a file beside `path` and renames it into place, so that `path` is never half-written. A link keeps pointing to
+/// its file, which is replaced; what is no file (a pipe, a device) is written to as it comes.
 /// Throws: IoError, or what `writer` throws; the temporary is removed and `path` is as it was.
 void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer);
 void write_atomically(const std::filesystem::path& path, std::string_view text);

@@ -207,6 +207,54 @@ TEST(Launch, lets_the_root_of_a_small_broadcast_go_on_unless_it_is_checked) {
               AllOf(StartsWith("deadlock"), HasSubstr("broadcast #1"), HasSubstr("send")));
 }
 
+TEST(Mismatch, counts_less_than_the_error_for_which_a_rank_let_go_of_a_group) {
+  const std::string message = failure_of<IoError>(2, [](const Communicator& world) {
+    auto group = world.split(0, 0);
+    std::vector<float> x(4);
+    if (world.rank() == 0) return group->broadcast(buffer(x), 0);
+    try {
+      throw IoError("disk full");
+    } catch (const IoError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // now the other has gone
+      group.reset();
+      throw;
+    }
+  });
+  EXPECT_EQ(message, "rank 1: disk full");
+}
+
+TEST(Mismatch, is_told_though_another_thread_of_the_rank_let_go_with_an_exception) {
+  const std::string message = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    const auto group = world.split(0, 0);
+    try {
+      const Communicator other = group->for_thread();
+      throw IoError("no matter");
+    } catch (const IoError&) {
+    }
+    std::vector<float> x(4);
+    if (world.rank() == 0) group->broadcast(buffer(x), 0);
+  });
+  EXPECT_THAT(message, AllOf(StartsWith("mismatched collectives"), HasSubstr("\n  rank 1: has ")));
+}
+
+TEST(Launch, pairs_the_groups_that_several_threads_of_a_rank_make_in_turn) {
+  for (int round = 0; round < 20; ++round)
+    launch_threads(2, [](const Communicator& world) {
+      const Communicator other = world.for_thread();
+      const int both[] = {0, 1};
+      const Communicator first = world.subset(both);
+      std::jthread([&] {
+        const Communicator second = other.subset(both);
+        std::vector<int32_t> x = {1};
+        second.all_reduce(buffer(x));
+        EXPECT_EQ(x[0], 2);
+      }).join();
+      std::vector<int32_t> y = {2};
+      first.all_reduce(buffer(y));
+      EXPECT_EQ(y[0], 4);
+    });
+}
+
 TEST(Launch, lets_several_threads_of_a_rank_use_one_group_in_turn) {
   launch_threads(3, [](const Communicator& world) {
     std::vector<int32_t> x = {1};

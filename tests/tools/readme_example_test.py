@@ -1,6 +1,8 @@
 """What the README shows stands in examples/, where it is compiled and run as a test of its own."""
 
+import os
 import re
+import subprocess
 import textwrap
 import unittest
 from pathlib import Path
@@ -22,6 +24,16 @@ class ReadmeExample(unittest.TestCase):
     def test_of_a_deadlock_is_part_of_its_file(self):
         shown = textwrap.indent(self.blocks[1], "  ")
         self.assertIn(shown, DEADLOCK.read_text(encoding="utf-8"))
+
+    @unittest.skipUnless("ADJOIN_EXAMPLE" in os.environ, "ADJOIN_EXAMPLE names the built example")
+    def test_prints_what_is_shown(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        shown = readme.split("It prints\n\n```\n")[1].split("```")[0]
+        printed = subprocess.run([os.environ["ADJOIN_EXAMPLE"]], check=True, capture_output=True, text=True).stdout
+        number = r"\d+\.\d+"
+        self.assertEqual(re.sub(number, "#", shown), re.sub(number, "#", printed))
+        for expected, came in zip(re.findall(number, shown), re.findall(number, printed), strict=True):
+            self.assertAlmostEqual(float(expected), float(came), places=4)  # other processors round otherwise
 
     def test_is_short(self):
         self.assertLessEqual(len(EXAMPLE.read_text(encoding="utf-8").splitlines()), MOST_LINES)

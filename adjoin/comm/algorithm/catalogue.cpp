@@ -142,6 +142,10 @@ std::span<const std::string_view> names_of(Collective collective) {
   return names[static_cast<size_t>(collective)];
 }
 
+bool is_pipeline(Collective collective, std::string_view algorithm) {
+  return collective == Collective::broadcast && algorithm == "ring";
+}
+
 std::string_view known_name(Collective collective, std::string_view algorithm) {
   const auto names = names_of(collective);
   const auto found = std::find(names.begin(), names.end(), algorithm);

@@ -32,6 +32,9 @@ int64_t elements_of(const Request& request);
 /// The algorithms of a collective: "naive", "tree", "ring" …
 std::span<const std::string_view> names_of(Collective collective);
 
+/// Whether the algorithm works in pieces of request.chunk elements.
+bool is_pipeline(Collective collective, std::string_view algorithm);
+
 /// The catalogue's own copy of the name, which lives on; "" where the collective has no such algorithm.
 std::string_view known_name(Collective collective, std::string_view algorithm);
 /// "naive, tree, ring", for messages.

@@ -66,7 +66,7 @@ std::span<const Rule> rules() {
 std::string_view choose(Collective collective, int size, int64_t bytes) {
   const auto fitting = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& rule) {
     return rule.collective == collective && fits(rule.ranks, size) && bytes <= rule.bytes &&
-           bytes / size <= rule.bytes_a_rank;
+           (rule.bytes_a_rank == kAnyBytes || bytes <= rule.bytes_a_rank * size);
   });
   return fitting->algorithm;
 }

@@ -29,10 +29,6 @@ algorithm::Request request_of(Collective collective, int ranks, int64_t bytes) {
   return request;
 }
 
-bool is_pipeline(Collective collective, std::string_view algorithm) {
-  return collective == Collective::broadcast && algorithm == "ring";
-}
-
 }  // namespace
 
 int64_t best_chunk(int ranks, int64_t bytes, const algorithm::Network& network) {
@@ -47,7 +43,9 @@ Contest compare(Collective collective, int ranks, int64_t bytes, int64_t chunk, 
   Contest contest{.ranks = ranks, .bytes = bytes, .contenders = {}};
   algorithm::Request request = request_of(collective, ranks, bytes);
   for (const std::string_view algorithm : algorithm::names_of(collective)) {
-    request.chunk = !is_pipeline(collective, algorithm) ? 0 : chunk > 0 ? chunk : best_chunk(ranks, bytes, network);
+    request.chunk = !algorithm::is_pipeline(collective, algorithm) ? 0
+                    : chunk > 0                                    ? chunk
+                                                                   : best_chunk(ranks, bytes, network);
     contest.contenders.push_back({.algorithm = algorithm,
                                   .chunk = request.chunk,
                                   .seconds = algorithm::seconds_of(request, algorithm, 1, network)});

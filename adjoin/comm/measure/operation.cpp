@@ -7,8 +7,8 @@
 namespace adjoin::measure {
 
 std::string_view name(Operation operation) {
-  constexpr std::string_view names[] = {"all_reduce",     "broadcast",  "reduce", "all_gather",
-                                        "reduce_scatter", "all_to_all", "barrier"};
+  constexpr std::string_view names[] = {"all_reduce", "broadcast",      "reduce",     "gather", "scatter",
+                                        "all_gather", "reduce_scatter", "all_to_all", "barrier"};
   return names[static_cast<int>(operation)];
 }
 
@@ -28,6 +28,9 @@ int64_t least_traffic(Operation operation, int ranks, int64_t bytes) {
       return 2 * ranks * bytes;
     case Operation::broadcast:
       return ranks * bytes;
+    case Operation::gather:
+    case Operation::scatter:
+      return 2 * bytes;
     case Operation::reduce:
     case Operation::all_gather:
     case Operation::reduce_scatter:

@@ -36,6 +36,10 @@ void Workload::call(Operation operation) const {
       return world_.broadcast(in(), 0);
     case Operation::reduce:
       return world_.reduce(in(), out(), Reduction::sum, 0);
+    case Operation::gather:
+      return world_.gather(own_block_of(in()), blocks_of(out()), counts_, 0);
+    case Operation::scatter:
+      return world_.scatter(blocks_of(in()), own_block_of(out()), counts_, 0);
     case Operation::all_gather:
       return world_.all_gather(own_block_of(in()), blocks_of(out()), counts_);
     case Operation::reduce_scatter:

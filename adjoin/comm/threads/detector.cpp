@@ -11,6 +11,7 @@ Agent::Agent(Detector& detector, int rank, Kind kind)
     : detector_(detector), rank_(rank), kind_(kind), owner_(kind == Kind::of_any_thread) {
   const std::lock_guard lock(detector_.mutex_);
   detector_.agents_[static_cast<size_t>(rank)].push_back(this);
+  detector_.has_left_[static_cast<size_t>(rank)].store(false);
 }
 
 Agent::~Agent() {
@@ -18,7 +19,9 @@ Agent::~Agent() {
 }
 
 Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadlock)
-    : on_deadlock_(std::move(on_deadlock)), agents_(static_cast<size_t>(ranks)) {}
+    : on_deadlock_(std::move(on_deadlock)),
+      agents_(static_cast<size_t>(ranks)),
+      has_left_(new std::atomic<bool>[static_cast<size_t>(ranks)]()) {}
 
 void Detector::block(Agent& agent, const Waiting& waiting) {
   std::string report;
@@ -53,14 +56,12 @@ void Detector::leave(Agent& agent) {
     const std::lock_guard lock(mutex_);
     std::vector<Agent*>& agents = agents_[static_cast<size_t>(agent.rank())];
     if (std::erase(agents, &agent)) report = find_deadlock();
-    if (agents.empty()) has_anybody_left_.store(true);
+    if (agents.empty()) {
+      has_left_[static_cast<size_t>(agent.rank())].store(true);
+      has_anybody_left_.store(true);
+    }
   }
   tell(report);
-}
-
-bool Detector::has_left(int rank) const {
-  const std::lock_guard lock(mutex_);
-  return agents_[static_cast<size_t>(rank)].empty();
 }
 
 std::string Detector::look(const std::string& headline) const {

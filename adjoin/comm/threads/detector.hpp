@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -70,8 +71,8 @@ class Detector {
   void rest(Agent& agent, bool rests);
   /// Says that `agent` never calls again, though it may live on.
   void leave(Agent& agent);
-  /// Whether all agents of `rank` have left, and whether there is such a rank, which costs less to ask.
-  bool has_left(int rank) const;
+  /// Whether all agents of `rank` have left, and whether there is such a rank.
+  bool has_left(int rank) const { return has_left_[static_cast<size_t>(rank)].load(); }
   bool has_anybody_left() const { return has_anybody_left_.load(); }
   /// What everybody is in, under a headline of the caller's.
   std::string look(const std::string& headline) const;
@@ -87,6 +88,7 @@ class Detector {
   const std::function<void(const std::string&)> on_deadlock_;
   mutable std::mutex mutex_;
   std::vector<std::vector<Agent*>> agents_;  // of each rank
+  std::unique_ptr<std::atomic<bool>[]> has_left_;
   std::atomic<bool> has_anybody_left_ = false;
 };
 

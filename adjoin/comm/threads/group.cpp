@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "adjoin/base/error.hpp"
 
@@ -35,12 +36,18 @@ class Arrivals final : public Waiting {
   const int first_, last_;
 };
 
+int64_t small_bytes_for(const Patience& patience, size_t ranks) {
+  constexpr size_t kRoom = 1 << 20;  // of a group; more ranks than 8 have less each
+  if (patience.spins > 0) return 512;
+  return static_cast<int64_t>(std::clamp<size_t>(kRoom / (Group::kPlaces * ranks), 512, 4096));
+}
+
 }  // namespace
 
 Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
     : world_(std::move(world)),
       world_ranks_(std::move(world_ranks)),
-      small_bytes_(world_->patience().spins > 0 ? 512 : 4096),
+      small_bytes_(small_bytes_for(world_->patience(), world_ranks_.size())),
       places_(new Place[kPlaces * world_ranks_.size()]),
       progress_(new Progress[world_ranks_.size()]),
       decisions_(new Decision[world_ranks_.size()]),
@@ -54,7 +61,11 @@ Group::~Group() {
     least = std::min(least, progress(rank).calls);
     most = std::max(most, progress(rank).calls);
   }
-  if (least < most) end_mismatched(least + 1);
+  if (least < most) end_mismatched(least + 1, /*is_suspected=*/true);
+}
+
+void Group::release(int rank) {
+  if (progress(rank).holders.fetch_sub(1) == 1 && std::uncaught_exceptions() > 0) was_unwound_.store(true);
 }
 
 uint64_t Group::publish(Agent& agent, int rank, const Call& call, int64_t small_bytes, Awaits awaits) {
@@ -173,7 +184,9 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
 ///
 /// Their operations lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
 /// lock, and who takes the lock after the world has ended reads nothing.
-void Group::end_mismatched(uint64_t sequence) {
+///
+/// `is_suspected`: a member let go of the group, perhaps because of an error that it has yet to tell.
+void Group::end_mismatched(uint64_t sequence, bool is_suspected) {
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
@@ -181,7 +194,7 @@ void Group::end_mismatched(uint64_t sequence) {
     calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(call_of(peer, sequence))
                                        : world_->detector().has_left(world_rank(peer)) ? "has returned"
                                                                                        : "has not come"});
-  world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
+  world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls), is_suspected);
 }
 
 /// Leaves a call because the world has ended, once nobody tells of it any more.
@@ -192,7 +205,7 @@ void Group::leave() {
 
 void Group::check_departed() {
   const Detector& detector = world_->detector();
-  if (!detector.has_anybody_left()) return;
+  if (!detector.has_anybody_left() || was_unwound_.load()) return;
   for (int rank = 0; rank < size(); ++rank) {
     if (!detector.has_left(world_rank(rank))) continue;
     const uint64_t missed = progress(rank).calls + 1;
@@ -218,10 +231,10 @@ void Group::finish(int rank, uint64_t sequence) {
   }
 }
 
-std::shared_ptr<Group> Group::subset(std::span<const int> ranks, uint64_t nth) {
+std::shared_ptr<Group> Group::subset(int rank, std::span<const int> ranks) {
   const std::vector<int> members(ranks.begin(), ranks.end());
   const std::lock_guard lock(mutex_);
-  const auto key = std::make_pair(members, nth);
+  const auto key = std::make_pair(members, made_[{members, rank}]++);
   Forming& forming = forming_[key];
   if (!forming.group) {
     std::vector<int> world_ranks;

@@ -63,15 +63,17 @@ class Group {
   /// The call that `rank` published; its `in` is readable until finish(), or where it was small until the next call.
   const Call& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).call; }
 
-  /// Says that a member lets go of the group because of an exception, so that calls it missed mean nothing.
-  void unwind() { was_unwound_.store(true); }
+  /// Says that one more, or one less, of a member's threads uses the group. Where an exception makes a member let go of it
+  /// the calls that it missed mean nothing.
+  void hold(int rank) { progress(rank).holders.fetch_add(1); }
+  void release(int rank);
   /// Ends the world where a member that never calls again has missed a call which a peer has passed.
   void check_departed();
 
   Mailbox& mailbox(int rank) { return mailboxes_[static_cast<size_t>(rank)]; }
 
-  /// The group of `ranks` of this one, made for the n-th time by each of its members.
-  std::shared_ptr<Group> subset(std::span<const int> ranks, uint64_t nth);
+  /// The next group of `ranks` of this one that `rank`, a member, takes part in; each of them makes it once.
+  std::shared_ptr<Group> subset(int rank, std::span<const int> ranks);
 
   void wake_all();
 
@@ -84,6 +86,7 @@ class Group {
   };
   struct alignas(64) Progress {
     std::atomic<uint64_t> finished = 0;
+    std::atomic<int> holders = 0;
     uint64_t calls = 0;     // this and the next are the rank's own: how many it has published
     uint64_t all_came = 0;  // the last call to which it has seen all come
   };
@@ -109,7 +112,7 @@ class Group {
   void compare(int rank, uint64_t sequence, int first, int last);
   bool goes_ahead(int rank, uint64_t sequence, bool all_came);
   bool sends_what_is_received(uint64_t sequence) const;
-  void end_mismatched(uint64_t sequence);
+  void end_mismatched(uint64_t sequence, bool is_suspected = false);
   [[noreturn]] void leave();
 
   std::shared_ptr<World> world_;
@@ -122,7 +125,8 @@ class Group {
   Parking parking_;
   std::vector<Mailbox> mailboxes_;
   std::mutex mutex_;
-  std::map<std::pair<std::vector<int>, uint64_t>, Forming> forming_;
+  std::map<std::pair<std::vector<int>, uint64_t>, Forming> forming_;  // by members, and for the how manieth time
+  std::map<std::pair<std::vector<int>, int>, uint64_t> made_;         // by members, and by who has made so many
   std::mutex telling_;  // held while the calls of peers are told, which lie on the peers' stacks
   std::atomic<bool> was_unwound_ = false;
 };

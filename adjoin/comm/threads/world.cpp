@@ -17,19 +17,20 @@ World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
       }) {}
 
 void World::abort(std::string_view reason) noexcept {
-  end(reason, false);
+  end(reason, /*is_diagnosis=*/false, /*is_suspected=*/false);
 }
 
-void World::end(const std::string& diagnosis) noexcept {
-  end(diagnosis, true);
+void World::end(const std::string& diagnosis, bool is_suspected) noexcept {
+  end(diagnosis, /*is_diagnosis=*/true, is_suspected);
 }
 
-void World::end(std::string_view reason, bool is_diagnosis) noexcept {
+void World::end(std::string_view reason, bool is_diagnosis, bool is_suspected) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load()) return;
     reason_ = reason;
     diagnosed_.store(is_diagnosis);
+    is_sure_.store(!is_suspected);
     aborted_.store(true);
   }
   for (const auto& group : groups()) group->wake_all();

@@ -31,9 +31,11 @@ class World {
   void abort(std::string_view reason) noexcept;
   bool aborted() const { return aborted_.load(); }
   std::string reason() const;
-  /// The same where the runtime found what is wrong, which is then told without further words.
-  void end(const std::string& diagnosis) noexcept;
+  /// The same where the runtime found what is wrong, which is then told without further words. What is only suspected
+  /// counts less than an error that a rank has yet to tell.
+  void end(const std::string& diagnosis, bool is_suspected = false) noexcept;
   bool diagnosed() const { return diagnosed_.load(); }
+  bool is_sure() const { return is_sure_.load(); }
   /// Throws CommunicationError with the reason.
   [[noreturn]] void throw_aborted() const;
 
@@ -57,7 +59,7 @@ class World {
   void watch(const std::shared_ptr<Group>& group);
 
  private:
-  void end(std::string_view reason, bool is_diagnosis) noexcept;
+  void end(std::string_view reason, bool is_diagnosis, bool is_suspected) noexcept;
   std::vector<std::shared_ptr<Group>> groups() const;
   void check_departed();
 
@@ -66,7 +68,7 @@ class World {
   Placement placement_;
   const std::chrono::milliseconds deadline_;
   const bool is_checked_;
-  std::atomic<bool> aborted_ = false, diagnosed_ = false;
+  std::atomic<bool> aborted_ = false, diagnosed_ = false, is_sure_ = true;
   mutable std::mutex mutex_;
   std::string reason_;
   std::vector<std::weak_ptr<Group>> groups_;
