@@ -69,13 +69,6 @@ std::string algorithm_of(const LabOptions& options, Collective collective, int r
   return options.algorithm;
 }
 
-/// Refuses what the operation has no use for.
-void check_use(const LabOptions& options, Collective collective) {
-  require(options.root.empty() || has_root(collective),
-          [&] { return options.operation + " has no root; leave --root out"; });
-  require(options.bytes.empty() || collective != Collective::barrier, "barrier moves no bytes; leave --bytes out");
-}
-
 /// The bytes of a piece: 0 where the message is one.
 int64_t chunk_of(const LabOptions& options) {
   return options.chunk.empty() ? 0 : bytes_of(options.chunk, "--chunk");
@@ -83,11 +76,10 @@ int64_t chunk_of(const LabOptions& options) {
 
 /// The pieces in which the algorithm works; where the rule chose it the best ones, as in a call that leaves the choice.
 void set_chunk(algorithm::Request& request, const LabOptions& options, std::string_view algorithm, int64_t item) {
-  const bool is_pipeline = algorithm::is_pipeline(request.collective, algorithm);
-  require(options.chunk.empty() || is_pipeline, [&] {
-    return options.operation + " by " + std::string(algorithm) + " does not work in pieces; leave --chunk out";
-  });
-  if (!is_pipeline) return;
+  if (!algorithm::is_pipeline(request.collective, algorithm)) {
+    request.chunk = 0;
+    return;
+  }
   const int64_t most = kMostPieces / request.size;
   if (options.chunk.empty() && is_left_to_the_rule(options))
     request.chunk = std::max(algorithm::chunk_for(request.size, request.count, item), request.count / most + 1);
@@ -111,9 +103,6 @@ void run_comparison(const LabOptions& options, Collective collective) {
   require(options.svg.empty(), "--compare draws nothing; leave --svg out");
   const algorithm::Network network = network_of(options, kUsualNetwork);
   const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
-  require(options.root.empty(), "--compare has no use for a root; leave --root out");
-  require(options.chunk.empty() || collective == Collective::broadcast,
-          [&] { return options.operation + " does not work in pieces; leave --chunk out"; });
   const int64_t chunk = chunk_of(options);
   const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
   const std::vector<int64_t> sizes = all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
@@ -135,7 +124,8 @@ void run_one(const LabOptions& options, Collective collective) {
   const auto ranks =
       static_cast<int>(number_of(options.ranks, "--ranks", 1, may_be_simulated_only ? kMostSimulated : kMostThreads));
   const bool runs = ranks <= kMostThreads;
-  const auto root = static_cast<int>(options.root.empty() ? 0 : number_of(options.root, "--root", 0, ranks - 1));
+  const bool roots = has_root(collective) && !options.root.empty();
+  const auto root = static_cast<int>(roots ? number_of(options.root, "--root", 0, ranks - 1) : 0);
   const int64_t bytes =
       collective == Collective::barrier ? 0 : bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
   if (runs) require_room(ranks, bytes);
@@ -156,7 +146,6 @@ void run_one(const LabOptions& options, Collective collective) {
 
 void run_collective(const LabOptions& options) {
   const Collective collective = collective_of(options);
-  check_use(options, collective);
   if (!prints()) return;  // rank 0 of an MPI job alone: the workers are threads
   if (options.compare)
     run_comparison(options, collective);
@@ -182,13 +171,14 @@ void add_collective(Program& program) {
       "Workers, up to 1024; with --alpha or --beta up to 8192, which are then simulated alone (not all_to_all); with "
       "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]",
       "RANKS");
-  add("--root", options->root, "The rank that gives or gets, where there is one [0]", "RANK");
+  add("--root", options->root, "The rank that gives or gets; of no effect where there is none [0]", "RANK");
   add("--bytes", options->bytes,
       "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
       "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]",
       "BYTES");
   add("--chunk", options->chunk,
-      "Size of a piece of a broadcast by ring; 0: it is one [0; what the rule chooses where it chooses the ring; with "
+      "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; what the rule chooses where it "
+      "chooses the ring; with "
       "--compare the best]",
       "BYTES");
   add("--alpha", options->alpha,

@@ -50,9 +50,12 @@ TEST(BenchCollectives, says_what_is_wrong_with_its_options) {
       {"--backend mpi --ranks 4", "start it as mpirun -n 4 adjoin bench collectives"},
       {"--backend nccl", "--backend is nccl, expected threads or mpi"},
       {"--op allreduce", "expected an operation among all_reduce, "},
-      {"--sizes 4Q", "expected a size such as 64, 4K, 1M or 2G, got '4Q'"},
-      {"--sizes 4 --ranks 2", "expected sizes of at least 8 bytes on 2 ranks, got 4"},
-      {"--ranks -1", "--ranks is -1"},
+      {"--sizes 4Q", "--sizes is 4Q, expected bytes as in 512, 4K, 1M or 2G"},
+      {"--sizes 4 --ranks 2", "--sizes is 4, expected a multiple of 4 from 8 to "},
+      {"--sizes 30", "--sizes is 30, expected a multiple of 4 from 8 to "},
+      {"--sizes 1048576G", "--sizes is 1125899906842624, expected a multiple of 4 from 8 to "},
+      {"--ranks -1", "--ranks is -1, expected 1 to 1024"},
+      {"--ranks 100000", "--ranks is 100000, expected 1 to 1024"},
   };
   for (const auto& c : cases) {
     const Outcome outcome = run("bench collectives " + c.arguments);

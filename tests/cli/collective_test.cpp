@@ -72,6 +72,15 @@ TEST(CollectiveCommand, is_right_for_every_operation_and_what_the_rule_chooses) 
       EXPECT_THAT(run_collective(std::string(operation) + more).out, HasSubstr("The result is right.")) << operation;
 }
 
+TEST(CollectiveCommand, works_in_the_pieces_that_the_rule_chooses_and_tells_of_pieces_where_there_are_some) {
+  const std::string ring = "broadcast --ranks 8 --bytes 16M --alpha 2e-6 --beta 8e-11";
+  EXPECT_THAT(run_collective(ring).out,
+              HasSubstr("broadcast by ring on 8 ranks, root 0, 16 MiB of int32 in pieces of "));
+  const double by_rule = printed_json(ring)["seconds"].get<double>();
+  EXPECT_LT(by_rule, 0.5 * printed_json(ring + " --algorithm tree")["seconds"].get<double>());
+  EXPECT_EQ(run_collective("broadcast --algorithm tree --chunk 16").out.find("pieces"), std::string::npos);
+}
+
 TEST(CollectiveCommand, gives_simulated_seconds_on_a_network) {
   // A ring of 8 sends 14 blocks of 1 MiB / 8 one after the other.
   const std::string ring = "all_reduce --algorithm ring --ranks 8 --bytes 1M";
@@ -133,7 +142,11 @@ TEST(CollectiveCommand, answers_bad_arguments_with_one_line_and_2) {
       {"broadcast --bytes -5", "--bytes is -5"},
       {"broadcast --bytes 4Q", "--bytes is 4Q"},
       {"broadcast --bytes 100G", "--bytes is 107374182400, expected at most"},
-      {"broadcast --chunk -1", "--chunk is -1"},
+      {"broadcast --algorithm ring --chunk -1", "--chunk is -1"},
+      {"broadcast --algorithm ring --ranks 2 --bytes 2M --chunk 1",
+       "--chunk makes 2097152 pieces, expected at most 131072"},
+      {"broadcast --compare --ranks 4..", "--ranks is 4.., expected a range as in 1..65536"},
+      {"broadcast --beta -1e-9", "--beta is -1e-09, expected 0 to 1000000"},
       {"broadcast --alpha -1", "--alpha is -1"},
       {"broadcast --beta nan", "--beta is nan"},
       {"broadcast --ranks 200 --svg x.svg", "--svg draws up to 128 ranks"},

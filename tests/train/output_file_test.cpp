@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <stdexcept>
+#include <thread>
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -71,6 +73,27 @@ TEST(WriteAtomically, leaves_the_old_file_and_nothing_beside_it_when_the_disk_is
   }
   EXPECT_EQ(contents_of(folder / "a"), "old");
   EXPECT_FALSE(std::filesystem::exists(folder / "a.new"));
+}
+
+TEST(WriteAtomically, writes_through_links_and_into_what_is_no_file) {
+  const TemporaryFolder folder;
+  const auto target = folder / "target", link = folder / "link", pipe = folder / "pipe";
+  write_atomically(target, "before");
+  std::filesystem::create_symlink("target", link);
+  write_atomically(link, "after");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(contents_of(target), "after");
+
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::string read;
+  {
+    const std::jthread reader([&] { read = contents_of(pipe); });
+    write_atomically(pipe, "through");
+  }
+  EXPECT_EQ(read, "through");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_THROW(write_atomically("/dev/full", "x"), IoError);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
 TEST(WriteAtomically, names_a_folder_that_is_not_there) {
