@@ -34,7 +34,7 @@ using Counts = std::vector<int64_t>;
 
 /// One call, as all ranks of its group make it.
 struct Call {
-  enum Kind {
+  enum Kind {  // as Collective, and then those by messages
     barrier,
     broadcast,
     reduce,
@@ -156,12 +156,7 @@ class Generator {
 /// Makes a call; where all ranks make it as it was meant, its result is checked.
 void make(const Call& call, const Communicator& plain, bool check) {
   const Communicator group =
-      call.in_steps && !is_of_messages(call)
-          ? plain.with_algorithm(*collective_named(std::vector<std::string>{
-                                     "barrier", "broadcast", "reduce", "all_reduce", "gather", "scatter", "all_gather",
-                                     "reduce_scatter", "all_to_all"}[static_cast<size_t>(call.kind)]),
-                                 "auto")
-          : plain;
+      call.in_steps && !is_of_messages(call) ? plain.with_algorithm(static_cast<Collective>(call.kind), "auto") : plain;
   const int n = group.size(), me = group.rank();
   const auto all = static_cast<size_t>(n), each = static_cast<size_t>(call.count);
   const Counts counts(all, call.count);

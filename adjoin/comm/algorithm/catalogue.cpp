@@ -133,6 +133,27 @@ void check_arguments(const Request& request) {
 
 }  // namespace
 
+Request request_of(Collective collective, int root, int64_t count, const std::vector<int64_t>& blocks) {
+  Request request{.collective = collective, .size = static_cast<int>(blocks.size()), .root = root};
+  switch (collective) {
+    case Collective::barrier:
+      break;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      request.count = count;
+      break;
+    case Collective::all_to_all:
+      request.counts.reserve(blocks.size() * blocks.size());
+      for (size_t r = 0; r < blocks.size(); ++r)
+        request.counts.insert(request.counts.end(), blocks.begin(), blocks.end());
+      break;
+    default:
+      request.counts = blocks;
+  }
+  return request;
+}
+
 int64_t elements_of(const Request& request) {
   return request.counts.empty() ? request.count : total_of(request.counts);
 }

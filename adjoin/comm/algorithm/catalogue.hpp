@@ -26,6 +26,10 @@ struct Request {
   int64_t chunk = 0;                 // elements of a piece of a pipeline; 0: the whole message is one
 };
 
+/// A request of `count` elements where all ranks have as many, else of blocks[r] of rank r; in an all_to_all every rank
+/// sends `blocks`.
+Request request_of(Collective collective, int root, int64_t count, const std::vector<int64_t>& blocks);
+
 /// The elements of the whole message, or of all blocks together: what the rule table is asked with.
 int64_t elements_of(const Request& request);
 

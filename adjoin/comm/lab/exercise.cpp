@@ -57,26 +57,11 @@ Values sent_to(const Request& request, int rank) {
 
 Exercise exercise_of(Collective collective, int ranks, int root, int64_t bytes, int64_t chunk) {
   const bool has_words = bytes % 4 == 0 && chunk % 4 == 0;
-  Exercise exercise{.request = {.collective = collective, .size = ranks, .root = root},
-                    .type = has_words ? ElementType::int32 : ElementType::uint8};
+  Exercise exercise;
+  exercise.type = has_words ? ElementType::int32 : ElementType::uint8;
   const int64_t elements = bytes / size_of(exercise.type);
+  exercise.request = algorithm::request_of(collective, root, elements, algorithm::balanced_counts(elements, ranks));
   exercise.request.chunk = chunk / size_of(exercise.type);
-  switch (collective) {
-    case Collective::barrier:
-      break;
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::all_reduce:
-      exercise.request.count = elements;
-      break;
-    case Collective::all_to_all:
-      for (int r = 0; r < ranks; ++r)
-        for (const int64_t count : algorithm::balanced_counts(elements, ranks))
-          exercise.request.counts.push_back(count);
-      break;
-    default:
-      exercise.request.counts = algorithm::balanced_counts(elements, ranks);
-  }
   return exercise;
 }
 
