@@ -88,6 +88,7 @@ at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& 
 }
 
 at::Tensor TextClassifierImpl::pool(const at::Tensor& x, const at::Tensor& keep) const {
+  if (x.size(1) == 0) return x.sum(1);  // a worker without samples; its zeros stay in the graph
   if (!options_.mean_pooling) return x.select(1, 0);
   if (!keep.defined()) return x.mean(1);
   const at::Tensor counts = keep.to(x.scalar_type()).unsqueeze(-1);

@@ -18,8 +18,7 @@ namespace adjoin::models {
 struct TextClassifierOptions {
   int64_t words = 0, layers = 0, hidden = 0, heads = 0;
   int64_t classes = 2;
-  double dropout = 0.1;      ///< of attention, feed-forward and classifier outputs
-  double token_dropout = 0;  ///< of whole embedded tokens
+  double dropout = 0.1;  ///< of attention, feed-forward and classifier outputs
   double attention_dropout = 0;
   int64_t positions = 0;       ///< learned positions for so many tokens; 0: none
   bool scale_by_head = false;  ///< scores by 1/sqrt(hidden / heads)

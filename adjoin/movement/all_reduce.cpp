@@ -33,7 +33,7 @@ at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group) {
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes) {
-  return all_sum_reduce(x, axes.size() == 1 ? grid.axis(axes[0]) : grid.group(axes));
+  return all_sum_reduce(x, grid.group(axes));
 }
 
 }  // namespace adjoin

@@ -72,11 +72,11 @@ at::Tensor apply_mask(const at::Tensor& x, double p, const std::function<RowOfWo
 
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context) {
   check_probability(p);
+  if (!context.training || p == 0) return x;
   require(x.dim() == 2 || x.dim() == 3, [&] {
     return "dropout: expected [samples, tokens, features] or [samples, features], got " + std::to_string(x.dim()) +
            " dims";
   });
-  if (!context.training || p == 0) return x;
   const PhiloxKey key = philox_key(context.seed, place.name);
   const int64_t tokens = x.dim() == 3 ? x.size(1) : 1;
   return apply_mask(x, p, [=, first = word(place.first_feature)](int64_t r) {

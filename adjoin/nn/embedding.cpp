@@ -17,7 +17,16 @@ at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& we
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                          const Split& words) {
   if (group.size() == 1) return at::embedding(weight, ids);
-  const Range range = words.ranges(group.rank())[0];
+  require(words.in_order(), "vocabulary_parallel_embedding: expected words in order, a range for each rank");
+  if (ids.numel() > 0) {  // LibTorch checks them where one rank has all words
+    const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
+    require(least >= 0 && most < words.size(), [&] {
+      return "vocabulary_parallel_embedding: expected ids from 0 to " + std::to_string(words.size() - 1) + ", got " +
+             std::to_string(least < 0 ? least : most);
+    });
+  }
+  const int64_t first = words.offset(group.rank());
+  const Range range{first, first + words.size(group.rank())};
   const at::Tensor elsewhere = (ids < range.begin).logical_or_(ids >= range.end);
   // A rank without words has nothing to look up; its zeros come from the empty weight, so that they stay in the graph.
   const at::Tensor vectors = range.size() > 0 ? at::embedding(weight, (ids - range.begin).masked_fill_(elsewhere, 0))

@@ -7,25 +7,29 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "adjoin/base/philox.hpp"
 
 namespace adjoin::nn {
 namespace {
 
-void collect(const torch::nn::Module& module, const std::string& prefix, std::vector<Parameter>& found) {
+void collect(const torch::nn::Module& module, const std::string& prefix, std::set<const void*>& known_tensors,
+             std::vector<Parameter>& found) {
   const auto* sharded = dynamic_cast<const ShardedModule*>(&module);
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    if (!known_tensors.insert(item.value().unsafeGetTensorImpl()).second) continue;
     const bool known = sharded != nullptr && sharded->shards().count(item.key()) != 0;
     found.push_back({prefix + item.key(), item.value(),
                      known ? sharded->shards().at(item.key()) : Shard{item.value().sizes().vec(), {}, {}, {}}});
   }
-  for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", found);
+  for (const auto& child : module.named_children())
+    collect(*child.value(), prefix + child.key() + ".", known_tensors, found);
 }
 
 /// Normal numbers `first` … of a stream, as elements of a tensor's storage.
 void fill_normal(const at::Tensor& flat, PhiloxKey key, int64_t first, double deviation) {
-  AT_DISPATCH_FLOATING_TYPES(flat.scalar_type(), "initialize", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "initialize", [&] {
     auto* out = flat.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, flat.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
       std::array<double, 1024> numbers;
@@ -75,7 +79,8 @@ at::Tensor& ShardedModule::register_shard(const std::string& name, Shard shard, 
 
 std::vector<Parameter> parameters_of(const torch::nn::Module& module) {
   std::vector<Parameter> found;
-  collect(module, "", found);
+  std::set<const void*> known_tensors;
+  collect(module, "", known_tensors, found);
   return found;
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -33,7 +34,12 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Comm
                                      Communicator model_group, AdamWOptions options)
     : data_group_(std::move(data_group)), model_group_(std::move(model_group)), options_(options) {
   std::array<Bucket, 4> small;
+  std::optional<at::ScalarType> type;
   for (nn::Parameter& parameter : parameters) {
+    if (!parameter.tensor.requires_grad()) continue;
+    if (!type) type = parameter.tensor.scalar_type();
+    require(parameter.tensor.scalar_type() == *type,
+            [&] { return "AdamW: expected parameters of one element type, got " + parameter.name + " of another"; });
     const bool decays = parameter.tensor.dim() > 1, cut = parameter.shard.split.has_value();
     Bucket single{{}, decays, cut, {}, {}, {}, {}, 0};
     const bool large = parameter.tensor.numel() >= kLarge;

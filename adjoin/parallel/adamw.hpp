@@ -30,7 +30,9 @@ enum class Moment : uint8_t { first, second };
 class DataParallelAdamW {
  public:
   /// `parameters` are this worker's, the same on all workers of `data_group`; `model_group` is the group that cuts
-  /// them. Small parameters become views of one buffer, so that they travel together.
+  /// them. Small parameters become views of one buffer, so that they travel together. Those that do not require
+  /// gradients when the optimizer is made are left alone.
+  /// Throws: InvalidArgument for parameters of several element types
   DataParallelAdamW(std::vector<nn::Parameter> parameters, Communicator data_group, Communicator model_group,
                     AdamWOptions options);
 
@@ -40,7 +42,7 @@ class DataParallelAdamW {
 
   int64_t steps_taken() const { return steps_; }
 
-  /// The parameters, in an order of the optimizer's own that is the same on all workers.
+  /// The parameters that it updates, in an order of its own that is the same on all workers of the data group.
   std::vector<nn::Parameter> parameters() const;
   /// A moment of parameters()[i], shaped like it. Called by all workers of the data group: it is gathered.
   at::Tensor moment(size_t i, Moment moment) const;

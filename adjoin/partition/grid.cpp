@@ -77,7 +77,10 @@ std::vector<int> GridShape::cells_along(int cell, const std::vector<std::string>
 Grid::Grid(Communicator world, std::vector<GridShape::Axis> axes)
     : Grid(std::move(world), GridShape(std::move(axes))) {}
 
-Grid::Grid(Communicator world, GridShape shape) : world_(std::move(world)), shape_(std::move(shape)) {
+Grid::Grid(Communicator world, GridShape shape)
+    : world_(std::move(world)),
+      shape_(std::move(shape)),
+      groups_(std::make_shared<std::map<std::vector<std::string>, Communicator>>()) {
   const int largest = *std::max_element(shape_.ranks().begin(), shape_.ranks().end());
   require(largest < world_.size(), [&] {
     return "grid: expected a world of at least " + std::to_string(largest + 1) + " ranks, got " +
@@ -85,7 +88,7 @@ Grid::Grid(Communicator world, GridShape shape) : world_(std::move(world)), shap
   });
   cell_ = shape_.cell_of(world_.rank());
   if (cell_)
-    for (const auto& axis : shape_.axes()) axes_.push_back(group({axis.name}));
+    for (const auto& axis : shape_.axes()) group({axis.name});
 }
 
 int Grid::cell() const {
@@ -98,14 +101,15 @@ int Grid::coordinate(std::string_view axis) const {
 }
 
 const Communicator& Grid::axis(std::string_view axis) const {
-  cell();
-  return axes_[static_cast<size_t>(shape_.axis_index(axis))];
+  shape_.axis_index(axis);
+  return group({std::string(axis)});
 }
 
-Communicator Grid::group(const std::vector<std::string>& axes) const {
+const Communicator& Grid::group(const std::vector<std::string>& axes) const {
+  if (const auto found = groups_->find(axes); found != groups_->end()) return found->second;
   std::vector<int> ranks;
   for (const int c : shape_.cells_along(cell(), axes)) ranks.push_back(shape_.rank_of(c));
-  return world_.subset(ranks);
+  return groups_->emplace(axes, world_.subset(ranks)).first->second;
 }
 
 }  // namespace adjoin

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,14 +66,15 @@ class Grid {
   int coordinate(std::string_view axis) const;
   /// The workers that differ from this one along one axis, ranked by their coordinate on it.
   const Communicator& axis(std::string_view axis) const;
-  /// The same along several axes, ranked in row-major order of the axes as named; made by all workers of the grid.
-  Communicator group(const std::vector<std::string>& axes) const;
+  /// The same along several axes, ranked in row-major order of the axes as named. Made by all workers of the grid the
+  /// first time that they ask for it.
+  const Communicator& group(const std::vector<std::string>& axes) const;
 
  private:
   Communicator world_;
   GridShape shape_;
   std::optional<int> cell_;
-  std::vector<Communicator> axes_;
+  std::shared_ptr<std::map<std::vector<std::string>, Communicator>> groups_;
 };
 
 }  // namespace adjoin

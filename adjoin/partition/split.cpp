@@ -7,6 +7,10 @@
 namespace adjoin {
 namespace {
 
+void check_dim(int64_t dim) {
+  require(dim >= 0, [&] { return "split: expected a dim from 0 on, got " + std::to_string(dim); });
+}
+
 /// A range with the part that owns it and its place in that part's piece.
 struct Owned {
   Range range;
@@ -35,6 +39,7 @@ std::string text(const Range& range) {
 }  // namespace
 
 Split::Split(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim) : size_(size), dim_(dim) {
+  check_dim(dim);
   int64_t offset = 0;
   for (const auto& part : parts) {
     first_range_.push_back(ranges_.size());
@@ -111,6 +116,7 @@ std::span<const Range> Split::ranges(int part) const {
 }
 
 Split Split::along(int64_t dim) const {
+  check_dim(dim);
   Split split = *this;
   split.dim_ = dim;
   return split;

@@ -16,7 +16,8 @@ struct Range {
 
 /// How one dim of a tensor is cut among the workers of a group: every index belongs to exactly one part.
 ///
-/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty.
+/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty. Dims count from 0; all
+/// that takes one throws InvalidArgument for a negative one.
 class Split {
  public:
   /// Contiguous parts whose sizes differ by at most one unit, the larger ones first; a last unit may be incomplete.

@@ -52,6 +52,8 @@ at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& 
     return path.string() + ": tensor '" + name + "' is " + text(file.shape(name)) + ", the model's is " +
            text(shard.shape);
   });
+  require(at::isFloatingType(file.dtype(name)),
+          [&] { return path.string() + ": tensor '" + name + "' is of " + c10::toString(file.dtype(name)); });
   if (!shard.split) return file.read(name);
   std::vector<at::Tensor> pieces;
   for (const Range& range : shard.split->ranges(shard.group.rank()))

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/utf8.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -94,6 +95,10 @@ std::string shown(double number) {
   return text.str();
 }
 
+bool is_utf8(std::string text) {
+  return data::drop_invalid_utf8(text) == 0;
+}
+
 void check_field(const Field& field, const Configuration& configuration) {
   const auto range = [&](double value) {
     require(value >= field.least && value <= field.most, [&] {  // a NaN fails both
@@ -103,6 +108,8 @@ void check_field(const Field& field, const Configuration& configuration) {
   };
   if (const auto* member = std::get_if<int64_t C::*>(&field.member)) range(static_cast<double>(configuration.**member));
   if (const auto* member = std::get_if<double C::*>(&field.member)) range(configuration.**member);
+  if (const auto* member = std::get_if<std::string C::*>(&field.member))
+    require(is_utf8(configuration.**member), [&] { return option_of(field.name) + " is not UTF-8"; });
   if (const auto* member = std::get_if<std::string C::*>(&field.member); member && !field.choices.empty())
     require(is_among(field.choices, configuration.**member), [&] {
       return option_of(field.name) + " is \"" + configuration.**member + "\", expected one of " + listed(field.choices);

@@ -36,7 +36,7 @@ void train(const Configuration& configuration) {
     TrainingRun run(configuration, input, world);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
-    if (summary && world.rank() == 0) print_table(std::cout, *summary);
+    if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
   if (!summary) throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out);
 }

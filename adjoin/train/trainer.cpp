@@ -101,14 +101,18 @@ StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> sample
       forward(batch, {.seed = seed, .step = step, .training = true, .first_sample = batch.first_sample});
   const at::Tensor loss = nn::cross_entropy(scores, batch.labels, static_cast<int64_t>(samples.size()));
   loss.backward();
-  optimizer().step(learning_rate);
+  const double gradient_norm = optimizer().step(learning_rate);
 
   // The ranks of tp know the same; rank 0 of them speaks. Any rank may have noted an interrupt.
   const double speaks = grid_.axis("tp").rank() == 0 ? 1 : 0;
   std::array<double, 4> sums{speaks * loss.item<double>(), speaks * correct(scores, batch.labels),
                              speaks * static_cast<double>(batch.tokens), interrupted() ? 1.0 : 0.0};
   grid_.world().all_reduce(buffer(sums));
-  return {sums[0], sums[1] / static_cast<double>(samples.size()), static_cast<int64_t>(sums[2]), sums[3] > 0};
+  return {.loss = sums[0],
+          .accuracy = sums[1] / static_cast<double>(samples.size()),
+          .gradient_norm = gradient_norm,
+          .tokens = static_cast<int64_t>(sums[2]),
+          .interrupted = sums[3] > 0};
 }
 
 at::Tensor Trainer::scores(const Batch& batch) {
@@ -117,6 +121,7 @@ at::Tensor Trainer::scores(const Batch& batch) {
 }
 
 Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
+  require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
   // Samples of about equal length share a batch, so that little is padded.
   std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
   std::iota(order.begin(), order.end(), int64_t{0});

@@ -22,7 +22,8 @@ double learning_rate(const Configuration& configuration, int64_t step, int64_t s
 /// What all workers know of a step of the global batch.
 struct StepResult {
   double loss = 0, accuracy = 0;
-  int64_t tokens = 0;  // that are not padding
+  double gradient_norm = 0;  // of all gradients, before they were clipped
+  int64_t tokens = 0;        // that are not padding
   bool interrupted = false;
 };
 

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/checkpoint.hpp"
 #include "adjoin/train/output_file.hpp"
@@ -37,7 +39,9 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"epoch_samples", state.epoch_samples},
           {"last_epoch_loss", state.last_epoch_loss},
           {"samples", state.samples},
-          {"batch", state.batch}};
+          {"batch", state.batch},
+          {"order", state.order},
+          {"evaluated", state.evaluated}};
 }
 
 RunState read_state(const std::filesystem::path& path) {
@@ -46,7 +50,8 @@ RunState read_state(const std::filesystem::path& path) {
     return {json.at("step"),          {json.at("epoch"), json.at("step_of_epoch")},
             json.at("train_seconds"), json.at("epoch_loss"),
             json.at("epoch_samples"), json.at("last_epoch_loss"),
-            json.at("samples"),       json.at("batch")};
+            json.at("samples"),       json.at("batch"),
+            json.at("order"),         json.at("evaluated")};
   } catch (const nlohmann::json::exception&) {
     throw InvalidArgument(path.string() + ": this is not the state of a training run");
   }
@@ -62,6 +67,32 @@ void check_data(const std::string& folder, const RunState& saved, const RunState
     return "--resume " + folder + ": the run's batch is " + std::to_string(saved.batch) + ", --batch is " +
            std::to_string(given.batch);
   });
+  require(saved.position.step == 0 || saved.order == given.order, [&] {
+    return "--resume " + folder +
+           ": the run stopped within an epoch, whose order of samples --data, --seed or --bucket "
+           "now change";
+  });
+}
+
+/// What decides in which order an epoch takes its samples.
+uint64_t order_of(const Configuration& configuration, const Dataset& dataset) {
+  const std::vector<int64_t> lengths = dataset.lengths();
+  const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
+  return hash_of(std::span<const int64_t>(lengths), seed);
+}
+
+/// The steps that a checkpoint counts are those up to its place in the data.
+void check_position(const std::filesystem::path& file, const RunState& state, int64_t steps_per_epoch) {
+  const data::Position& at = state.position;
+  require(at.epoch >= 0 && at.step >= 0 && at.step < steps_per_epoch && state.epoch_samples >= 0 &&
+              state.step == at.epoch * steps_per_epoch + at.step,
+          [&] { return file.string() + ": its step, epoch and step of the epoch do not belong together"; });
+}
+
+/// Training that has diverged ends before anything of it is saved.
+void check_finite(double value, const char* what, int64_t step) {
+  if (!std::isfinite(value))
+    throw Error("step " + std::to_string(step) + ": the " + what + " is not finite; a lower --lr may help");
 }
 
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
@@ -80,6 +111,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
       sampler_(make_sampler(configuration, input.train)) {
   state_.samples = input.train.size();
   state_.batch = configuration.batch;
+  state_.order = order_of(configuration, input.train);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
   if (root() && resumes_in_place()) folder_.emplace(configuration.out);
   world_.barrier();
@@ -115,18 +147,25 @@ void TrainingRun::resume() {
   const std::filesystem::path checkpoint = checkpoint_of(configuration_.resume);
   const RunState saved = read_state(checkpoint / "state.json");
   check_data(configuration_.resume, saved, state_);
+  check_position(checkpoint / "state.json", saved, sampler_.steps_per_epoch());
   state_ = saved;
   load_weights(checkpoint / "model.safetensors", *trainer_.model());
   load_moments(checkpoint / "optimizer.safetensors", state_.step, trainer_.optimizer());
   sampler_.seek(state_.position);
 }
 
+bool TrainingRun::is_evaluation_due() const {
+  const int64_t every = configuration_.eval_every, step = state_.step;
+  return !interrupted_ && every > 0 && step % every == 0 && step != state_.evaluated && step < total_steps();
+}
+
 std::optional<Summary> TrainingRun::run() {
+  if (is_evaluation_due()) evaluate_and_record();  // which an interrupt left for later
   while (state_.step < total_steps() && !interrupted_) {
     train_step();
     const bool last = state_.step == total_steps(), epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
-    if (due(configuration_.eval_every) && !last) evaluate_and_record();
+    if (is_evaluation_due()) evaluate_and_record();
     if (interrupted_ ||
         (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
       save_checkpoint();
@@ -140,8 +179,8 @@ void TrainingRun::train_step() {
   const std::vector<int64_t> samples = sampler_.next();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const StepResult result = trainer_.step(input_.train, samples, state_.step, rate);
-  if (!std::isfinite(result.loss))
-    throw Error("step " + std::to_string(state_.step + 1) + ": the loss is not finite; a lower --lr may help");
+  check_finite(result.loss, "loss", state_.step + 1);
+  check_finite(result.gradient_norm, "gradient", state_.step + 1);
   const double seconds = seconds_since(begin);
 
   const auto count = static_cast<int64_t>(samples.size());
@@ -174,6 +213,8 @@ void TrainingRun::train_step() {
 
 void TrainingRun::evaluate_and_record() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
+  check_finite(evaluation.loss, "test loss", state_.step);
+  state_.evaluated = state_.step;
   if (root()) metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
 }
 
@@ -206,6 +247,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 
 Summary TrainingRun::finish() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
+  check_finite(evaluation.loss, "test loss", state_.step);
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.configuration = configuration_,
                   .ranks = rank_summaries(),

@@ -25,6 +25,8 @@ struct RunState {
   double last_epoch_loss = 0;  // mean over the last finished epoch
   int64_t samples = 0;         // of an epoch
   int64_t batch = 0;
+  uint64_t order = 0;     // a hash of what decides the order of the samples
+  int64_t evaluated = 0;  // the last step after which the model was evaluated
 };
 
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
@@ -41,6 +43,8 @@ class TrainingRun {
   void resume();
   void take_folder();
   void train_step();
+  /// Whether the model is to be evaluated now, within the run.
+  bool is_evaluation_due() const;
   void evaluate_and_record();
   void save_checkpoint();
   std::vector<RankSummary> rank_summaries() const;

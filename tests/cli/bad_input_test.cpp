@@ -129,6 +129,18 @@ void expect_full_disk(const Outcome& outcome, const std::string& file) {
   expect_refused(rest, file + ": cannot be written: File too large");
 }
 
+TEST(Divergence, ends_the_run_before_anything_of_it_is_saved) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run("train --data sample --preset tiny --samples 8 --batch 8 --epochs 2 --lr 1000 "
+          "--weight-decay 1000 --lr-end 1 --warmup 0" +
+          into(folder / "run"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("is not finite; a lower --lr may help"));
+  EXPECT_FALSE(fs::exists(folder / "run" / "model.safetensors"));
+  EXPECT_FALSE(fs::exists(folder / "run" / "summary.json"));
+}
+
 TEST(FullDisk, leaves_nothing_half_written) {
   const TemporaryFolder folder;
   const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
@@ -263,6 +275,10 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"optimizer.safetensors", replacing("first.", "fisrt."), "there is no tensor 'first."},
       {"state.json", half, "state.json: this is not the state of a training run"},
       {"state.json", replacing("\"step\": ", "\"stop\": "), "state.json: this is not the state of a training run"},
+      {"state.json", replacing("\"step\": ", "\"step\": -"),
+       "state.json: its step, epoch and step of the epoch do not"},
+      {"state.json", replacing("\"epoch\": ", "\"epoch\": 1"),
+       "state.json: its step, epoch and step of the epoch do not"},
       {"config.json", half, "config.json: this is not JSON"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
   };

@@ -183,6 +183,21 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
   EXPECT_EQ(tree_of(kept), before);
 }
 
+TEST_F(Resume, within_an_epoch_needs_the_order_that_the_epoch_began_with) {
+  const fs::path within = *folder_ / "within";
+  fs::copy(straight(), within, fs::copy_options::recursive);
+  json state = json::parse(contents_of(within / "checkpoint" / "state.json"));
+  state["step"] = kSteps + 2;
+  state["step_of_epoch"] = 2;
+  put(within / "checkpoint" / "state.json", state.dump());
+  const Outcome refused = run(resume(within) + "--epochs 81 --seed 7");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("stopped within an epoch, whose order of samples --data, --seed or --bucket now change"));
+  const Outcome resumed = run(resume(within) + "--epochs 81");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
 TEST_F(Resume, needs_a_checkpoint) {
   for (const fs::path& nothing : {*folder_ / "nothing", folder_->path()}) {
     const Outcome outcome = run(resume(nothing));

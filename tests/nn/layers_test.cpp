@@ -96,6 +96,15 @@ TEST(RowParallelLinear, sums_the_ranks_products_and_adds_the_bias_once) {
   });
 }
 
+TEST(ParallelEmbedding, cut_by_words_refuses_ids_that_are_no_words) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    ParallelEmbedding layer(
+        ParallelEmbeddingOptions{.words = 5, .features = 2, .cut = ParallelEmbeddingOptions::Cut::vocabulary}, world);
+    initialize(*layer, 1);
+    for (const int64_t id : {5, -1}) EXPECT_ANY_THROW(layer(at::full({1, 2}, id, at::kLong))) << id;
+  });
+}
+
 TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
   const at::Tensor ids = at::tensor({0, 3, 8, 3, 5, 0}, at::kLong).view({2, 3});
   using Cut = ParallelEmbeddingOptions::Cut;

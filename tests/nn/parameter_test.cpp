@@ -37,6 +37,26 @@ TEST(Initialize, follows_seed_and_full_name) {
   EXPECT_NEAR(weight(1).std().item<double>(), 0.5, 5 * 0.5 / std::sqrt(2 * 10000));  // five standard errors
 }
 
+TEST(Initialize, draws_16_bit_weights_as_rounded_ones) {
+  const auto weight_of = [](at::ScalarType type) {
+    ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 3, .out_features = 4, .tensor = type},
+                               Communicator());
+    initialize(*layer, 5);
+    return parameters_of(*layer)[0].tensor.detach().to(at::kDouble);
+  };
+  EXPECT_TRUE(at::allclose(weight_of(at::kBFloat16), weight_of(at::kDouble), /*rtol=*/1e-2, /*atol=*/0));
+}
+
+TEST(ParametersOf, lists_a_parameter_of_two_modules_once) {
+  torch::nn::Module both;
+  const at::Tensor shared = at::ones({3}).requires_grad_(true);
+  both.register_module("a", std::make_shared<torch::nn::Module>())->register_parameter("weight", shared);
+  both.register_module("b", std::make_shared<torch::nn::Module>())->register_parameter("weight", shared);
+  const std::vector<Parameter> found = parameters_of(both);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, "a.weight");
+}
+
 TEST(ShardedModule, holds_nan_until_it_is_initialised) {
   ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 2, .out_features = 2}, Communicator());
   EXPECT_TRUE(layer(at::ones({1, 2})).isnan().all().item<bool>());

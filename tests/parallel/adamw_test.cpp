@@ -52,6 +52,20 @@ AdamWOptions options() {
   return {.weight_decay = 0.1, .clip = 0.5};
 }
 
+TEST(DataParallelAdamW, leaves_frozen_parameters_alone) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    Layers layers{Communicator()};
+    const at::Tensor before = layers.first->parameters()[0].detach().clone();
+    layers.first->parameters()[0].requires_grad_(false);
+    DataParallelAdamW optimizer(nn::parameters_of(layers), world, Communicator(), {.weight_decay = 0.5});
+    const at::Tensor trained = layers.second->parameters()[0].detach().clone();
+    loss(layers, world, 0).backward();
+    optimizer.step(0.1);
+    EXPECT_TRUE(at::equal(layers.first->parameters()[0], before));
+    EXPECT_FALSE(at::equal(layers.second->parameters()[0], trained));
+  });
+}
+
 TEST(DataParallelAdamW, on_any_grid_is_torchs_adamw_on_one_worker_with_clipping_and_decay) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const bool split_in_two : {false, true}) {

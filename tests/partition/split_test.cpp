@@ -53,6 +53,11 @@ TEST(Split, of_ranges_refuses_holes_and_overlaps) {
   EXPECT_THROW(Split::balanced(4, 0, 0), InvalidArgument);
 }
 
+TEST(Split, refuses_a_dim_counted_from_the_end) {
+  EXPECT_THROW(Split::balanced(4, 2, -1), InvalidArgument);
+  EXPECT_THROW(Split::balanced(4, 2, 0).along(-1), InvalidArgument);
+}
+
 TEST(Overlaps, of_two_splits_name_every_common_index_once) {
   const Split from = Split::balanced(10, 3, 0), to = Split::of_ranges({{{5, 10}}, {{0, 5}}}, 10, 0);
   const std::vector<Overlap> expected = {

@@ -76,6 +76,26 @@ TEST(Trainer, trains_the_same_model_in_every_layout) {
   });
 }
 
+TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
+  const auto train_on_one = [](const Configuration& configuration, const Communicator& world) {
+    Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    trainer.initialize();
+    const std::vector<int64_t> batch{3};
+    trainer.step(corpus().dataset, batch, 0, 1e-3);
+    return trainer.step(corpus().dataset, batch, 1, 1e-3).loss;
+  };
+  for (const char* pooling : {"cls", "mean"}) {
+    Configuration c = uneven();
+    c.pooling = pooling;
+    const double expected = train_on_one(c, Communicator());
+    for_each_world({2, 3}, [&](const Communicator& world) {
+      Configuration parallel = c;
+      parallel.dp = world.size();
+      EXPECT_NEAR(train_on_one(parallel, world), expected, 1e-9 * expected) << pooling;
+    });
+  }
+}
+
 TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
   const auto evaluate = [](const Configuration& configuration, const Communicator& world, int64_t batch) {
     Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
