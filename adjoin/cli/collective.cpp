@@ -178,8 +178,7 @@ void add_collective(Program& program) {
       "BYTES");
   add("--chunk", options->chunk,
       "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; what the rule chooses where it "
-      "chooses the ring; with "
-      "--compare the best]",
+      "chooses the ring; with --compare the best]",
       "BYTES");
   add("--alpha", options->alpha,
       "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "

@@ -101,7 +101,6 @@ int Grid::coordinate(std::string_view axis) const {
 }
 
 const Communicator& Grid::axis(std::string_view axis) const {
-  shape_.axis_index(axis);
   return group({std::string(axis)});
 }
 

@@ -108,12 +108,12 @@ void check_field(const Field& field, const Configuration& configuration) {
   };
   if (const auto* member = std::get_if<int64_t C::*>(&field.member)) range(static_cast<double>(configuration.**member));
   if (const auto* member = std::get_if<double C::*>(&field.member)) range(configuration.**member);
-  if (const auto* member = std::get_if<std::string C::*>(&field.member))
-    require(is_utf8(configuration.**member), [&] { return option_of(field.name) + " is not UTF-8"; });
-  if (const auto* member = std::get_if<std::string C::*>(&field.member); member && !field.choices.empty())
-    require(is_among(field.choices, configuration.**member), [&] {
-      return option_of(field.name) + " is \"" + configuration.**member + "\", expected one of " + listed(field.choices);
-    });
+  if (const auto* member = std::get_if<std::string C::*>(&field.member)) {
+    const std::string& value = configuration.**member;
+    require(is_utf8(value), [&] { return option_of(field.name) + " is not UTF-8"; });
+    require(field.choices.empty() || is_among(field.choices, value),
+            [&] { return option_of(field.name) + " is \"" + value + "\", expected one of " + listed(field.choices); });
+  }
 }
 
 }  // namespace
