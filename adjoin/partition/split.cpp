@@ -104,6 +104,15 @@ Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int6
   return split;
 }
 
+Split Split::covering(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim) {
+  for (const auto& part : parts)
+    for (const Range& range : part)
+      require(range.begin >= 0 && range.size() >= 0 && range.end <= size, [&] {
+        return "Split::covering: expected ranges within [0, " + std::to_string(size) + "), got " + text(range);
+      });
+  return Split(std::move(parts), size, dim);
+}
+
 std::vector<int64_t> Split::sizes() const {
   std::vector<int64_t> sizes;
   for (int part = 0; part < parts(); ++part) sizes.push_back(size(part));

@@ -33,6 +33,10 @@ class Split {
   /// Throws: InvalidArgument unless the ranges of all parts cover [0, size) exactly once.
   static Split of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
 
+  /// Like of_ranges, but parts may overlap, repeat indices and leave holes: what each part is to hold after a move.
+  /// Throws: InvalidArgument for a range outside [0, size).
+  static Split covering(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
+
   int64_t dim() const { return dim_; }
   int parts() const { return static_cast<int>(first_range_.size()) - 1; }
   /// Indices in all.
