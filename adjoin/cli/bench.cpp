@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/train/run.hpp"
 
@@ -40,10 +41,8 @@ void add_bench(Program& program) {
   auto options = std::make_shared<StepOptions>();
   CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
                                [options] { run_step(*options); });
-  step->add_option("--steps", options->bench.steps, "Steps that are measured; their median counts [10]")
-      ->option_text("INTEGER");
-  step->add_option("--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]")
-      ->option_text("INTEGER");
+  add_number(*step, "--steps", options->bench.steps, "Steps that are measured; their median counts [10]");
+  add_number(*step, "--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]");
   step->add_flag("--json", options->json,
                  "Print one JSON object: step_seconds, samples_per_second, matmul_fraction [false]");
   options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});

@@ -5,6 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/collective_report.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/algorithm/broadcast.hpp"
@@ -180,11 +181,13 @@ void add_collective(Program& program) {
       "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; what the rule chooses where it "
       "chooses the ring; with --compare the best]",
       "BYTES");
-  add("--alpha", options->alpha,
+  add_number(
+      *command, "--alpha", options->alpha,
       "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "
-      "a message); seconds are then the simulated ones, else the measured [0; with --compare 2e-6]",
-      "SECONDS");
-  add("--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]", "SECONDS");
+      "a message); seconds are then the simulated ones, else the measured [0; with --compare 2e-6]")
+      ->option_text("SECONDS");
+  add_number(*command, "--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]")
+      ->option_text("SECONDS");
   add("--svg", options->svg,
       "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks", "FILE");
   command->add_flag("--compare", options->compare,

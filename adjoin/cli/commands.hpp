@@ -2,14 +2,20 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace adjoin::cli {
 
 /// The command line being built: each subcommand, when it was chosen, leaves what is to be done in `action`, which
 /// runs after all of the line was understood.
 struct Program {
+  Program();
+
   CLI::App app{"adjoin trains one neural network on many workers.", "adjoin"};
   std::function<void()> action;
+  CLI::App* takes_texts = nullptr;  // the subcommand whose words are texts unless they are options
+  std::vector<std::string> texts;   // of that subcommand
 };
 
 void add_train(Program& program);

@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/doctor_report.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
@@ -19,9 +20,11 @@
 namespace adjoin::cli {
 namespace {
 
+constexpr int64_t kMostSeconds = 1'000'000;
+
 struct DoctorOptions {
   std::string ranks;
-  int timeout = 60;
+  int64_t timeout = 60;
   bool json = false;
 };
 
@@ -29,7 +32,7 @@ struct DoctorOptions {
 /// a doctor is called for.
 class Deadline {
  public:
-  explicit Deadline(int seconds) : seconds_(seconds), watcher_([this](std::stop_token stop) { watch(stop); }) {}
+  explicit Deadline(int64_t seconds) : seconds_(seconds), watcher_([this](std::stop_token stop) { watch(stop); }) {}
 
   void begins(std::string_view what) {
     const std::lock_guard lock(mutex_);
@@ -53,7 +56,7 @@ class Deadline {
     }
   }
 
-  const int seconds_;
+  const int64_t seconds_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::string what_ = "the start";
@@ -116,8 +119,10 @@ void run_doctor(const DoctorOptions& options) {
   const int ranks = !options.ranks.empty() ? static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads))
                     : started_by_mpi()     ? mpi_job_size()
                                            : 4;
-  require(options.timeout >= 1,
-          [&] { return "--timeout is " + std::to_string(options.timeout) + ", expected 1 second or more"; });
+  require(options.timeout >= 1 && options.timeout <= kMostSeconds, [&] {
+    return "--timeout is " + std::to_string(options.timeout) + ", expected 1 to " + std::to_string(kMostSeconds) +
+           " seconds";
+  });
   const Facts facts = facts_of_this_process();
   if (prints() && !options.json) print(std::cout, facts), std::cout.flush();
   Diagnosis diagnosis;
@@ -148,8 +153,7 @@ void add_doctor(Program& program) {
                                   [options] { run_doctor(*options); });
   command->add_option("--ranks", options->ranks, "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]")
       ->option_text("INTEGER");
-  command->add_option("--timeout", options->timeout, "Seconds that one operation may take [60]")
-      ->option_text("INTEGER");
+  add_number(*command, "--timeout", options->timeout, "Seconds that one operation may take [60]");
   command->add_flag("--json", options->json, "Print one JSON object [false]");
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/train/run.hpp"
 
@@ -40,10 +41,8 @@ void add_evaluate(Program& program) {
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
   command->add_option("--data", options->data, "Reviews, as for adjoin train; the test part is used (required)")
       ->option_text("PATH");
-  command->add_option("--samples", options->samples, "Test samples to use, in a balanced order; 0: all [0]")
-      ->option_text("INTEGER");
-  command->add_option("--batch", options->batch, "Samples computed at once over all ranks [64]")
-      ->option_text("INTEGER");
+  add_number(*command, "--samples", options->samples, "Test samples to use, in a balanced order; 0: all [0]");
+  add_number(*command, "--batch", options->batch, "Samples computed at once over all ranks [64]");
   command->add_flag("--json", options->json, "Print one JSON object: samples, loss, accuracy, seconds [false]");
   add_layout_options(*command, options->dp, options->tp, options->backend, options->threads_per_rank);
 }

@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <thread>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/failures.hpp"
 #include "adjoin/train/interrupt.hpp"
 
 namespace {
@@ -24,6 +26,7 @@ constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
 /// for one that left first would have rank 0 ended before it spoke; one that is still there afterwards speaks itself.
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
+  message = adjoin::printable(message);
   if (const int rank = adjoin::mpi_job_rank(); rank != 0) {
     std::this_thread::sleep_for(std::chrono::seconds(5));
     message = "rank " + std::to_string(rank) + ": " + message;
@@ -43,7 +46,7 @@ int run(int argc, char** argv) {
   adjoin::cli::add_doctor(program);
   adjoin::cli::add_collective(program);
   try {
-    program.app.parse(argc, argv);
+    adjoin::cli::parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
     return adjoin::cli::prints() ? program.app.exit(wish) : 0;
   } catch (const CLI::ParseError& error) {
@@ -51,7 +54,7 @@ int run(int argc, char** argv) {
   }
   adjoin::require(program.action != nullptr, "a command is needed; adjoin --help lists them");
   program.action();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw adjoin::IoError("standard output: cannot be written");
+  adjoin::cli::flush_output();
   return 0;
 }
 
@@ -60,15 +63,15 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error of its write, which says which
   try {
-    return run(argc, argv);
+    int code = 0;
+    adjoin::train::in_our_words([&] { code = run(argc, argv); });
+    return code;
   } catch (const adjoin::train::Interrupted& error) {
     return fail(kInterrupted, error.what());
   } catch (const adjoin::InvalidArgument& error) {
     return fail(kUsage, error.what());
   } catch (const adjoin::IoError& error) {
     return fail(kUsage, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(kFailure, "there is not enough memory");
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }

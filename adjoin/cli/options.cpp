@@ -1,14 +1,20 @@
 #include "adjoin/cli/options.hpp"
 
+#include <unistd.h>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+
 #include <algorithm>
+#include <cstdio>
 #include <iomanip>
 #include <sstream>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/terminal.hpp"
 #include "adjoin/cli/config_file.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/saved_model.hpp"
 
@@ -27,8 +33,6 @@ std::string shown_default(const Field& field, const Configuration& defaults) {
 
 std::string metavariable(const Field& field) {
   if (!field.choices.empty()) return std::string(field.choices);
-  if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
-  if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 
@@ -44,13 +48,29 @@ void require_unchanged(const Field& field, const Configuration& run, const Confi
   });
 }
 
-/// CLI11's help text without the values in braces that it shows behind --no-… flags.
+/// CLI11's help text, as wide as the terminal, without the values in braces that it shows behind --no-… flags.
 class PlainFormatter : public CLI::Formatter {
+ public:
+  PlainFormatter() { column_width(std::min(kNamesColumn, width_ * 3 / 8)); }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return wrapped(CLI::Formatter::make_help(app, name, mode), width_, get_column_width());
+  }
+
+ private:
+  static constexpr size_t kNamesColumn = 30, kWidthOfFiles = 80, kNarrowest = 20;
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     constexpr std::string_view kValue = "{false}";
     std::string name = CLI::Formatter::make_option_name(option, is_positional);
     if (const size_t at = name.find(kValue); at != name.npos) name.erase(at, kValue.size());
     return name;
+  }
+
+  size_t width_ = columns_of_output();
+
+  static size_t columns_of_output() {
+    const auto columns = static_cast<size_t>(terminal_columns(STDOUT_FILENO));
+    return columns == 0 ? kWidthOfFiles : std::max(columns, kNarrowest);
   }
 };
 
@@ -60,16 +80,22 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, values.**flag, help);
   }
-  return std::visit([&](auto member) { return command.add_option(option, values.*member, help); }, field.member)
-      ->option_text(metavariable(field));
+  if (const auto* text = std::get_if<std::string Configuration::*>(&field.member))
+    return command.add_option(option, values.**text, help)->option_text(metavariable(field));
+  if (const auto* whole = std::get_if<int64_t Configuration::*>(&field.member))
+    return add_number(command, option, values.**whole, help);
+  return add_number(command, option, values.*std::get<double Configuration::*>(field.member), help);
 }
 
 }  // namespace
 
+Program::Program() {
+  app.formatter(std::make_shared<PlainFormatter>());  // the subcommands inherit it
+}
+
 CLI::App* add_command(Program& program, CLI::App& parent, const std::string& name, const std::string& description,
                       std::function<void()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
-  command->formatter(std::make_shared<PlainFormatter>());
   auto file = std::make_shared<std::string>();
   command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line wins over it")
       ->option_text("FILE");
@@ -144,21 +170,29 @@ std::string preset_table() {
 }
 
 void add_layout_options(CLI::App& command, int64_t& dp, int64_t& tp, std::string& backend, int64_t& threads_per_rank) {
-  const auto add = [&](std::string_view name, auto& variable) {
+  const auto field_of = [](std::string_view name) {
     const auto fields = train::fields();
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
-    const std::string help = std::string(field->help) + " [" + shown_default(*field, Configuration{}) + "]";
-    CLI::Option* option = command.add_option(train::option_of(name), variable, help)->group("Layout");
-    option->option_text(metavariable(*field));
+    return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
+  };
+  const auto help_of = [](const Field& field) {
+    return std::string(field.help) + " [" + shown_default(field, Configuration{}) + "]";
+  };
+  const auto add = [&](std::string_view name, int64_t& variable) {
+    add_number(command, train::option_of(name), variable, help_of(field_of(name)))->group("Layout");
   };
   add("dp", dp);
   add("tp", tp);
-  add("backend", backend);
+  const Field field = field_of("backend");
+  command.add_option("--backend", backend, help_of(field))->option_text(metavariable(field))->group("Layout");
   add("threads_per_rank", threads_per_rank);
 }
 
 void require_given(const std::string& value, std::string_view option) {
   require(!value.empty(), [&] { return std::string(option) + " is needed"; });
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw IoError("standard output: cannot be written");
 }
 
 bool prints() {

@@ -41,6 +41,10 @@ void add_layout_options(CLI::App& command, int64_t& dp, int64_t& tp, std::string
 /// Throws: InvalidArgument "--NAME is needed" where a value is empty.
 void require_given(const std::string& value, std::string_view option);
 
+/// Gives standard output what was printed.
+/// Throws: IoError where it takes it not.
+void flush_output();
+
 /// Whether this process prints: it is the only one, or rank 0 of an MPI job.
 bool prints();
 

@@ -1,29 +1,47 @@
-#include <cstdio>
-#include <iostream>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/train/run.hpp"
+#include "adjoin/train/predictor.hpp"
 
 namespace adjoin::cli {
 namespace {
 
+constexpr size_t kAtOnce = 64;  // texts
+
 struct PredictOptions {
   std::string model;
-  std::vector<std::string> texts;
+  bool json = false;
 };
 
-std::vector<std::string> lines_of(std::istream& in) {
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
-  return lines;
+void answer(train::Predictor& predictor, std::span<const std::string> texts, bool json) {
+  for (const train::Prediction& prediction : predictor.predict(texts)) {
+    const char* label = prediction.positive ? "positive" : "negative";
+    if (json)
+      std::puts(nlohmann::ordered_json{{"label", label}, {"probability", prediction.probability}}.dump().c_str());
+    else
+      std::printf("%s\t%.4f\n", label, prediction.probability);
+  }
+  flush_output();
 }
 
-void run_predict(const PredictOptions& options) {
+void answer_input(train::Predictor& predictor, bool json) {
+  LineReader input(STDIN_FILENO);
+  for (auto lines = input.next(kAtOnce); !lines.empty(); lines = input.next(kAtOnce)) answer(predictor, lines, json);
+}
+
+void run_predict(const PredictOptions& options, std::span<const std::string> texts) {
   require_given(options.model, "--model");
-  const std::vector<std::string> texts = options.texts.empty() ? lines_of(std::cin) : options.texts;
   if (!prints()) return;
-  for (const train::Prediction& prediction : train::predict(options.model, texts))
-    std::printf("%s\t%.4f\n", prediction.positive ? "positive" : "negative", prediction.probability);
+  train::Predictor predictor(options.model);
+  if (texts.empty()) return answer_input(predictor, options.json);
+  for (size_t begin = 0; begin < texts.size(); begin += kAtOnce)
+    answer(predictor, texts.subspan(begin, std::min(kAtOnce, texts.size() - begin)), options.json);
 }
 
 }  // namespace
@@ -33,10 +51,15 @@ void add_predict(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "predict",
                   "Print for each text positive or negative and the probability of that, separated by a tab",
-                  [options] { run_predict(*options); });
+                  [options, &program] { run_predict(*options, program.texts); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
-  command->add_option("text", options->texts, "Reviews; without any, one a line is read from standard input")
+  command->add_flag("--json", options->json, "Print one JSON object a line: label, probability [false]");
+  command
+      ->add_option("text", program.texts,
+                   "Reviews; without any, one a line is read from standard input and answered as it comes. A text that "
+                   "is the name of an option stands after --")
       ->option_text("TEXT ...");
+  program.takes_texts = command;
 }
 
 }  // namespace adjoin::cli

@@ -4,10 +4,11 @@
 #include <string_view>
 #include <vector>
 
+#include "adjoin/train/workers.hpp"
+
 namespace adjoin::cli {
 
-/// As many workers as a command makes threads for.
-inline constexpr int kMostThreads = 1024;
+using train::kMostThreads;
 
 /// "512", "4K", "1M" or "2G" (1024-based) as bytes; up to 2^50.
 /// Throws: InvalidArgument that names the option, for anything else.

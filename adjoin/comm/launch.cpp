@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <new>
 #include <sstream>
@@ -132,15 +133,22 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   ThreadWorld world(ranks, options.deadline, options.checked);
   FirstCause cause;
-  {
-    std::vector<std::jthread> workers;  // joined when they go out of scope, whatever happens
-    try {
-      for (int rank = 0; rank < ranks; ++rank) workers.emplace_back([&, rank] { run_worker(world, rank, fn, cause); });
-    } catch (const std::exception& e) {  // the machine gives no more threads
-      cause.record(static_cast<int>(workers.size()), std::current_exception());
-      world.world->abort(e.what());
-    }
+  std::promise<bool> all_exist;  // nobody begins before: where the machine refuses a thread, nothing has been done
+  const std::shared_future<bool> may_begin = all_exist.get_future().share();
+  std::vector<std::jthread> workers;
+  workers.reserve(static_cast<size_t>(ranks));
+  const auto work = [&](int rank) {
+    if (may_begin.get()) run_worker(world, rank, fn, cause);
+  };
+  try {
+    for (int rank = 0; rank < ranks; ++rank) workers.emplace_back(work, rank);
+  } catch (const std::exception&) {  // std::system_error, or std::bad_alloc
+    all_exist.set_value(false);
+    throw InvalidArgument("launch: " + std::to_string(ranks) + " ranks are too many for this machine, which made " +
+                          std::to_string(workers.size()) + " threads");
   }
+  all_exist.set_value(true);
+  workers.clear();      // joined
   world.group.reset();  // which sees whether all ranks made the same calls
   if (world.world->diagnosed() && (world.world->is_sure() || !cause.exists()))
     throw CommunicationError(world.world->reason());

@@ -26,7 +26,7 @@ struct LaunchOptions {
 /// Throws: the first cause. When a worker throws, the others' blocked calls end at once; what the first one threw
 ///         is thrown here as the same class of Error (Error for other exceptions), its message led by "rank N: ".
 ///         CommunicationError with every rank's pending call where calls do not match or wait for each other.
-///         InvalidArgument if ranks < 1.
+///         InvalidArgument if ranks < 1, or more than the machine makes threads for; `fn` has not been called then.
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn,
                     const LaunchOptions& options = {});
 

@@ -1,6 +1,7 @@
 #include "adjoin/train/checkpoint.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <functional>
@@ -47,9 +48,8 @@ at::Tensor read_part(const SafetensorsFile& file, const std::string& name, const
   return pieces.size() == 1 ? pieces[0] : at::cat(pieces, split.dim());
 }
 
-/// This worker's piece of a global tensor in a file.
-at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name,
-                      const nn::Parameter& parameter) {
+void check_tensor(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name,
+                  const nn::Parameter& parameter) {
   const Layout& layout = parameter.layout;
   require(file.contains(name), [&] { return path.string() + ": there is no tensor '" + name + "'"; });
   require(file.shape(name) == layout.shape(), [&] {
@@ -58,6 +58,10 @@ at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& 
   });
   require(at::isFloatingType(file.dtype(name)) == at::isFloatingType(parameter.tensor.scalar_type()),
           [&] { return path.string() + ": tensor '" + name + "' is of " + c10::toString(file.dtype(name)); });
+}
+
+at::Tensor read_ranges(const SafetensorsFile& file, const std::string& name, const nn::Parameter& parameter) {
+  const Layout& layout = parameter.layout;
   const std::vector<int> parts = layout.parts_of(parameter.grid.cell());
   at::Tensor piece;
   for (int64_t dim = 0; dim < layout.dims(); ++dim) {
@@ -67,6 +71,25 @@ at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& 
     piece = piece.defined() ? take_block(piece, split, part) : read_part(file, name, split, part);
   }
   return piece.defined() ? piece : file.read(name);
+}
+
+/// This worker's piece of a global tensor in a file.
+at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name,
+                      const nn::Parameter& parameter) {
+  check_tensor(file, path, name, parameter);
+  const at::Tensor piece = read_ranges(file, name, parameter);
+  require(at::isfinite(piece).all().item<bool>(),
+          [&] { return path.string() + ": tensor '" + name + "' holds numbers that are not finite"; });
+  return piece;
+}
+
+/// That the file's tensors are the parameters: all of them, and no others.
+void check_names_and_shapes(const SafetensorsFile& file, const std::filesystem::path& path,
+                            const std::vector<nn::Parameter>& parameters) {
+  for (const std::string& name : file.names())
+    require(std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter& p) { return p.name == name; }),
+            [&] { return path.string() + ": the model has no tensor '" + name + "'"; });
+  for (const nn::Parameter& parameter : parameters) check_tensor(file, path, parameter.name, parameter);
 }
 
 std::string moment_name(const nn::Parameter& parameter, Moment moment) {
@@ -82,13 +105,15 @@ void save_weights(const std::filesystem::path& path, const torch::nn::Module& mo
   save(path, tensors, grid);
 }
 
+void check_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
+  check_names_and_shapes(SafetensorsFile(path), path, nn::parameters_of(model));
+}
+
 void load_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
   const at::NoGradGuard no_gradient;
   const SafetensorsFile file(path);
   const std::vector<nn::Parameter> parameters = nn::parameters_of(model);
-  for (const std::string& name : file.names())
-    require(std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter& p) { return p.name == name; }),
-            [&] { return path.string() + ": the model has no tensor '" + name + "'"; });
+  check_names_and_shapes(file, path, parameters);
   for (const nn::Parameter& parameter : parameters)
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));
 }

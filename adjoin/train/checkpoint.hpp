@@ -16,8 +16,12 @@ namespace adjoin::train {
 /// Throws: IoError on worker 0
 void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid);
 
-/// Reads each worker's pieces of the parameters of a model from a file of global tensors.
+/// Checks that a file holds the parameters of a model, which may be on the meta device, as global tensors and no others.
 /// Throws: InvalidArgument where a tensor lacks, has another shape than the model's, or is none of the model's
+void check_weights(const std::filesystem::path& path, const torch::nn::Module& model);
+
+/// Reads each worker's pieces of the parameters of a model from a file of global tensors.
+/// Throws: InvalidArgument as check_weights does, and where a number of the worker's pieces is not finite
 void load_weights(const std::filesystem::path& path, const torch::nn::Module& model);
 
 /// The same for an optimizer's moments: global tensors named "first.NAME" and "second.NAME".

@@ -12,8 +12,9 @@ namespace adjoin::train {
 namespace {
 
 using C = Configuration;
-constexpr double kMany = 1e15;      // numbers that doubles and int64 both hold exactly
-constexpr double kLarge = 1 << 24;  // sizes whose products with each other stay far from 2^63
+constexpr double kMany = 1e15;           // numbers that doubles and int64 both hold exactly
+constexpr double kLeastDeadline = 1e-3;  // seconds: what communicators count in
+constexpr double kLarge = 1 << 24;       // sizes whose products with each other stay far from 2^63
 
 // clang-format off
 constexpr Field kFields[] = {
@@ -40,7 +41,7 @@ constexpr Field kFields[] = {
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
     {"Training", "lr", &C::lr, "Highest learning rate of AdamW", "", 0, 1e3},
     {"Training", "warmup", &C::warmup, "Fraction of all steps in which the learning rate rises from 0, 0 to 1", "", 0, 1},
-    {"Training", "lr_end", &C::lr_end, "Learning rate at the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
+    {"Training", "lr_end", &C::lr_end, "Learning rate towards which it falls, along half a cosine, and which it would have after the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
     {"Training", "weight_decay", &C::weight_decay, "Decoupled weight decay of AdamW, per unit of learning rate", "", 0, 1e3},
     {"Training", "clip", &C::clip, "Longest global norm of the gradients; 0: no clipping", "", 0, kMany},
     {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 keeps weights in float32", "fp64|fp32|bf16"},
@@ -52,7 +53,7 @@ constexpr Field kFields[] = {
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", &C::deterministic, "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
     {"Layout", "checked", &C::checked, "Compare the ranks' calls before each collective also under MPI, which threads always do; on threads small broadcasts and reduces then wait for all ranks", ""},
-    {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and says who waits for whom; 0: ADJOIN_DEADLINE, or 300", "", 0, 1e6},
+    {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and says who waits for whom; 0: ADJOIN_DEADLINE, or 300; at least a thousandth of a second", "", 0, 1e6},
 
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
     {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder", ""},
@@ -169,6 +170,9 @@ void validate(const Configuration& c) {
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.lr > 0, "--lr is 0, expected more");
+  require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
+    return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
+  });
   require(c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
   });

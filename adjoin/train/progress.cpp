@@ -6,16 +6,24 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <utility>
+
+#include "adjoin/base/terminal.hpp"
 
 namespace adjoin::train {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr size_t kLongestBar = 24, kShortestBar = 6, kAroundBar = 3;  // characters; "[", "]" and a space
 constexpr double kMemory = 0.95;  // of the shown loss from one step to the next: single batches are noisy
 
-std::string bar(double fraction) {
-  const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
-  return "[" + std::string(full, '=') + std::string(kBarWidth - full, ' ') + "]";
+std::string bar(const Progress& progress, size_t width) {
+  const double fraction = static_cast<double>(progress.step) / std::max<double>(1, static_cast<double>(progress.steps));
+  const auto full = static_cast<size_t>(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(width));
+  return "[" + std::string(full, '=') + std::string(width - full, ' ') + "] ";
+}
+
+int columns_of_stderr() {
+  return terminal_can_redraw() ? terminal_columns(STDERR_FILENO) : 0;
 }
 
 }  // namespace
@@ -32,21 +40,46 @@ std::string clock_time(double seconds) {
   return text;
 }
 
-std::string progress_line(const Progress& progress, bool with_bar) {
+namespace {
+
+/// The parts of a line, with the spaces before them.
+struct Parts {
+  std::string step, loss, speed, left;
+};
+
+Parts parts_of(const Progress& progress) {
   const std::string steps = std::to_string(progress.steps), step = std::to_string(progress.step);
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "  loss %.4f  %.1f reviews/s  ", progress.loss, progress.reviews_per_second);
-  std::string line =
-      with_bar ? bar(static_cast<double>(progress.step) / std::max<double>(1, progress.steps)) + " " : "";
-  line += "step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps;
-  return line + numbers + clock_time(progress.seconds_left) + " left";
+  char loss[48], speed[48];
+  std::snprintf(loss, sizeof loss, "  loss %.4f", progress.loss);
+  std::snprintf(speed, sizeof speed, "  %.1f reviews/s", progress.reviews_per_second);
+  return {"step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps, loss,
+          speed, "  " + clock_time(progress.seconds_left) + " left"};
+}
+
+}  // namespace
+
+std::string progress_line(const Progress& progress) {
+  const auto [step, loss, speed, left] = parts_of(progress);
+  return step + loss + speed + left;
+}
+
+std::string progress_bar(const Progress& progress, int columns) {
+  const auto [step, loss, speed, left] = parts_of(progress);
+  const auto room = static_cast<size_t>(std::max(columns - 1, 0));  // a full line would begin another
+  for (const std::string& line : {step + loss + speed + left, step + loss + left, step + loss, step}) {
+    if (line.size() > room) continue;
+    const size_t free = room - line.size();
+    const bool with_bar = free >= kAroundBar + kShortestBar;
+    return (with_bar ? bar(progress, std::min(free - kAroundBar, kLongestBar)) : "") + line;
+  }
+  return step.substr(0, room);
 }
 
 ProgressBar::ProgressBar(int64_t steps, int64_t first_step)
-    : ProgressBar(steps, first_step, std::cerr, ::isatty(STDERR_FILENO) != 0) {}
+    : ProgressBar(steps, first_step, std::cerr, columns_of_stderr) {}
 
-ProgressBar::ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, bool terminal)
-    : steps_(steps), first_step_(first_step), out_(out), terminal_(terminal) {}
+ProgressBar::ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, std::function<int()> columns)
+    : steps_(steps), first_step_(first_step), out_(out), columns_(std::move(columns)) {}
 
 ProgressBar::~ProgressBar() {
   pause();
@@ -57,22 +90,23 @@ void ProgressBar::update(int64_t step, double loss, int64_t reviews) {
   smoothed_loss_ = any_ ? kMemory * smoothed_loss_ + (1 - kMemory) * loss : loss;
   any_ = true;
   const Clock::time_point now = Clock::now();
-  const double pause_seconds = terminal_ ? 0.1 : 5;
-  if (step < steps_ && std::chrono::duration<double>(now - printed_).count() < pause_seconds) return;
+  const double since = std::chrono::duration<double>(now - printed_).count();
+  if (step < steps_ && since < 0.1) return;
+  const int columns = columns_();
+  if (step < steps_ && columns == 0 && since < 5) return;
   printed_ = now;
   const double seconds = std::chrono::duration<double>(now - begun_).count();
   const auto done = static_cast<double>(step - first_step_);
-  const std::string line = progress_line({.step = step,
-                                          .steps = steps_,
-                                          .loss = smoothed_loss_,
-                                          .reviews_per_second = static_cast<double>(reviews_) / seconds,
-                                          .seconds_left = seconds / done * static_cast<double>(steps_ - step)},
-                                         terminal_);
-  if (terminal_)
-    out_ << '\r' << line << "\x1b[K" << std::flush;
+  const Progress progress{.step = step,
+                          .steps = steps_,
+                          .loss = smoothed_loss_,
+                          .reviews_per_second = static_cast<double>(reviews_) / seconds,
+                          .seconds_left = seconds / done * static_cast<double>(steps_ - step)};
+  line_open_ = columns > 0;
+  if (line_open_)
+    out_ << '\r' << progress_bar(progress, columns) << "\x1b[K" << std::flush;
   else
-    out_ << line << std::endl;
-  line_open_ = terminal_;
+    out_ << progress_line(progress) << std::endl;
 }
 
 void ProgressBar::pause() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 
@@ -18,16 +19,20 @@ struct Progress {
 /// "1:05" or "2:03:09".
 std::string clock_time(double seconds);
 
-/// One line: on a terminal with a bar, elsewhere without.
-std::string progress_line(const Progress& progress, bool with_bar);
+/// All of it, in one line.
+std::string progress_line(const Progress& progress);
 
-/// Shows a run's progress on stderr: a bar that redraws itself on a terminal, elsewhere a line every few seconds.
-/// For one rank of a run.
+/// As much of it as `columns` have room for, what matters most first, and a bar in what room is left.
+std::string progress_bar(const Progress& progress, int columns);
+
+/// Shows a run's progress on stderr: a bar that redraws itself on a terminal, as wide as that is at the time, and a line
+/// every few seconds elsewhere and on a terminal that cannot redraw. For one rank of a run.
 class ProgressBar {
  public:
-  /// `first_step` is where a resumed run begins. `out` and `terminal` are stderr's unless given.
+  /// `first_step` is where a resumed run begins. `out` and `columns` are stderr's unless given; 0 columns are no
+  /// terminal, or one that cannot redraw.
   explicit ProgressBar(int64_t steps, int64_t first_step = 0);
-  ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, bool terminal);
+  ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, std::function<int()> columns);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -43,7 +48,8 @@ class ProgressBar {
 
   int64_t steps_, first_step_;
   std::ostream& out_;
-  bool terminal_, line_open_ = false;
+  std::function<int()> columns_;
+  bool line_open_ = false;
   int64_t reviews_ = 0;
   double smoothed_loss_ = 0;
   bool any_ = false;

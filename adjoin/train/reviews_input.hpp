@@ -22,7 +22,7 @@ struct TrainingInput {
 };
 
 /// Reads reviews and the vocabulary that the configuration names; where it names none, one is learned from the training
-/// reviews alone. A resumed run keeps the vocabulary of its checkpoint.
+/// reviews alone. A resumed run keeps the vocabulary of its checkpoint. Says how much there is as soon as it is known.
 TrainingInput read_training_input(const Configuration& configuration);
 
 }  // namespace adjoin::train

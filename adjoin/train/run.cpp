@@ -1,14 +1,14 @@
 #include "adjoin/train/run.hpp"
 
-#include <ATen/ops/softmax.h>
-
 #include <chrono>
+#include <cmath>
 #include <iostream>
 #include <optional>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/checkpoint.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/train/interrupt.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
@@ -16,11 +16,17 @@
 namespace adjoin::train {
 namespace {
 
-/// A worker's model with the weights of a training run, in the layout of `configuration`.
-Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
-  Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());
-  load_weights(saved.weights, *trainer.model());
-  return trainer;
+void say_plan(const Configuration& c, const TrainingInput& input) {
+  const int64_t parameters = models::parameters_per_rank(model_options(c, input.tokenizer.size()), 1);
+  const int64_t steps = (input.train.size() + c.batch - 1) / c.batch * c.epochs;
+  say("model of " + grouped(parameters) + " parameters: " + grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") +
+      " of " + grouped(c.hidden) + " features and " + grouped(c.heads) + " heads");
+  say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +
+      grouped(c.batch));
+  say(grouped(c.dp * c.tp) + (c.dp * c.tp == 1 ? " rank" : " ranks") + ": dp " + std::to_string(c.dp) + ", tp " +
+      std::to_string(c.tp) + (started_by_mpi() ? ", MPI processes" : ", threads"));
+  if (!c.resume.empty()) say("goes on from " + c.resume);
+  say("writes to " + c.out);
 }
 
 }  // namespace
@@ -30,6 +36,9 @@ void train(const Configuration& configuration) {
   check_workers(worker_options(configuration));
   OutputFolder::check(configuration.out);
   const TrainingInput input = read_training_input(configuration);
+  if (!configuration.resume.empty())
+    check_weights(checkpoint_of(configuration.resume) / "model.safetensors", configuration, input.tokenizer.size());
+  say_plan(configuration, input);
   std::optional<Summary> summary;
   const InterruptGuard guard;
   run_workers(worker_options(configuration), [&](const Communicator& world) {
@@ -64,24 +73,8 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
     result.accuracy = evaluation.accuracy;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
+  if (!std::isfinite(result.loss)) throw Error(options.model + ": the loss of this model is not finite");
   return result;
-}
-
-std::vector<Prediction> predict(const std::string& model, const std::vector<std::string>& texts) {
-  const SavedModel saved = open_model(model);
-  Configuration configuration = saved.configuration;
-  configuration.dp = configuration.tp = 1;
-  Trainer trainer = load_trainer(saved, configuration, Communicator());
-  std::vector<Prediction> predictions;
-  for (const std::string& text : texts) {
-    const std::vector<data::Review> review{{text, 0}};
-    const Dataset dataset = tokenize(review, saved.tokenizer, configuration.sequence);
-    const std::vector<int64_t> all{0};
-    const Batch batch = make_batch(dataset, all, 0, 1, saved.tokenizer.padding_id());
-    const double positive = at::softmax(trainer.scores(batch), -1)[0][1].item<double>();
-    predictions.push_back({positive >= 0.5, std::max(positive, 1 - positive)});
-  }
-  return predictions;
 }
 
 }  // namespace adjoin::train

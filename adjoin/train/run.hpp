@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "adjoin/train/configuration.hpp"
 
@@ -30,15 +29,8 @@ struct EvaluationResult {
 };
 
 /// The mean loss and accuracy of a trained model over the test samples; the same on every process of an MPI job.
+/// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options);
-
-struct Prediction {
-  bool positive = false;
-  double probability = 0;  // of what was predicted, 0.5 to 1
-};
-
-/// The sentiment of each text, by the model in a training run's output folder, with one worker.
-std::vector<Prediction> predict(const std::string& model, const std::vector<std::string>& texts);
 
 /// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
 struct BenchStepOptions {

@@ -59,8 +59,22 @@ SavedModel open_model(const std::filesystem::path& folder) {
     return folder.string() + ": there is no model; expected model.safetensors or a checkpoint, as adjoin train writes";
   });
   const std::filesystem::path place = finished ? folder : *checkpoint;
-  return {read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
-          place / "model.safetensors"};
+  SavedModel saved{read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
+                   place / "model.safetensors"};
+  check_weights(saved.weights, saved.configuration, saved.tokenizer.size());
+  return saved;
+}
+
+void check_weights(const std::filesystem::path& path, const Configuration& configuration, int64_t words) {
+  models::TextClassifierOptions options = model_options(configuration, words);
+  options.tensor = options.tensor.device(at::kMeta);
+  check_weights(path, *models::TextClassifier(options, Grid(Communicator(), {{"tp", 1}}), "tp"));
+}
+
+Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
+  Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());
+  load_weights(saved.weights, *trainer.model());
+  return trainer;
 }
 
 std::filesystem::path checkpoint_of(const std::filesystem::path& folder) {

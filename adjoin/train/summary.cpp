@@ -6,6 +6,8 @@
 #include <ostream>
 #include <string>
 
+#include "adjoin/train/messages.hpp"
+
 namespace adjoin::train {
 namespace {
 
@@ -13,13 +15,6 @@ std::string fixed(double number, int digits) {
   char text[400];  // a double has up to 309 digits before the point
   std::snprintf(text, sizeof text, "%.*f", digits, number);
   return text;
-}
-
-/// 1234567 -> "1,234,567".
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(at, ",");
-  return digits;
 }
 
 std::string right(const std::string& text, size_t width) {

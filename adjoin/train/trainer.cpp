@@ -65,8 +65,8 @@ double learning_rate(const Configuration& configuration, int64_t step, int64_t s
   const double warm_up = configuration.warmup * static_cast<double>(steps);
   const auto now = static_cast<double>(step);
   if (now + 1 < warm_up) return configuration.lr * (now + 1) / warm_up;
-  const double progress = std::min((now - warm_up + 1) / std::max(static_cast<double>(steps) - warm_up, 1.0), 1.0);
-  const double cosine = (1 + std::cos(std::numbers::pi * std::max(progress, 0.0))) / 2;
+  const double progress = now > warm_up ? (now - warm_up) / (static_cast<double>(steps) - warm_up) : 0;
+  const double cosine = (1 + std::cos(std::numbers::pi * progress)) / 2;
   return configuration.lr * (configuration.lr_end + (1 - configuration.lr_end) * cosine);
 }
 

@@ -16,7 +16,7 @@ namespace adjoin::train {
 models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words);
 
 /// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then half a cosine down
-/// to lr * lr_end.
+/// towards lr * lr_end, which step `steps` would have, so that the last step learns too.
 double learning_rate(const Configuration& configuration, int64_t step, int64_t steps);
 
 /// What all workers know of a step of the global batch.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -9,6 +10,7 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/checkpoint.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/output_file.hpp"
 #include "adjoin/train/saved_model.hpp"
 
@@ -215,7 +217,13 @@ void TrainingRun::evaluate_and_record() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
   check_finite(evaluation.loss, "test loss", state_.step);
   state_.evaluated = state_.step;
-  if (root()) metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+  if (!root()) return;
+  metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+  progress_->pause();
+  char line[128];
+  std::snprintf(line, sizeof line, "step %ld  test loss %.4f  accuracy %.2f %%", static_cast<long>(state_.step),
+                evaluation.loss, 100 * evaluation.accuracy);
+  say(line);
 }
 
 void TrainingRun::save_checkpoint() {

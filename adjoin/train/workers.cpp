@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -40,7 +42,7 @@ void keep_freed_memory() {
 LaunchOptions launch_options(const WorkerOptions& options) {
   LaunchOptions launch;
   launch.checked |= options.checked;
-  if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.deadline));
+  if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
   return launch;
 }
 
@@ -62,10 +64,14 @@ void check_workers(const WorkerOptions& options) {
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
   require(options.backend != "threads" || !started_by_mpi(),
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
-  require(!started_by_mpi() || mpi_job_size() == ranks, [&] {
+  const auto needs = [&] {
     return "--dp " + std::to_string(options.dp) + " times --tp " + std::to_string(options.tp) + " needs " +
-           std::to_string(ranks) + " ranks, the MPI job has " + std::to_string(mpi_job_size());
-  });
+           std::to_string(ranks) + " ranks, ";
+  };
+  require(started_by_mpi() || ranks <= kMostThreads,
+          [&] { return needs() + "expected at most " + std::to_string(kMostThreads) + " threads of one process"; });
+  require(!started_by_mpi() || mpi_job_size() == ranks,
+          [&] { return needs() + "the MPI job has " + std::to_string(mpi_job_size()); });
 }
 
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work) {
@@ -74,7 +80,7 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   keep_freed_memory();
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
-    work(options.deterministic ? world.deterministic() : world);
+    in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });
   };
   launch(static_cast<int>(options.dp * options.tp), run, launch_options(options));
 }

@@ -9,6 +9,9 @@
 
 namespace adjoin::train {
 
+/// As many thread workers as the program starts: beyond it, their stacks and schedules are all they would work on.
+inline constexpr int kMostThreads = 1024;
+
 /// Where workers run and with how many threads each.
 struct WorkerOptions {
   int64_t dp = 1, tp = 1;
@@ -23,8 +26,8 @@ struct WorkerOptions {
 WorkerOptions worker_options(const Configuration& configuration);
 
 /// Runs `work(world)` on dp * tp workers: threads of this process, or this process as one of an MPI job's.
-/// Throws: InvalidArgument where the MPI job has another number of ranks, or the backend is not what started the
-/// program;
+/// Throws: InvalidArgument where the MPI job has another number of ranks, the backend is not what started the program,
+///         or the threads are more than kMostThreads or than the machine has;
 ///         else as launch does.
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work);
 

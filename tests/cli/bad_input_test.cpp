@@ -68,6 +68,14 @@ TEST_F(BadData, are_refused_with_file_and_line) {
   refuses(data() + " --tp 2", "test.csv:3: a quote opens here and never closes", {.ranks = 2});
 }
 
+TEST_F(BadData, that_cannot_be_reached_are_named) {
+  fs::create_symlink("loop", folder_ / "loop");
+  const std::string loop = (folder_ / "loop").string();
+  refuses("--data " + shell_quoted(loop), loop + ": Too many levels of symbolic links");
+  refuses("--data sample --vocab " + shell_quoted(loop), loop + ": Too many levels of symbolic links");
+  expect_refused(run(kSmallRun + "--epochs 1" + into(loop)), loop + ": Too many levels of symbolic links");
+}
+
 TEST_F(BadData, include_a_vocabulary_without_the_special_tokens) {
   put(folder_ / "train.csv", kReviews);
   put(folder_ / "test.csv", kReviews);
@@ -125,6 +133,7 @@ void expect_full_disk(const Outcome& outcome, const std::string& file) {
   std::erase_if(lines, [](const std::string& line) { return line.starts_with("step "); });  // the progress
   Outcome rest = outcome;
   rest.err = lines.empty() ? "" : lines[0] + "\n";
+  rest.out = "";  // what it was about to do
   EXPECT_EQ(lines.size(), 1u) << outcome.err;
   expect_refused(rest, file + ": cannot be written: File too large");
 }
@@ -140,6 +149,29 @@ TEST(Divergence, ends_the_run_before_anything_of_it_is_saved) {
   EXPECT_FALSE(fs::exists(folder / "run" / "model.safetensors"));
   EXPECT_FALSE(fs::exists(folder / "run" / "summary.json"));
 }
+
+TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is) {
+  // More than there are addresses, and than AddressSanitizer's allocator takes for meant.
+  const Outcome outcome =
+      run("bench step --preset tiny --vocabulary-size 16777216 --hidden 4194304 --heads 1 --threads-per-rank 1",
+          {.environment = "ASAN_OPTIONS=allocator_may_return_null=1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  std::vector<std::string> lines = lines_of(outcome.err);
+  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });  // the sanitizer's
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_THAT(lines[0],
+              testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 262144.0 GiB: "
+                                    "this process may have [0-9.]+ GiB and has [0-9.]+ [MG]iB"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need the address space for themselves
+TEST(TooManyRanks, for_the_machine_are_told_before_anything_is_done) {
+  const TemporaryFolder folder;
+  expect_refused(run("bench step --preset tiny --dp 1000 --batch 1000", {.limits = "ulimit -v 6000000;"}),
+                 "launch: 1000 ranks are too many for this machine, which made ");
+}
+#endif
 
 TEST(FullDisk, leaves_nothing_half_written) {
   const TemporaryFolder folder;
@@ -207,6 +239,10 @@ class DamagedModel : public testing::Test {
   static std::string without_last_line(std::string text) {
     return text.substr(0, text.rfind('\n', text.size() - 2) + 1);
   }
+  /// Its last tensor by name is the last in the file.
+  static std::string with_infinity(std::string text) {
+    return text.replace(text.size() - 4, 4, std::string("\0\0\x80\x7f", 4));
+  }
   static std::string endless_header(std::string text) { return text.replace(0, 8, 8, '\x7f'); }
 
   static inline TemporaryFolder* sound_ = nullptr;
@@ -229,7 +265,11 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden is of another type"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 18"), "--hidden 18 is not divisible by --heads 4"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "the model's is"},
+      // 20 GB of embedding alone, had they been allocated before they are compared
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
       {"config.json", replacing("\"layers\": 1", "\"layers\": 2"), "there is no tensor"},
+      {"model.safetensors", with_infinity,
+       "model.safetensors: tensor 'positions.weight' holds numbers that are not finite"},
       {"config.json", replacing("\"final_norm\": true", "\"final_norm\": false"), "the model has no tensor"},
       {"config.json", replacing("\"layers\"", "\"lairs\""), "unknown key: lairs"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
@@ -280,14 +320,18 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"state.json", replacing("\"epoch\": ", "\"epoch\": 1"),
        "state.json: its step, epoch and step of the epoch do not"},
       {"config.json", half, "config.json: this is not JSON"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
   };
   for (const auto& [file, damage, expected] : cases) {
     const fs::path model = copy_with("checkpoint/" + file, damage);
     const auto before = tree_of(model);
     SCOPED_TRACE(file + " " + expected);
-    expect_refused(run("train --epochs 2 --resume " + shell_quoted(model)), expected);
-    expect_refused(run("train --epochs 2 --resume " + shell_quoted(model) + into(folder_ / "new")), expected);
+    for (const std::string& out : {std::string(), into(folder_ / "new")}) {
+      Outcome outcome = run("train --epochs 2 --resume " + shell_quoted(model) + out);
+      outcome.out = "";  // what it was about to do
+      expect_refused(outcome, expected);
+    }
     EXPECT_EQ(tree_of(model), before);
     EXPECT_FALSE(fs::exists(folder_ / "new"));
   }

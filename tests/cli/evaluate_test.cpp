@@ -1,13 +1,18 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "adjoin/models/text_classifier.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/cli/program.hpp"
 
@@ -80,6 +85,43 @@ TEST_F(TrainedModel, predicts_a_line_a_text) {
   EXPECT_EQ(run("predict good" + of_model(), {.ranks = 2}).out, run("predict good" + of_model()).out);
 }
 
+TEST_F(TrainedModel, takes_for_a_text_whatever_is_no_option) {
+  const std::string texts =
+      "doctor '[a, b]' '-bad film' '--help me' $'two\\nlines' '\"quoted\"' '' -x train -- --json --model";
+  const Outcome outcome = run("predict" + of_model() + texts);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(lines_of(outcome.out).size(), 11u) << outcome.out;
+  for (const std::string& line : lines_of(outcome.out)) EXPECT_THAT(line, MatchesRegex("(positive|negative)\t.*"));
+}
+
+TEST_F(TrainedModel, predicts_as_json) {
+  const Outcome outcome = run("predict --json good 'very bad'" + of_model());
+  ASSERT_EQ(lines_of(outcome.out).size(), 2u) << outcome.err;
+  for (const std::string& line : lines_of(outcome.out)) {
+    const json prediction = json::parse(line);
+    EXPECT_EQ(keys_of(prediction), (std::set<std::string>{"label", "probability"}));
+    EXPECT_THAT(prediction.at("label"), testing::AnyOf("positive", "negative"));
+    EXPECT_GE(prediction.at("probability"), 0.5);
+  }
+}
+
+TEST_F(TrainedModel, answers_a_text_while_the_next_has_yet_to_come) {
+  const fs::path input = *folder_ / "fifo", output = *folder_ / "answers";
+  ASSERT_EQ(::mkfifo(input.c_str(), 0600), 0);
+  const int writer = ::open(input.c_str(), O_RDWR | O_CLOEXEC);  // which does not wait for the reader
+  Running program("predict" + of_model(), {.input = input.string(), .output = output.string()});
+  for (size_t texts = 1; texts <= 3; ++texts) {
+    ASSERT_EQ(::write(writer, "good film\n", 10), 10);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while ((!fs::exists(output) || lines_of(contents_of(output)).size() < texts) &&
+           std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_EQ(lines_of(contents_of(output)).size(), texts);
+  }
+  ::close(writer);
+  EXPECT_EQ(program.wait().code, 0);
+}
+
 TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
   const fs::path script = *folder_ / "shapes.py", printed = *folder_ / "shapes.json";
   put(script,
@@ -147,6 +189,49 @@ TEST(InvalidUtf8, in_reviews_gives_one_warning) {
   EXPECT_EQ(evaluated.err,
             "adjoin: warning: " + (folder / "test.csv").string() + ": 2 bytes were no UTF-8 and were dropped\n");
   EXPECT_EQ(run("predict 'not \xff UTF-8' --model " + shell_quoted(folder / "out")).code, 0);
+}
+
+TEST(Training, says_first_what_it_is_about_to_do_and_then_each_evaluation) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(kSmallRun + "--epochs 2 --eval-every 5 --tp 2" + into(folder / "run"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  const auto pieces = lines_of(contents_of(folder / "run" / "vocab.txt")).size();
+  // 16 features: a word's, 12 * 16^2 of the block with its 4 * 16 of norms, 16^2 + 2 * 16 of the classifier, 32 positions'
+  // and 2 * 16 of the last norm.
+  const auto parameters = 16 * pieces + 12 * 256 + 4 * 16 + 256 + 32 + 32 * 16 + 32;
+  ASSERT_GE(lines.size(), 8u);
+  EXPECT_EQ(lines[0], "48 training and 48 test reviews from sample");
+  EXPECT_EQ(lines[1], "vocabulary of " + std::to_string(pieces) + " pieces, learned from the training reviews");
+  EXPECT_EQ(lines[2], "model of " + train::grouped(static_cast<int64_t>(parameters)) +
+                          " parameters: 1 block of 16 features and 4 heads");
+  EXPECT_EQ(lines[3], "12 steps: 2 epochs in batches of 8");
+  EXPECT_EQ(lines[4], "2 ranks: dp 1, tp 2, threads");
+  EXPECT_EQ(lines[5], "writes to " + (folder / "run").string());
+  EXPECT_THAT(lines[6], MatchesRegex("step 5  test loss [0-9.]+  accuracy [0-9.]+ %"));
+  EXPECT_THAT(lines[7], MatchesRegex("step 10  test loss [0-9.]+  accuracy [0-9.]+ %"));
+  const json summary = json_of(folder / "run" / "summary.json");
+  EXPECT_EQ(
+      summary.at("ranks")[0].at("parameters").get<size_t>() + summary.at("ranks")[1].at("parameters").get<size_t>(),
+      parameters + 4 * 16 + 32);  // the norms, which both ranks hold
+}
+
+TEST(OneClass, in_the_training_reviews_gives_one_warning) {
+  const TemporaryFolder folder;
+  put(folder / "train.csv", "text,label\na good film,1\na very good film,1\n");
+  put(folder / "test.csv", "text,label\nvery good,1\nvery bad,0\n");
+  const auto warning_of = [&](const std::string& data) {
+    const Outcome trained = run("train --data " + data + kSmallModel + "--epochs 1" + into(folder / "out"));
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    std::vector<std::string> warnings = lines_of(trained.err);
+    std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("adjoin: "); });
+    fs::remove_all(folder / "out");
+    return warnings;
+  };
+  EXPECT_EQ(warning_of(shell_quoted(folder.path())),
+            (std::vector<std::string>{"adjoin: warning: " + folder.path().string() +
+                                      ": all training reviews are positive, so there is nothing to tell apart"}));
+  EXPECT_EQ(warning_of("sample --samples 8"), (std::vector<std::string>{}));
 }
 
 TEST(Mpi, trains_to_the_losses_of_threads) {

@@ -61,6 +61,13 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"tokenize --vocab /none/vocab.txt", "/none/vocab.txt"},
       {"bench step --steps 0", "--steps is 0"},
       {"bench step --dropout 2", "--dropout is 2"},
+      {"bench step --steps ''", "--steps is empty, expected a whole decimal number"},
+      {"evaluate --model x --data y --samples 0x10", "--samples is 0x10, expected a whole decimal number"},
+      {"doctor --timeout 1m", "--timeout is 1m, expected a whole decimal number"},
+      {"collective broadcast --alpha 0x1", "--alpha is 0x1, expected a decimal number"},
+      {"train --data sample --out x --deadline 0.0001", "--deadline is 0.0001, expected 0 or 0.001 to 1000000"},
+      {"train --data sample --out x --dp 20000", "--dp 20000 times --tp 1 needs 20000 ranks, expected at most 1024"},
+      {"bench step --hidden 65536 --heads 65536 --dp 65536 --tp 65536", "needs 4294967296 ranks, expected at most"},
   };
   for (const auto& [arguments, expected] : cases) {
     const Outcome outcome = run(arguments);
@@ -70,6 +77,12 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
     EXPECT_THAT(outcome.err, HasSubstr(expected)) << arguments;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+}
+
+TEST(Program, escapes_control_characters_in_what_it_says) {
+  EXPECT_EQ(run("train --out x --data $'a\\x1b[2J\\x9b'").err, "adjoin: --data is not UTF-8\n");
+  EXPECT_EQ(run("train --out x --data $'a\\x1b[2J\\u009b'").err,
+            "adjoin: a\\x1b[2J\\xc2\\x9b: no such file or folder\n");
 }
 
 TEST(Program, complains_once_in_an_mpi_job_and_names_a_rank_that_complains_alone) {

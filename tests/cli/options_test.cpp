@@ -58,9 +58,31 @@ TEST(Options, out_of_range_are_refused) {
                 understood({"--tp", "8"});
               }),
               HasSubstr("--tp 8 is more than --heads 4"));
-  EXPECT_THROW(understood({"--batch", "many"}), CLI::ParseError);
+  EXPECT_THROW(understood({"--batch", "many"}), InvalidArgument);
   EXPECT_THROW(understood({"--batch", "99999999999999999999"}), InvalidArgument);
   EXPECT_THROW(understood({"--bach", "1"}), CLI::ParseError);
+}
+
+TEST(Options, that_are_numbers_are_decimal) {
+  EXPECT_EQ(understood({"--batch", "010"}).batch, 10);
+  EXPECT_EQ(understood({"--lr", "1.5e-2"}).lr, 0.015);
+  EXPECT_EQ(understood({"--lr", ".5"}).lr, 0.5);
+  for (const char* text : {"", "many", "0x10", "0b1", "1e3", "3.5", " 5", "5 ", "+5", "1_000", "1'000", "5m"})
+    EXPECT_EQ(message_of<InvalidArgument>([&] {
+                understood({"--batch", text});
+              }),
+              "--batch is " + std::string(*text ? text : "empty") + ", expected a whole decimal number");
+  for (const char* text : {"", "0x1p3", "1,5", " .5", "1e", "5%"})
+    EXPECT_EQ(message_of<InvalidArgument>([&] {
+                understood({"--lr", text});
+              }),
+              "--lr is " + std::string(*text ? text : "empty") + ", expected a decimal number");
+  EXPECT_THAT(message_of<InvalidArgument>([] {
+                understood({"--batch", "99999999999999999999"});
+              }),
+              HasSubstr("expected a whole decimal number of fewer digits"));
+  for (const char* text : {"nan", "inf", "-1"})
+    EXPECT_THAT(message_of<InvalidArgument>([&] { understood({"--lr", text}); }), HasSubstr("expected 0 to 1000"));
 }
 
 TEST(Options, not_given_take_a_resumed_runs_values) {

@@ -19,15 +19,26 @@ TEST(ClockTime, shows_minutes_and_hours) {
 
 TEST(ProgressLine, has_step_loss_speed_and_time_left) {
   const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .reviews_per_second = 123.45, .seconds_left = 65};
-  EXPECT_EQ(progress_line(half, false), "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
-  EXPECT_EQ(progress_line(half, true),
-            "[============            ] step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
+  EXPECT_EQ(progress_line(half), "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
+}
+
+TEST(ProgressLine, fits_a_terminal_of_any_width_with_a_bar_where_there_is_room) {
+  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .reviews_per_second = 123.45, .seconds_left = 65};
+  const std::string all = "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left";
+  EXPECT_EQ(progress_bar(half, 200), "[============            ] " + all);
+  EXPECT_EQ(progress_bar(half, 80), "[===========            ] " + all);
+  EXPECT_EQ(progress_bar(half, 60), all);
+  EXPECT_EQ(progress_bar(half, 50), "[====    ] step  50/100  loss 0.6931  1:05 left");
+  EXPECT_EQ(progress_bar(half, 30), "step  50/100  loss 0.6931");
+  EXPECT_EQ(progress_bar(half, 20), "step  50/100");
+  for (int columns = 1; columns < 120; ++columns)
+    EXPECT_LT(progress_bar(half, columns).size(), static_cast<size_t>(columns));
 }
 
 TEST(ProgressBar, prints_only_the_last_of_quick_steps_where_there_is_no_terminal) {
   std::ostringstream out;
   {
-    ProgressBar bar(10, 0, out, /*terminal=*/false);
+    ProgressBar bar(10, 0, out, /*columns=*/[] { return 0; });
     for (int step = 1; step <= 10; ++step) bar.update(step, 0.5, 32);
   }
   const std::string text = out.str();
@@ -39,7 +50,7 @@ TEST(ProgressBar, prints_only_the_last_of_quick_steps_where_there_is_no_terminal
 TEST(ProgressBar, redraws_one_line_on_a_terminal_and_ends_it_once) {
   std::ostringstream out;
   {
-    ProgressBar bar(2, 0, out, /*terminal=*/true);
+    ProgressBar bar(2, 0, out, /*columns=*/[] { return 80; });
     bar.update(2, 0.5, 32);
     bar.update(2, 0.5, 32);
     bar.pause();
@@ -48,6 +59,18 @@ TEST(ProgressBar, redraws_one_line_on_a_terminal_and_ends_it_once) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 2);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(ProgressBar, follows_the_width_of_its_terminal) {
+  std::ostringstream out;
+  int columns = 100;
+  ProgressBar bar(2, 0, out, [&] { return columns; });
+  bar.update(2, 0.5, 32);
+  const size_t first = out.str().size();
+  columns = 30;
+  bar.update(2, 0.5, 32);
+  EXPECT_GT(first, 70u);
+  EXPECT_LT(out.str().size() - first, 30 + std::string("\r\x1b[K").size());
 }
 
 }  // namespace

@@ -141,8 +141,23 @@ TEST(LearningRate, rises_to_its_peak_and_falls_along_half_a_cosine) {
   EXPECT_DOUBLE_EQ(learning_rate(c, 0, 100), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate(c, 8, 100), 1.8);
   EXPECT_DOUBLE_EQ(learning_rate(c, 9, 100), 2.0);
-  EXPECT_NEAR(learning_rate(c, 54, 100), 1.5, 1e-12);
-  EXPECT_NEAR(learning_rate(c, 99, 100), 1.0, 1e-12);
+  EXPECT_DOUBLE_EQ(learning_rate(c, 10, 100), 2.0);
+  EXPECT_NEAR(learning_rate(c, 55, 100), 1.5, 1e-12);
+  EXPECT_NEAR(learning_rate(c, 99, 100), 1.0 + (1 + std::cos(std::acos(-1.0) * 89 / 90)) / 2, 1e-12);
+}
+
+TEST(LearningRate, of_the_last_step_is_not_its_end) {
+  Configuration c;
+  c.lr = 2;
+  c.warmup = 0.1;
+  c.lr_end = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 1), 2.0);  // of a run of one step all of it
+  EXPECT_GT(learning_rate(c, 1, 2), 0.1);
+  c.warmup = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 2), 2.0);
+  EXPECT_NEAR(learning_rate(c, 1, 2), 1.0, 1e-12);
+  c.warmup = 1;
+  EXPECT_DOUBLE_EQ(learning_rate(c, 1, 2), 2.0);
 }
 
 }  // namespace

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace adjoin::cli {
+
+/// The text with no line longer than `width` characters: longer ones are broken at spaces, and within a word where that
+/// alone is longer. What follows a break begins at column `hanging` where its line begins with a space, else at the
+/// line's beginning.
+std::string wrapped(std::string_view text, size_t width, size_t hanging);
+
+}  // namespace adjoin::cli

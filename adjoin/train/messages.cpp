@@ -1,0 +1,24 @@
+#include "adjoin/train/messages.hpp"
+
+#include <iostream>
+
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/comm/launch.hpp"
+
+namespace adjoin::train {
+
+void say(const std::string& line) {
+  if (mpi_job_rank() == 0) std::cout << printable(line) + "\n" << std::flush;
+}
+
+void warn(const std::string& what) {
+  if (mpi_job_rank() == 0) std::cerr << "adjoin: warning: " + printable(what) + "\n" << std::flush;
+}
+
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace adjoin::train {
+
+/// A line on standard output, at once and once for a job.
+void say(const std::string& line);
+
+/// "adjoin: warning: …" on standard error, once for a job.
+void warn(const std::string& what);
+
+/// 1234567 -> "1,234,567".
+std::string grouped(int64_t number);
+
+}  // namespace adjoin::train

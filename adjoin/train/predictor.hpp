@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/trainer.hpp"
+
+namespace adjoin::train {
+
+struct Prediction {
+  bool positive = false;
+  double probability = 0;  // of what was predicted, 0.5 to 1
+};
+
+/// The model in a training run's output folder, held by one worker.
+class Predictor {
+ public:
+  /// Throws: InvalidArgument as open_model and load_weights do
+  explicit Predictor(const std::string& model);
+
+  /// The sentiment of each text, all of them computed as one batch.
+  /// Throws: Error where the model's scores are not finite
+  std::vector<Prediction> predict(std::span<const std::string> texts);
+
+ private:
+  SavedModel saved_;
+  Trainer trainer_;
+};
+
+}  // namespace adjoin::train
