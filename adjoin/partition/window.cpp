@@ -1,0 +1,198 @@
+#include "adjoin/partition/window.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+namespace {
+
+int64_t floor_of(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+int64_t ceil_of(int64_t a, int64_t b) {
+  return -floor_of(-a, b);
+}
+
+void check_at_least(int64_t least, int64_t value, const char* name) {
+  require(value >= least, [&] {
+    return "window: expected " + std::string(name) + " of at least " + std::to_string(least) + ", got " +
+           std::to_string(value);
+  });
+}
+
+void check(const Window& window, int64_t inputs) {
+  check_at_least(0, inputs, "a number of inputs");
+  check_at_least(1, window.kernel, "a kernel");
+  check_at_least(1, window.stride, "a stride");
+  check_at_least(1, window.dilation, "a dilation");
+  check_at_least(0, window.before, "a padding before");
+  check_at_least(0, window.after, "a padding after");
+  check_at_least(0, window.output_padding, "an output padding");
+  require(window.transposed || window.output_padding == 0, "window: only a transposed window has an output padding");
+  require(!window.transposed || !window.ceil_mode, "window: a transposed window has no ceil mode");
+  require(window.output_padding < std::max(window.stride, window.dilation) || window.output_padding == 0, [&] {
+    return "window: expected an output padding less than stride " + std::to_string(window.stride) + " or dilation " +
+           std::to_string(window.dilation) + ", got " + std::to_string(window.output_padding);
+  });
+}
+
+int64_t transposed_outputs(const Window& window, int64_t inputs) {
+  const int64_t outputs = (inputs - 1) * window.stride + window.extent() + window.output_padding;
+  const int64_t kept = outputs - window.before - window.after;
+  require(kept >= 1, [&] {
+    return "window: expected to crop less than the " + std::to_string(outputs) + " outputs, got " +
+           std::to_string(window.before) + " + " + std::to_string(window.after);
+  });
+  return kept;
+}
+
+void check_padding(const Window& window, int64_t inputs, Padding padding) {
+  if (padding == Padding::zeros || inputs == 0) return;
+  require(!window.ceil_mode && !window.transposed,
+          "window: only zeros can be the padding of a window that is transposed or has ceil mode");
+  if (padding == Padding::replicate) return;
+  const int64_t most = padding == Padding::reflect ? inputs - 1 : inputs, got = std::max(window.before, window.after);
+  require(got <= most, [&] {
+    return "window: expected a padding of at most " + std::to_string(most) + " where " + std::to_string(inputs) +
+           " inputs are " + (padding == Padding::reflect ? "reflected" : "circular") + ", got " + std::to_string(got);
+  });
+}
+
+/// The indices of a part as one range; nothing where it is in several pieces.
+std::optional<Range> one_piece(const Split& split, int part) {
+  Range whole;
+  for (const Range& range : split.ranges(part)) {
+    if (range.size() == 0) continue;
+    if (whole.size() == 0)
+      whole = range;
+    else if (range.begin == whole.end)
+      whole.end = range.end;
+    else
+      return std::nullopt;
+  }
+  return whole;
+}
+
+/// What one part fetches and does.
+struct Fetch {
+  std::vector<Range> ranges;
+  Pads pads;
+  std::vector<int64_t> order;
+};
+
+Fetch within(Range fetched, Pads pads) {
+  return {fetched.size() > 0 ? std::vector{fetched} : std::vector<Range>{}, pads, {}};
+}
+
+Fetch with_zeros(Range needed, int64_t inputs) {
+  const int64_t left = std::clamp<int64_t>(-needed.begin, 0, needed.size());
+  const int64_t right = std::clamp<int64_t>(needed.end - inputs, 0, needed.size() - left);
+  return within({needed.begin + left, needed.end - right}, {left, right});
+}
+
+Fetch wrapped(Range needed, int64_t inputs) {
+  Fetch fetch;
+  for (int64_t i = needed.begin; i < needed.end; i += fetch.ranges.back().size()) {
+    const int64_t begin = i - floor_of(i, inputs) * inputs;
+    fetch.ranges.push_back({begin, std::min(inputs, begin + needed.end - i)});
+  }
+  return fetch;
+}
+
+/// Where an index beyond the ends is replicated or reflected from. Neighbours come from neighbours or from the same
+/// index, so the sources of a range are a range.
+int64_t source(int64_t index, int64_t inputs, Padding padding) {
+  if (padding == Padding::replicate) return std::clamp<int64_t>(index, 0, inputs - 1);
+  return index < 0 ? -index : index < inputs ? index : 2 * (inputs - 1) - index;
+}
+
+Fetch folded(Range needed, int64_t inputs, Padding padding) {
+  if (needed.begin >= 0 && needed.end <= inputs) return within(needed, {});
+  Fetch fetch;
+  for (int64_t i = needed.begin; i < needed.end; ++i) fetch.order.push_back(source(i, inputs, padding));
+  const auto [first, last] = std::minmax_element(fetch.order.begin(), fetch.order.end());
+  const Range sources{*first, *last + 1};
+  for (int64_t& place : fetch.order) place -= sources.begin;
+  fetch.ranges = {sources};
+  return fetch;
+}
+
+/// Input x of those fetched adds to the outputs from stride * (x - fetched.begin) on, before anything is cropped.
+Fetch spread(const Window& window, Range fetched, Range outputs) {
+  if (fetched.size() == 0) return {{}, {outputs.size(), 0}, {}};
+  const int64_t left = window.stride * fetched.begin - window.before - outputs.begin;
+  const int64_t made = (fetched.size() - 1) * window.stride + window.extent();
+  return within(fetched, {left, outputs.size() - made - left});
+}
+
+Fetch fetch_of(const Window& window, int64_t inputs, Range outputs, Padding padding) {
+  if (outputs.size() == 0) return {};
+  const Range needed = inputs_of(window, inputs, outputs);
+  if (window.transposed) return spread(window, needed, outputs);
+  if (padding == Padding::zeros) return with_zeros(needed, inputs);
+  return padding == Padding::circular ? wrapped(needed, inputs) : folded(needed, inputs, padding);
+}
+
+}  // namespace
+
+int64_t outputs_of(const Window& window, int64_t inputs) {
+  check(window, inputs);
+  if (inputs == 0) return 0;
+  if (window.transposed) return transposed_outputs(window, inputs);
+  const int64_t padded = inputs + window.before + window.after, free = padded - window.extent();
+  require(free >= 0, [&] {
+    return "window: expected a kernel that spans at most the " + std::to_string(padded) +
+           " padded inputs, got one that spans " + std::to_string(window.extent());
+  });
+  if (!window.ceil_mode) return free / window.stride + 1;
+  const int64_t last = ceil_of(free, window.stride);
+  return last * window.stride < inputs + window.before ? last + 1 : last;
+}
+
+Range inputs_of(const Window& window, int64_t inputs, Range outputs) {
+  if (outputs.size() == 0) return {};
+  const int64_t first = outputs.begin, last = outputs.end - 1;
+  if (!window.transposed)
+    return {window.stride * first - window.before, window.stride * last - window.before + window.extent()};
+  const Range needed{std::max<int64_t>(0, ceil_of(first + window.before - window.extent() + 1, window.stride)),
+                     std::min(inputs, floor_of(last + window.before, window.stride) + 1)};
+  return needed.size() > 0 ? needed : Range{};
+}
+
+Split outputs_split(const Window& window, const Split& inputs) {
+  const int64_t outputs = outputs_of(window, inputs.size());
+  bool in_pieces = false;
+  for (int part = 0; part < inputs.parts(); ++part) in_pieces = in_pieces || !one_piece(inputs, part);
+  if (outputs == inputs.size() && !in_pieces) return inputs;
+  return Split::balanced(outputs, inputs.parts(), inputs.dim());
+}
+
+Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding padding) {
+  const int64_t expected = outputs_of(window, inputs);
+  require(outputs.size() == expected, [&] {
+    return "window: expected a split of " + std::to_string(expected) + " outputs, got " + outputs.to_string();
+  });
+  check_padding(window, inputs, padding);
+
+  std::vector<std::vector<Range>> fetched;
+  std::vector<Pads> pads;
+  std::vector<std::vector<int64_t>> order;
+  for (int part = 0; part < outputs.parts(); ++part) {
+    const std::optional<Range> made = one_piece(outputs, part);
+    require(made.has_value(), [&] {
+      return "window: expected the outputs of a part in one piece, part " + std::to_string(part) + " of " +
+             outputs.to_string() + " is in several";
+    });
+    Fetch fetch = fetch_of(window, inputs, *made, padding);
+    fetched.push_back(std::move(fetch.ranges));
+    pads.push_back(fetch.pads);
+    order.push_back(std::move(fetch.order));
+  }
+  return {Split::covering(std::move(fetched), inputs, outputs.dim()), std::move(pads), std::move(order)};
+}
+
+}  // namespace adjoin

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "adjoin/partition/split.hpp"
+
+namespace adjoin {
+
+/// Which inputs along one dim each output reads: the windows of a convolution or a pooling, or of a transposed one.
+///
+/// Output y reads the `kernel` inputs stride * y - before + dilation * t, t = 0, 1, …; those outside [0, inputs) are
+/// padding. Transposed, input x adds to the outputs stride * x - before + dilation * t instead.
+struct Window {
+  int64_t kernel = 1, stride = 1, dilation = 1;
+  int64_t before = 0, after = 0;  ///< how many are padded at both ends; transposed: how many outputs are cropped there
+  bool ceil_mode = false;         ///< a last window may leave the padded inputs, but not begin in `after`
+  bool transposed = false;
+  int64_t output_padding = 0;  ///< outputs more at the end of a transposed one
+
+  /// How many inputs a window spans.
+  int64_t extent() const { return dilation * (kernel - 1) + 1; }
+};
+
+/// What lies beyond the ends of a dim: zeros, the last index again, the indices before it mirrored, or the other end.
+enum class Padding : uint8_t { zeros, replicate, reflect, circular };
+
+/// How many outputs a dim of `inputs` indices has, as LibTorch counts them; an empty dim has none.
+/// Throws: InvalidArgument for sizes below 1 (paddings below 0), a kernel that spans more than the padded inputs, a
+///         crop that leaves no output, an output padding that is not less than stride or dilation, or what does not go
+///         with `transposed`.
+int64_t outputs_of(const Window& window, int64_t inputs);
+
+/// The inputs that a range of outputs reads: [0, 0) for an empty one. May begin below 0 and end above `inputs`, where
+/// the rest is padding; exactly outputs.size() windows of the same stride fit in it. Transposed: within [0, inputs).
+Range inputs_of(const Window& window, int64_t inputs, Range outputs);
+
+/// How the outputs are cut where the inputs are cut by `inputs`: into balanced parts; but where they are as many as the
+/// inputs and each part is one piece, like the inputs, so that x + conv(x) needs no movement.
+Split outputs_split(const Window& window, const Split& inputs);
+
+/// Zeros to add at both ends of a dim; where negative, how many indices to drop.
+struct Pads {
+  int64_t left = 0, right = 0;
+  bool operator==(const Pads&) const = default;
+};
+
+/// What each part of a dim fetches, and what it then does, so that windows without padding give its outputs alone.
+struct Halo {
+  Split fetched;  ///< a covering split of the inputs, on the dim of the outputs
+  /// Of each part: what to add to its inputs; transposed: what to add to its outputs or to drop from them.
+  std::vector<Pads> pads;
+  /// Of each part: at which places of what was fetched its inputs lie, one behind another; empty: as fetched. Edges
+  /// that are replicated or reflected are fetched once and used repeatedly.
+  std::vector<std::vector<int64_t>> order;
+};
+
+/// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch
+/// nothing although it has outputs, which are then zero.
+/// Cost:   the number of parts, and of the padded indices where they are replicated, reflected or circular.
+/// Throws: as outputs_of; InvalidArgument where `outputs` has not as many indices or has a part in several pieces,
+///         where reflect has a padding as large as the inputs or circular a larger one, and for any padding but zeros
+///         with ceil_mode or transposed.
+Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding padding = Padding::zeros);
+
+}  // namespace adjoin
