@@ -60,7 +60,7 @@ void check_tensor(const SafetensorsFile& file, const std::filesystem::path& path
           [&] { return path.string() + ": tensor '" + name + "' is of " + c10::toString(file.dtype(name)); });
 }
 
-at::Tensor read_ranges(const SafetensorsFile& file, const std::string& name, const nn::Parameter& parameter) {
+at::Tensor read_unchecked(const SafetensorsFile& file, const std::string& name, const nn::Parameter& parameter) {
   const Layout& layout = parameter.layout;
   const std::vector<int> parts = layout.parts_of(parameter.grid.cell());
   at::Tensor piece;
@@ -77,7 +77,7 @@ at::Tensor read_ranges(const SafetensorsFile& file, const std::string& name, con
 at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name,
                       const nn::Parameter& parameter) {
   check_tensor(file, path, name, parameter);
-  const at::Tensor piece = read_ranges(file, name, parameter);
+  const at::Tensor piece = read_unchecked(file, name, parameter);
   require(at::isfinite(piece).all().item<bool>(),
           [&] { return path.string() + ": tensor '" + name + "' holds numbers that are not finite"; });
   return piece;

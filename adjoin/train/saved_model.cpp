@@ -68,7 +68,8 @@ SavedModel open_model(const std::filesystem::path& folder) {
 void check_weights(const std::filesystem::path& path, const Configuration& configuration, int64_t words) {
   models::TextClassifierOptions options = model_options(configuration, words);
   options.tensor = options.tensor.device(at::kMeta);
-  check_weights(path, *models::TextClassifier(options, Grid(Communicator(), {{"tp", 1}}), "tp"));
+  const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
+  check_weights(path, *models::TextClassifier(options, one_worker, "tp"));
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {

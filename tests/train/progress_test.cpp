@@ -28,7 +28,7 @@ TEST(ProgressLine, fits_a_terminal_of_any_width_with_a_bar_where_there_is_room) 
   EXPECT_EQ(progress_bar(half, 200), "[============            ] " + all);
   EXPECT_EQ(progress_bar(half, 80), "[===========            ] " + all);
   EXPECT_EQ(progress_bar(half, 60), all);
-  EXPECT_EQ(progress_bar(half, 50), "[====    ] step  50/100  loss 0.6931  1:05 left");
+  EXPECT_EQ(progress_bar(half, 50), "[=====     ] step  50/100  loss 0.6931  1:05 left");
   EXPECT_EQ(progress_bar(half, 30), "step  50/100  loss 0.6931");
   EXPECT_EQ(progress_bar(half, 20), "step  50/100");
   for (int columns = 1; columns < 120; ++columns)
