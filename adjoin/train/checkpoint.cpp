@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/train/on_root.hpp"
+#include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/safetensors.hpp"
 
 namespace adjoin::train {
@@ -23,7 +26,8 @@ struct Named {
 };
 
 /// The workers of dp's coordinate 0 hold every piece; the others only help to make them.
-void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid) {
+void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid,
+          const Metadata& metadata) {
   const at::NoGradGuard no_gradient;
   std::vector<TensorEntry> entries;
   for (const auto& [name, parameter, local] : tensors)
@@ -33,8 +37,15 @@ void save(const std::filesystem::path& path, const std::vector<Named>& tensors, 
     const nn::Shard& shard = tensors[i].parameter.shard;
     return shard.split && grid.coordinate("dp") == 0 ? join_blocks(local, shard.group, *shard.split) : local;
   };
-  if (grid.cell() == 0) return write_safetensors(path, entries, get);
-  for (const size_t i : writing_order(entries)) get(i);
+  const Communicator& world = grid.world();
+  const std::string what = "writing " + path.string();
+  std::optional<SafetensorsWriter> file;  // of rank 0
+  on_root(world, what, [&] { file.emplace(path, entries, metadata); });
+  for (const size_t i : writing_order(entries)) {
+    const at::Tensor tensor = get(i).contiguous();
+    on_root(world, what, [&] { file->write(tensor); });
+  }
+  on_root(world, what, [&] { file->publish(); });
 }
 
 std::string text(const std::vector<int64_t>& shape) {
@@ -67,16 +78,19 @@ std::string moment_name(const nn::Parameter& parameter, Moment moment) {
 
 }  // namespace
 
-void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid) {
+void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid,
+                  const Metadata& metadata) {
   std::vector<Named> tensors;
   for (const nn::Parameter& p : nn::parameters_of(model))
     tensors.push_back({p.name, p, [tensor = p.tensor] { return tensor.detach(); }});
-  save(path, tensors, grid);
+  save(path, tensors, grid, metadata);
 }
 
-void load_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
+void load_weights(const std::filesystem::path& path, const torch::nn::Module& model,
+                  const std::optional<std::string>& checkpoint) {
   const at::NoGradGuard no_gradient;
   const SafetensorsFile file(path);
+  if (checkpoint) check_belongs(file, path, *checkpoint);
   const std::vector<nn::Parameter> parameters = nn::parameters_of(model);
   for (const std::string& name : file.names())
     require(std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter& p) { return p.name == name; }),
@@ -85,18 +99,21 @@ void load_weights(const std::filesystem::path& path, const torch::nn::Module& mo
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));
 }
 
-void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid) {
+void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid,
+                  const Metadata& metadata) {
   const std::vector<nn::Parameter> parameters = optimizer.parameters();
   std::vector<Named> tensors;
   for (size_t i = 0; i < parameters.size(); ++i)
     for (const Moment moment : {Moment::first, Moment::second})
       tensors.push_back({moment_name(parameters[i], moment), parameters[i],
                          [&optimizer, i, moment] { return optimizer.moment(i, moment); }});
-  save(path, tensors, grid);
+  save(path, tensors, grid, metadata);
 }
 
-void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer) {
+void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer,
+                  const std::optional<std::string>& checkpoint) {
   const SafetensorsFile file(path);
+  if (checkpoint) check_belongs(file, path, *checkpoint);
   optimizer.load_state(steps, [&](const nn::Parameter& parameter, Moment moment) {
     return read_piece(file, path, moment_name(parameter, moment), parameter);
   });

@@ -14,8 +14,7 @@ namespace adjoin::train {
 namespace {
 
 data::WordPiece make_tokenizer(const Configuration& configuration, const std::vector<data::Review>& train) {
-  if (!configuration.resume.empty())
-    return data::WordPiece::load((checkpoint_of(configuration.resume) / "vocab.txt").string());
+  if (!configuration.resume.empty()) return tokenizer_to_resume(configuration.resume);
   if (!configuration.vocab.empty()) return data::WordPiece::load(configuration.vocab);
   return data::WordPiece(data::learn_vocabulary(train, {.size = configuration.vocabulary_size}));
 }

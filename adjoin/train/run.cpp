@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/train/checkpoint.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/saved_model.hpp"
@@ -19,7 +20,7 @@ namespace {
 /// A worker's model with the weights of a training run, in the layout of `configuration`.
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
   Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());
-  load_weights(saved.weights, *trainer.model());
+  load_weights(saved, world, *trainer.model());
   return trainer;
 }
 
@@ -29,16 +30,18 @@ void train(const Configuration& configuration) {
   validate(configuration);
   check_workers(worker_options(configuration));
   OutputFolder::check(configuration.out);
+  check_earlier_run(configuration);
   const TrainingInput input = read_training_input(configuration);
   std::optional<Summary> summary;
-  const InterruptGuard guard;
+  const InterruptGuard guard(mpi_job_rank() == 0);
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     TrainingRun run(configuration, input, world);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
-  if (!summary) throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out);
+  if (!summary)
+    throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out, interrupting_signal());
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options) {
