@@ -1,6 +1,6 @@
 # The commands of every day; each can be run again at once. CONTRIBUTING.md says what to use for one layer or one test.
 
-RUN_OPTIONS ?= --data sample --preset tiny --dp 1 --tp 2 --out runs/sample
+RUN_OPTIONS ?= --data sample --preset tiny --dp 1 --tp 2 --out runs/sample --overwrite
 
 .PHONY: run build test check-deep clean
 .NOTPARALLEL:

@@ -109,15 +109,16 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
 }
 
 Configuration GivenConfiguration::resolve() const {
-  Configuration resolved =
-      values.resume.empty() ? train::configuration_of(values.preset) : train::configuration_to_resume(values.resume);
+  const std::string run = train::run_to_resume(values.resume, values.out);
+  Configuration resolved = run.empty() ? train::configuration_of(values.preset) : train::configuration_to_resume(run);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
-    if (!values.resume.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
+    if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
   }
+  resolved.resume = run;
   train::validate(resolved);
   return resolved;
 }

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/move.hpp"
+#include "adjoin/train/on_root.hpp"
+#include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/safetensors.hpp"
 
 namespace adjoin::train {
@@ -25,7 +28,8 @@ struct Named {
 };
 
 /// Worker 0 writes; the global tensors come to it one at a time, from the first copies of their pieces.
-void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid) {
+void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid,
+          const Metadata& metadata) {
   const at::NoGradGuard no_gradient;
   const GridShape writer({{"writer", 1}}, {grid.shape().rank_of(0)});
   std::vector<TensorEntry> entries;
@@ -37,8 +41,15 @@ void save(const std::filesystem::path& path, const std::vector<Named>& tensors, 
     if (!held.grid().cell_of(grid.world().rank())) local = local.new_empty({0});
     return move(local, held, Layout(writer, held.shape()), grid);
   };
-  if (grid.cell() == 0) return write_safetensors(path, entries, get);
-  for (const size_t i : writing_order(entries)) get(i);
+  const Communicator& world = grid.world();
+  const std::string what = "writing " + path.string();
+  std::optional<SafetensorsWriter> file;  // of rank 0
+  on_root(world, what, [&] { file.emplace(path, entries, metadata); });
+  for (const size_t i : writing_order(entries)) {
+    const at::Tensor tensor = get(i).contiguous();
+    on_root(world, what, [&] { file->write(tensor); });
+  }
+  on_root(world, what, [&] { file->publish(); });
 }
 
 at::Tensor read_part(const SafetensorsFile& file, const std::string& name, const Split& split, int part) {
@@ -98,38 +109,44 @@ std::string moment_name(const nn::Parameter& parameter, Moment moment) {
 
 }  // namespace
 
-void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid) {
+void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid,
+                  const Metadata& metadata) {
   std::vector<Named> tensors;
   for (const nn::Parameter& p : nn::parameters_of(model))
     tensors.push_back({p.name, p, [tensor = p.tensor] { return tensor.detach(); }});
-  save(path, tensors, grid);
+  save(path, tensors, grid, metadata);
 }
 
 void check_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
   check_names_and_shapes(SafetensorsFile(path), path, nn::parameters_of(model));
 }
 
-void load_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
+void load_weights(const std::filesystem::path& path, const torch::nn::Module& model,
+                  const std::optional<std::string>& checkpoint) {
   const at::NoGradGuard no_gradient;
   const SafetensorsFile file(path);
+  if (checkpoint) check_belongs(file, path, *checkpoint);
   const std::vector<nn::Parameter> parameters = nn::parameters_of(model);
   check_names_and_shapes(file, path, parameters);
   for (const nn::Parameter& parameter : parameters)
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));
 }
 
-void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid) {
+void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid,
+                  const Metadata& metadata) {
   const std::vector<nn::Parameter> parameters = optimizer.parameters();
   std::vector<Named> tensors;
   for (size_t i = 0; i < parameters.size(); ++i)
     for (const Moment moment : {Moment::first, Moment::second})
       tensors.push_back({moment_name(parameters[i], moment), parameters[i],
                          [&optimizer, i, moment] { return optimizer.moment(i, moment); }});
-  save(path, tensors, grid);
+  save(path, tensors, grid, metadata);
 }
 
-void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer) {
+void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer,
+                  const std::optional<std::string>& checkpoint) {
   const SafetensorsFile file(path);
+  if (checkpoint) check_belongs(file, path, *checkpoint);
   optimizer.load_state(steps, [&](const nn::Parameter& parameter, Moment moment) {
     return read_piece(file, path, moment_name(parameter, moment), parameter);
   });

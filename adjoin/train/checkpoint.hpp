@@ -1,11 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/adamw.hpp"
 #include "adjoin/partition/grid.hpp"
+#include "adjoin/train/safetensors.hpp"
 
 namespace adjoin::train {
 
@@ -14,18 +17,24 @@ namespace adjoin::train {
 /// Called by all workers of the grid; worker 0 writes. Gathered one tensor at a time, so a worker needs room for the
 /// largest one beside its own pieces.
 /// Throws: IoError on worker 0
-void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid);
+void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid,
+                  const Metadata& metadata = {});
 
 /// Checks that a file holds the parameters of a model, which may be on the meta device, as global tensors and no others.
 /// Throws: InvalidArgument where a tensor lacks, has another shape than the model's, or is none of the model's
 void check_weights(const std::filesystem::path& path, const torch::nn::Module& model);
 
-/// Reads each worker's pieces of the parameters of a model from a file of global tensors.
-/// Throws: InvalidArgument as check_weights does, and where a number of the worker's pieces is not finite
-void load_weights(const std::filesystem::path& path, const torch::nn::Module& model);
+/// Reads each worker's pieces of the parameters of a model from a file of global tensors, which must be of the checkpoint
+/// of this name where one is given.
+/// Throws: InvalidArgument as check_weights does, and where a number of the worker's pieces is not finite;
+///         OtherCheckpoint
+void load_weights(const std::filesystem::path& path, const torch::nn::Module& model,
+                  const std::optional<std::string>& checkpoint = {});
 
 /// The same for an optimizer's moments: global tensors named "first.NAME" and "second.NAME".
-void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid);
-void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer);
+void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid,
+                  const Metadata& metadata = {});
+void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer,
+                  const std::optional<std::string>& checkpoint = {});
 
 }  // namespace adjoin::train

@@ -56,7 +56,8 @@ constexpr Field kFields[] = {
     {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and says who waits for whom; 0: ADJOIN_DEADLINE, or 300; at least a thousandth of a second", "", 0, 1e6},
 
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
-    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder", ""},
+    {"Output", "overwrite", &C::overwrite, "Replace the run that --out holds already, which is refused otherwise", ""},
+    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder. \"auto\": the run in --out where that has a checkpoint, else begin", ""},
     {"Output", "eval_every", &C::eval_every, "Steps between evaluations on the test samples; 0: at the end only", "", 0, kMany},
     {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
 };

@@ -48,6 +48,7 @@ struct Configuration {
   double deadline = 0;
 
   std::string out;
+  bool overwrite = false;
   std::string resume;
   int64_t eval_every = 0;
   int64_t checkpoint_every = 0;

@@ -4,38 +4,58 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <iterator>
+#include <string_view>
 
 namespace adjoin::train {
 namespace {
 
-std::atomic<bool> noted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::string_view kAnswer =
+    "\nadjoin: interrupted: the step is finished and saved first; once more ends at once\n";
 
-struct sigaction previous_int, previous_term;
+std::atomic<int> noted{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
+
+std::string_view answer;  // "" for none
+struct sigaction previous[std::size(kSignals)];
 
 extern "C" void note_interrupt(int signal) {
-  if (noted.exchange(true)) ::_exit(128 + signal);
+  const int error = errno;
+  int none = 0;
+  if (!noted.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, answer.data(), answer.size());
+  errno = error;
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
-  noted = false;
+InterruptGuard::InterruptGuard(bool speaks) {
+  noted = 0;
+  // On a terminal the progress bar's line is open, and the terminal has shown ^C there.
+  answer = speaks ? kAnswer.substr(::isatty(STDERR_FILENO) ? 0 : 1) : "";
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = SA_RESTART;  // a read or write under way goes on
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &previous_int);
-  ::sigaction(SIGTERM, &action, &previous_term);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    ::sigaction(kSignals[i], &action, &previous[i]);
+    if (kSignals[i] == SIGHUP && previous[i].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &previous[i], nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  ::sigaction(SIGINT, &previous_int, nullptr);
-  ::sigaction(SIGTERM, &previous_term, nullptr);
+  for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &previous[i], nullptr);
 }
 
 bool interrupted() noexcept {
-  return noted.load(std::memory_order_relaxed);
+  return noted.load(std::memory_order_relaxed) != 0;
+}
+
+int interrupting_signal() noexcept {
+  const int signal = noted.load();
+  return signal == 0 ? SIGINT : signal;
 }
 
 }  // namespace adjoin::train

@@ -1,19 +1,28 @@
 #pragma once
 
+#include <string>
+
 #include "adjoin/base/error.hpp"
 
 namespace adjoin::train {
 
-/// Thrown by work that stopped at the user's wish, after it has saved what it had; the program then exits with 130.
+/// Thrown by work that stopped at the user's wish, after it has saved what it had.
 class Interrupted : public Error {
-  using Error::Error;
+ public:
+  Interrupted(const std::string& message, int signal) : Error(message), signal_(signal) {}
+  /// The program then exits with 128 and this.
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
 };
 
-/// While one of these lives, the first Ctrl-C or SIGTERM is only noted, and the second ends the program at once.
-/// One at a time in a process.
+/// While one of these lives, the first Ctrl-C, SIGTERM or SIGHUP is only noted, and the second ends the program at once.
+/// One at a time in a process. A SIGHUP that the program was started to ignore (nohup) stays ignored.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  /// `speaks`: the first signal is answered at once, by a line on standard error.
+  explicit InterruptGuard(bool speaks);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -23,5 +32,8 @@ class InterruptGuard {
 /// Workers agree on the answer before they act on it (an all_reduce by max): signals reach processes at different
 /// steps.
 bool interrupted() noexcept;
+
+/// The signal that was noted; SIGINT where this process got none, which acts on what another was told.
+int interrupting_signal() noexcept;
 
 }  // namespace adjoin::train

@@ -1,5 +1,7 @@
 #include "adjoin/train/messages.hpp"
 
+#include <unistd.h>
+
 #include <iostream>
 
 #include "adjoin/base/utf8.hpp"
@@ -13,6 +15,11 @@ void say(const std::string& line) {
 
 void warn(const std::string& what) {
   if (mpi_job_rank() == 0) std::cerr << "adjoin: warning: " + printable(what) + "\n" << std::flush;
+}
+
+void note(const std::string& message) {
+  const std::string end_of_bar = ::isatty(STDERR_FILENO) ? "\n" : "";
+  std::cerr << end_of_bar + "adjoin: " + printable(message) + "\n" << std::flush;
 }
 
 std::string grouped(int64_t number) {

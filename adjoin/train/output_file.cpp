@@ -62,30 +62,39 @@ void OutputFile::close() {
   if (descriptor >= 0 && ::close(descriptor) != 0) fail(path_, "cannot be closed", errno);
 }
 
-void write_atomically(const std::filesystem::path& given, const std::function<void(OutputFile&)>& writer) {
+AtomicFile::AtomicFile(const std::filesystem::path& path) : place_(path) {
   std::error_code none;
-  const auto status = std::filesystem::status(given, none);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    OutputFile stream(given);  // a pipe, a terminal or a device, which a file must not replace
-    writer(stream);
-    return stream.close();
+  const auto status = std::filesystem::status(path, none);
+  const bool exists = std::filesystem::exists(status);
+  // A pipe, a terminal or a device is what a file must not replace.
+  if (exists && !std::filesystem::is_regular_file(status)) {
+    file_.emplace(place_);
+    return;
   }
-  const bool is_link = std::filesystem::is_symlink(given, none) && std::filesystem::exists(status);
-  const std::filesystem::path path = is_link ? std::filesystem::canonical(given) : given;
-  std::filesystem::path temporary = path;
-  temporary += ".new";
-  try {
-    OutputFile file(temporary);
-    writer(file);
-    file.sync();
-    file.close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced", errno);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  sync_to_disk(folder_of(path));
+  if (exists && std::filesystem::is_symlink(path, none)) place_ = std::filesystem::canonical(path);
+  temporary_ = place_;
+  temporary_ += ".new";
+  file_.emplace(temporary_);
+}
+
+AtomicFile::~AtomicFile() {
+  std::error_code ignored;
+  if (!temporary_.empty()) std::filesystem::remove(temporary_, ignored);
+}
+
+void AtomicFile::publish() {
+  if (temporary_.empty()) return file_->close();
+  file_->sync();
+  file_->close();
+  if (::rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
+  temporary_.clear();
+  sync_to_disk(folder_of(place_));
+}
+
+void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer) {
+  AtomicFile file(path);
+  writer(file.file());
+  file.publish();
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {

@@ -4,7 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin::train {
 
@@ -33,11 +37,40 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// Writes a file beside `path` and renames it into place, so that `path` is never half-written. A link keeps pointing to
-/// its file, which is replaced; what is no file (a pipe, a device) is written to as it comes.
-/// Throws: IoError, or what `writer` throws; the temporary is removed and `path` is as it was.
+/// A file that is written beside its place and renamed into it, so that its place never holds half of it. A link keeps
+/// pointing to its file, which is replaced; what is no file (a pipe, a device) is written to as it comes.
+class AtomicFile {
+ public:
+  /// Throws: IoError
+  explicit AtomicFile(const std::filesystem::path& path);
+  /// Removes what was not published; the place is then as it was.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  OutputFile& file() { return *file_; }
+  /// Puts the file into its place, when all of it is on the disk. Throws: IoError
+  void publish();
+
+ private:
+  std::filesystem::path place_, temporary_;  // no temporary: written as it comes
+  std::optional<OutputFile> file_;
+};
+
+/// Writes an AtomicFile. Throws: IoError, or what `writer` throws
 void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Runs `function`, whose failures of the file system become IoError.
+template <class Function>
+auto on_disk(Function function) {
+  try {
+    return function();
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string& where = (error.path2().empty() ? error.path1() : error.path2()).string();
+    throw IoError(where + ": " + error.code().message());
+  }
+}
 
 /// Returns when the file or folder itself is on the disk, so that a rename or new file survives a power cut.
 void sync_to_disk(const std::filesystem::path& path);

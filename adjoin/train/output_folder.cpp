@@ -19,22 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".adjoin";
 
-/// Runs `function`, whose failures of the file system become IoError.
-template <class Function>
-auto on_disk(Function function) {
-  try {
-    return function();
-  } catch (const fs::filesystem_error& error) {
-    const std::string& where = (error.path2().empty() ? error.path1() : error.path2()).string();
-    throw IoError(where + ": " + error.code().message());
-  }
-}
-
-void sync_tree(const fs::path& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) sync_to_disk(entry.path());
-  sync_to_disk(folder);
-}
-
 /// Whether the folder's place is free or the folder is empty, ours, or neither.
 enum class Standing { absent, empty, ours, foreign };
 
@@ -83,48 +67,6 @@ OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
 
 OutputFolder::~OutputFolder() {
   ::close(lock_);
-}
-
-void replace_folder(const fs::path& parent, const std::string& name, const std::function<void(const fs::path&)>& fill) {
-  recover_folder(parent, name);
-  const fs::path current = parent / name, fresh = parent / (name + ".new"), old = parent / (name + ".old");
-  try {
-    on_disk([&] {
-      fs::create_directory(fresh);
-      fill(fresh);
-      sync_tree(fresh);
-    });
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(fresh, ignored);
-    throw;
-  }
-  on_disk([&] {
-    // `old` exists only once `fresh` is complete: this is how recover_folder tells a whole `fresh` from a torn one.
-    if (fs::exists(current)) fs::rename(current, old);
-    fs::rename(fresh, current);
-    sync_to_disk(parent);
-    fs::remove_all(old);
-  });
-}
-
-bool recover_folder(const fs::path& parent, const std::string& name) {
-  const fs::path current = parent / name, fresh = parent / (name + ".new"), old = parent / (name + ".old");
-  return on_disk([&] {
-    if (const auto whole = find_replaced(parent, name); whole && *whole != current) fs::rename(*whole, current);
-    fs::remove_all(fresh);
-    fs::remove_all(old);
-    return fs::exists(current);
-  });
-}
-
-std::optional<fs::path> find_replaced(const fs::path& parent, const std::string& name) {
-  const fs::path current = parent / name, fresh = parent / (name + ".new"), old = parent / (name + ".old");
-  return on_disk([&]() -> std::optional<fs::path> {
-    if (fs::exists(current)) return current;
-    if (!fs::exists(old)) return std::nullopt;
-    return fs::exists(fresh) ? fresh : old;
-  });
 }
 
 }  // namespace adjoin::train

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <string>
 
 namespace adjoin::train {
@@ -32,18 +30,5 @@ class OutputFolder {
   std::filesystem::path path_;
   int lock_ = -1;
 };
-
-/// Replaces the folder `parent`/`name` as a whole: `fill` writes into `name`.new, which takes its place when it is
-/// complete and on the disk. A crash at any moment leaves the old folder or the new one for recover_folder to find.
-/// Throws: IoError, or what `fill` throws; the old folder is then as it was.
-void replace_folder(const std::filesystem::path& parent, const std::string& name,
-                    const std::function<void(const std::filesystem::path& folder)>& fill);
-
-/// Finishes or undoes what a crash in replace_folder left, and returns whether `parent`/`name` exists. For the process
-/// that holds the folder, before it reads: one that only looks would take away what another is filling.
-bool recover_folder(const std::filesystem::path& parent, const std::string& name);
-
-/// Where the whole folder that recover_folder would give stands now, if there is one: for those that only read.
-std::optional<std::filesystem::path> find_replaced(const std::filesystem::path& parent, const std::string& name);
 
 }  // namespace adjoin::train

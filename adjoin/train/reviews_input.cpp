@@ -23,8 +23,7 @@ void warn_of_one_class(const std::string& data, const std::vector<data::Review>&
 
 /// The vocabulary that a file gives; nothing where it is to be learned.
 std::optional<data::WordPiece> given_tokenizer(const Configuration& configuration) {
-  if (!configuration.resume.empty())
-    return data::WordPiece::load((checkpoint_of(configuration.resume) / "vocab.txt").string());
+  if (!configuration.resume.empty()) return tokenizer_to_resume(configuration.resume);
   if (!configuration.vocab.empty()) return data::WordPiece::load(configuration.vocab);
   return std::nullopt;
 }

@@ -35,19 +35,21 @@ void train(const Configuration& configuration) {
   validate(configuration);
   check_workers(worker_options(configuration));
   OutputFolder::check(configuration.out);
+  check_earlier_run(configuration);
   const TrainingInput input = read_training_input(configuration);
   if (!configuration.resume.empty())
-    check_weights(checkpoint_of(configuration.resume) / "model.safetensors", configuration, input.tokenizer.size());
+    check_weights_to_resume(configuration.resume, configuration, input.tokenizer.size());
   say_plan(configuration, input);
   std::optional<Summary> summary;
-  const InterruptGuard guard;
+  const InterruptGuard guard(mpi_job_rank() == 0);
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     TrainingRun run(configuration, input, world);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
-  if (!summary) throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out);
+  if (!summary)
+    throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out, interrupting_signal());
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options) {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/output_file.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -39,6 +38,12 @@ at::Tensor checked(const at::Tensor& tensor, const TensorEntry& entry) {
   return tensor.detach().cpu().contiguous();
 }
 
+std::vector<TensorEntry> in_writing_order(const std::vector<TensorEntry>& entries) {
+  std::vector<TensorEntry> sorted;
+  for (const size_t index : writing_order(entries)) sorted.push_back(entries[index]);
+  return sorted;
+}
+
 int64_t product(at::IntArrayRef sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
@@ -52,33 +57,34 @@ std::vector<size_t> writing_order(const std::vector<TensorEntry>& entries) {
   return order;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
-                       const std::function<at::Tensor(size_t)>& get, const Metadata& metadata) {
-  const std::vector<size_t> order = writing_order(entries);
-  std::vector<TensorEntry> sorted;
-  for (const size_t index : order) sorted.push_back(entries[index]);
-  const std::string header = make_safetensors_header(sorted, metadata);
-  write_atomically(path, [&](OutputFile& file) {
-    const uint64_t length = header.size();
-    file.write(&length, sizeof length);
-    file.write(header);
-    for (const size_t index : order) {
-      const at::Tensor tensor = checked(get(index), entries[index]);
-      file.write(tensor.const_data_ptr(), tensor.nbytes());
-    }
-  });
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
+                                     const Metadata& metadata)
+    : entries_(in_writing_order(entries)), file_(path) {
+  const std::string header = make_safetensors_header(entries_, metadata);
+  const uint64_t length = header.size();
+  file_.file().write(&length, sizeof length);
+  file_.file().write(header);
+}
+
+void SafetensorsWriter::write(const at::Tensor& given) {
+  require(next_ < entries_.size(), "safetensors: a tensor follows the last that was announced");
+  const at::Tensor tensor = checked(given, entries_[next_++]);
+  file_.file().write(tensor.const_data_ptr(), tensor.nbytes());
+}
+
+void SafetensorsWriter::publish() {
+  require(next_ == entries_.size(),
+          [&] { return "safetensors: tensor " + entries_[next_].name + " was announced and never came"; });
+  file_.publish();
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
                        const Metadata& metadata) {
   std::vector<TensorEntry> entries;
-  std::vector<at::Tensor> values;
-  for (const auto& [name, tensor] : tensors) {
-    entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-    values.push_back(tensor);
-  }
-  write_safetensors(
-      path, entries, [&](size_t index) { return values[index]; }, metadata);
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  SafetensorsWriter file(path, entries, metadata);
+  for (const auto& [name, tensor] : tensors) file.write(tensor);
+  file.publish();
 }
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {

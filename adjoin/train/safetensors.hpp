@@ -4,27 +4,39 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "adjoin/train/output_file.hpp"
 #include "adjoin/train/safetensors_header.hpp"
 
 namespace adjoin::train {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// The order in which write_safetensors asks for tensors: ascending names. Workers that only take part in gathering
-/// follow the same order.
+/// The order in which a SafetensorsWriter takes its tensors: ascending names.
 std::vector<size_t> writing_order(const std::vector<TensorEntry>& entries);
 
-/// Writes tensors to `path`, beside it first and renamed when complete. `get(i)` gives the tensor of entries[i] and is
-/// called once for each, in writing_order, so that one tensor at a time is in memory.
-/// Throws: InvalidArgument for names used twice, types that the format lacks, or a tensor unlike its entry; IoError
-///         for the disk. `path` is then as it was.
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
-                       const std::function<at::Tensor(size_t)>& get, const Metadata& metadata = {});
+/// A safetensors file that is written tensor by tensor, so that one at a time is in memory, beside its place until it is
+/// complete.
+/// Throws: InvalidArgument for names used twice, types that the format lacks, or a tensor unlike its entry; IoError for
+///         the disk. The place is then as it was.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
+                    const Metadata& metadata = {});
+  /// The next tensor in writing_order.
+  void write(const at::Tensor& tensor);
+  /// Puts the file into its place, after the last tensor.
+  void publish();
+
+ private:
+  std::vector<TensorEntry> entries_;
+  size_t next_ = 0;
+  AtomicFile file_;
+};
+
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
                        const Metadata& metadata = {});
 

@@ -2,12 +2,16 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/checkpoint.hpp"
+#include "adjoin/train/on_root.hpp"
 #include "adjoin/train/output_file.hpp"
-#include "adjoin/train/output_folder.hpp"
+#include "adjoin/train/read_checkpoint.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -31,6 +35,23 @@ std::string lines_of(const data::WordPiece& tokenizer) {
   return lines;
 }
 
+/// Checks that a file holds the weights of the model that a configuration describes for a vocabulary of `words`. Nothing
+/// of the model's size is allocated.
+void check_described(const std::filesystem::path& path, const Configuration& configuration, int64_t words) {
+  models::TextClassifierOptions options = model_options(configuration, words);
+  options.tensor = options.tensor.device(at::kMeta);
+  const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
+  check_weights(path, *models::TextClassifier(options, one_worker, "tp"));
+}
+
+/// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
+void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
+  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", model);
+  read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
+    load_weights(checkpoint.folder / "model.safetensors", model, checkpoint.name);
+  });
+}
+
 }  // namespace
 
 std::string read_text(const std::filesystem::path& path) {
@@ -43,51 +64,81 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration,
-                const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid) {
-  if (grid.cell() == 0) {
+                const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid,
+                const Metadata& metadata) {
+  on_root(grid.world(), "writing " + folder.string(), [&] {
     write_atomically(folder / "vocab.txt", lines_of(tokenizer));
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
-  }
-  save_weights(folder / "model.safetensors", model, grid);  // last: where it stands, the others do
+  });
+  save_weights(folder / "model.safetensors", model, grid, metadata);  // last: where it stands, the others do
 }
 
 SavedModel open_model(const std::filesystem::path& folder) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
-  const bool finished = std::filesystem::exists(folder / "model.safetensors");
-  const auto checkpoint = find_replaced(folder, "checkpoint");
-  require(finished || checkpoint, [&] {
+  const auto read = [&](const std::filesystem::path& place, bool is_finished) {
+    SavedModel saved{read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
+                     folder, is_finished};
+    check_described(place / "model.safetensors", saved.configuration, saved.tokenizer.size());
+    return saved;
+  };
+  if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
+  require(has_checkpoint(folder), [&] {
     return folder.string() + ": there is no model; expected model.safetensors or a checkpoint, as adjoin train writes";
   });
-  const std::filesystem::path place = finished ? folder : *checkpoint;
-  SavedModel saved{read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
-                   place / "model.safetensors"};
-  check_weights(saved.weights, saved.configuration, saved.tokenizer.size());
-  return saved;
-}
-
-void check_weights(const std::filesystem::path& path, const Configuration& configuration, int64_t words) {
-  models::TextClassifierOptions options = model_options(configuration, words);
-  options.tensor = options.tensor.device(at::kMeta);
-  const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
-  check_weights(path, *models::TextClassifier(options, one_worker, "tp"));
+  std::optional<SavedModel> saved;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
+  return *std::move(saved);
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
   Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());
-  load_weights(saved.weights, *trainer.model());
+  read_weights(saved, world, *trainer.model());
   return trainer;
 }
 
-std::filesystem::path checkpoint_of(const std::filesystem::path& folder) {
-  const auto checkpoint = find_replaced(folder, "checkpoint");
-  require(checkpoint.has_value(), [&] { return folder.string() + ": there is no checkpoint to continue from"; });
-  return *checkpoint;
+std::string run_to_resume(const std::string& resume, const std::string& out) {
+  if (resume != "auto") return resume;
+  require(!out.empty(), "--resume auto: goes on with the run in --out, which is needed");
+  return has_checkpoint(out) ? out : "";
+}
+
+bool resumes_in_place(const Configuration& configuration) {
+  std::error_code is_new;
+  return !configuration.resume.empty() && std::filesystem::equivalent(configuration.resume, configuration.out, is_new);
+}
+
+void check_earlier_run(const Configuration& configuration) {
+  const std::filesystem::path out = configuration.out;
+  if (configuration.overwrite || resumes_in_place(configuration)) return;
+  const bool is_resumable = has_checkpoint(out);
+  require(!is_resumable && !std::filesystem::exists(out / "model.safetensors"), [&] {
+    return "--out " + configuration.out + ": holds a run already; " +
+           (is_resumable ? "--resume " + configuration.out + " goes on with it, " : "") + "--overwrite replaces it";
+  });
 }
 
 Configuration configuration_to_resume(const std::string& folder) {
-  Configuration configuration = read_configuration(checkpoint_of(folder) / "config.json");
+  Configuration configuration;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    configuration = read_configuration(checkpoint.folder / "config.json");
+  });
   configuration.resume = configuration.out = folder;
+  configuration.overwrite = false;  // what the run before was asked
   return configuration;
+}
+
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words) {
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    check_described(checkpoint.folder / "model.safetensors", configuration, words);
+  });
+}
+
+data::WordPiece tokenizer_to_resume(const std::string& folder) {
+  std::optional<data::WordPiece> tokenizer;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    tokenizer = data::WordPiece::load((checkpoint.folder / "vocab.txt").string());
+  });
+  return *std::move(tokenizer);
 }
 
 }  // namespace adjoin::train

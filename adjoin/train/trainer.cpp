@@ -40,6 +40,13 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   return GridShape({{"dp", static_cast<int>(configuration.dp)}, {"tp", static_cast<int>(configuration.tp)}});
 }
 
+/// Whether any worker was interrupted, which all act on together.
+bool any_interrupted(const Communicator& world) {
+  std::array<int32_t, 1> flag{interrupted()};
+  world.all_reduce(buffer(flag), Reduction::max);
+  return flag[0] != 0;
+}
+
 double correct(const at::Tensor& scores, const at::Tensor& labels) {
   if (labels.numel() == 0) return 0;
   return static_cast<double>((scores.argmax(-1) == labels).sum().item<int64_t>());
@@ -132,6 +139,7 @@ Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
   std::array<double, 2> sums{};
   const auto at_once = static_cast<size_t>(batch_samples);
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
+    if (any_interrupted(grid_.world())) return {.interrupted = true};
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
     const Batch batch = make_batch(dataset, samples, dp.rank(), dp.size(), padding_id_);
     const at::Tensor result = scores(batch);
@@ -140,7 +148,7 @@ Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
   }
   dp.all_reduce(buffer(sums));
   const auto n = static_cast<double>(std::max<int64_t>(dataset.size(), 1));
-  return {sums[0] / n, sums[1] / n};
+  return {.loss = sums[0] / n, .accuracy = sums[1] / n};
 }
 
 }  // namespace adjoin::train

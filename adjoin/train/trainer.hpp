@@ -27,9 +27,10 @@ struct StepResult {
   bool interrupted = false;
 };
 
-/// The exact mean over a set of samples.
+/// The exact mean over a set of samples, unless it was interrupted before all were seen.
 struct Evaluation {
   double loss = 0, accuracy = 0;
+  bool interrupted = false;
 };
 
 /// One worker's model and optimizer on a grid {dp, tp}. All workers of the grid call each function together.

@@ -1,17 +1,22 @@
 #include "adjoin/train/training_run.hpp"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/checkpoint.hpp"
+#include "adjoin/train/folder_replacement.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/on_root.hpp"
 #include "adjoin/train/output_file.hpp"
+#include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/saved_model.hpp"
 
 namespace adjoin::train {
@@ -46,9 +51,9 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"evaluated", state.evaluated}};
 }
 
-RunState read_state(const std::filesystem::path& path) {
+RunState state_of(const std::filesystem::path& path, const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(read_text(path));
+    const auto json = nlohmann::json::parse(text);
     return {json.at("step"),          {json.at("epoch"), json.at("step_of_epoch")},
             json.at("train_seconds"), json.at("epoch_loss"),
             json.at("epoch_samples"), json.at("last_epoch_loss"),
@@ -91,6 +96,16 @@ void check_position(const std::filesystem::path& file, const RunState& state, in
           [&] { return file.string() + ": its step, epoch and step of the epoch do not belong together"; });
 }
 
+/// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
+void check_agreement(const Configuration& configuration, const Communicator& world) {
+  std::array<int32_t, 1> resuming{!configuration.resume.empty()};
+  world.all_reduce(buffer(resuming), Reduction::sum);
+  require(resuming[0] == 0 || resuming[0] == world.size(), [&] {
+    return "--resume auto: " + std::to_string(resuming[0]) + " of " + std::to_string(world.size()) +
+           " ranks see a checkpoint in " + configuration.out + ", which must be one folder on all hosts";
+  });
+}
+
 /// Training that has diverged ends before anything of it is saved.
 void check_finite(double value, const char* what, int64_t step) {
   if (!std::isfinite(value))
@@ -115,27 +130,24 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, input.train);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
-  if (root() && resumes_in_place()) folder_.emplace(configuration.out);
-  world_.barrier();
+  if (root() && resumes_in_place(configuration)) folder_.emplace(configuration.out);
+  check_agreement(configuration, world_);
   if (configuration.resume.empty())
     trainer_.initialize();
   else
     resume();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
-  if (root()) take_folder();
-}
-
-bool TrainingRun::resumes_in_place() const {
-  std::error_code is_new;
-  return !configuration_.resume.empty() &&
-         std::filesystem::equivalent(configuration_.resume, configuration_.out, is_new);
+  on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
 }
 
 void TrainingRun::take_folder() {
   const bool in_place = folder_.has_value();
-  if (!in_place) folder_.emplace(configuration_.out);
+  if (!in_place) {
+    folder_.emplace(configuration_.out);
+    check_earlier_run(configuration_);  // again: another run may have written there since the first time
+    remove_folder(folder_->path(), "checkpoint");
+  }
   recover_folder(folder_->path(), "checkpoint");
-  if (!in_place) std::filesystem::remove_all(*folder_ / "checkpoint");
   if (!in_place || state_.step < total_steps()) remove_results(folder_->path());
   const std::filesystem::path metrics = *folder_ / "metrics.jsonl";
   const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / "metrics.jsonl";
@@ -146,13 +158,16 @@ void TrainingRun::take_folder() {
 }
 
 void TrainingRun::resume() {
-  const std::filesystem::path checkpoint = checkpoint_of(configuration_.resume);
-  const RunState saved = read_state(checkpoint / "state.json");
-  check_data(configuration_.resume, saved, state_);
-  check_position(checkpoint / "state.json", saved, sampler_.steps_per_epoch());
-  state_ = saved;
-  load_weights(checkpoint / "model.safetensors", *trainer_.model());
-  load_moments(checkpoint / "optimizer.safetensors", state_.step, trainer_.optimizer());
+  parallel::DataParallelAdamW& optimizer = trainer_.optimizer();  // which all workers make together
+  RunState state;
+  read_checkpoint(configuration_.resume, world_, [&](const SavedCheckpoint& saved) {
+    state = state_of(saved.folder / "state.json", saved.state);
+    check_data(configuration_.resume, state, state_);
+    check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
+    load_weights(saved.folder / "model.safetensors", *trainer_.model(), saved.name);
+    load_moments(saved.folder / "optimizer.safetensors", state.step, optimizer, saved.name);
+  });
+  state_ = state;
   sampler_.seek(state_.position);
 }
 
@@ -168,12 +183,14 @@ std::optional<Summary> TrainingRun::run() {
     const bool last = state_.step == total_steps(), epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (is_evaluation_due()) evaluate_and_record();
-    if (interrupted_ ||
+    if (!interrupted_ &&
         (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
       save_checkpoint();
   }
-  if (interrupted_) return std::nullopt;
-  return finish();
+  std::optional<Summary> summary;
+  if (!interrupted_) summary = finish();
+  if (interrupted_) save_checkpoint();
+  return summary;
 }
 
 void TrainingRun::train_step() {
@@ -215,6 +232,8 @@ void TrainingRun::train_step() {
 
 void TrainingRun::evaluate_and_record() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
+  interrupted_ = evaluation.interrupted;
+  if (interrupted_) return;
   check_finite(evaluation.loss, "test loss", state_.step);
   state_.evaluated = state_.step;
   if (!root()) return;
@@ -227,16 +246,20 @@ void TrainingRun::evaluate_and_record() {
 }
 
 void TrainingRun::save_checkpoint() {
-  const auto write = [&](const std::filesystem::path& folder) {
-    save_model(folder, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
-    save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid());
-    if (root()) write_atomically(folder / "state.json", to_json(state_).dump(2) + "\n");
-  };
-  if (root())
-    replace_folder(folder_->path(), "checkpoint", write);
-  else
-    write({});
-  world_.barrier();
+  const std::string what = "writing " + (std::filesystem::path(configuration_.out) / "checkpoint").string();
+  std::optional<FolderReplacement> fresh;  // of rank 0
+  on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
+  const std::filesystem::path folder = root() ? fresh->folder() : "";
+  const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
+  save_model(folder, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid(), name);
+  save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
+  on_root(world_, what, [&] {
+    nlohmann::ordered_json state = to_json(state_);
+    state.update(name);
+    write_atomically(folder / "state.json", state.dump(2) + "\n");
+    if (!fresh->publish() && !std::exchange(warned_, true))
+      note("warning: " + folder_->path().string() + ": an earlier checkpoint cannot be removed; later ones try again");
+  });
   memory_.reset_peak();  // gathered tensors are no part of a step
 }
 
@@ -253,8 +276,10 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
   return ranks;
 }
 
-Summary TrainingRun::finish() {
+std::optional<Summary> TrainingRun::finish() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
+  interrupted_ = evaluation.interrupted;
+  if (interrupted_) return std::nullopt;
   check_finite(evaluation.loss, "test loss", state_.step);
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.configuration = configuration_,
@@ -265,12 +290,11 @@ Summary TrainingRun::finish() {
                   .train_seconds = state_.train_seconds};
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
-  if (root()) {
+  on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
     metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
     write_atomically(*folder_ / "summary.json", train::to_json(summary).dump(2) + "\n");
-  }
-  world_.barrier();
+  });
   return summary;
 }
 

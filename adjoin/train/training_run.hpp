@@ -39,7 +39,6 @@ class TrainingRun {
   std::optional<Summary> run();
 
  private:
-  bool resumes_in_place() const;
   void resume();
   void take_folder();
   void train_step();
@@ -48,7 +47,8 @@ class TrainingRun {
   void evaluate_and_record();
   void save_checkpoint();
   std::vector<RankSummary> rank_summaries() const;
-  Summary finish();
+  /// Nothing where it was interrupted.
+  std::optional<Summary> finish();
   bool root() const { return world_.rank() == 0; }
   int64_t total_steps() const { return sampler_.steps_per_epoch() * configuration_.epochs; }
 
@@ -64,6 +64,7 @@ class TrainingRun {
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;
+  bool warned_ = false;  // of earlier checkpoints that cannot be removed
 };
 
 }  // namespace adjoin::train

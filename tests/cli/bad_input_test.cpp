@@ -313,6 +313,7 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"model.safetensors", half, "model.safetensors: "},
       {"optimizer.safetensors", half, "optimizer.safetensors: "},
       {"optimizer.safetensors", replacing("first.", "fisrt."), "there is no tensor 'first."},
+      {"state.json", [](const std::string&) { return ""; }, "state.json: the file is empty"},
       {"state.json", half, "state.json: this is not the state of a training run"},
       {"state.json", replacing("\"step\": ", "\"stop\": "), "state.json: this is not the state of a training run"},
       {"state.json", replacing("\"step\": ", "\"step\": -"),

@@ -94,6 +94,7 @@ TEST(Options, not_given_take_a_resumed_runs_values) {
   saved.out = "runs/elsewhere";
   std::filesystem::create_directory(folder / "checkpoint");
   put(folder / "checkpoint" / "config.json", to_json(saved).dump());
+  put(folder / "checkpoint" / "state.json", "{}");
 
   train::Configuration expected = saved;
   expected.resume = expected.out = folder.path().string();
@@ -107,6 +108,30 @@ TEST(Options, not_given_take_a_resumed_runs_values) {
                 understood({"--resume", expected.resume, "--layers", "2"});
               }),
               HasSubstr("--layers 2: a resumed run keeps its own"));
+}
+
+TEST(Options, with_resume_auto_are_those_of_the_run_in_out_where_it_has_a_checkpoint) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path().string();
+  const std::vector<std::string> given{"--resume", "auto", "--out", out, "--preset", "tiny", "--epochs", "9"};
+  train::Configuration expected = train::configuration_of("tiny");
+  expected.epochs = 9;
+  expected.out = out;
+  EXPECT_EQ(understood(given), expected);
+
+  train::Configuration saved = train::configuration_of("tiny");
+  saved.batch = 5;
+  saved.overwrite = true;
+  std::filesystem::create_directory(folder / "checkpoint.next");  // as a crash between its renames leaves it
+  put(folder / "checkpoint.next" / "config.json", to_json(saved).dump());
+  put(folder / "checkpoint.next" / "state.json", "{}");
+  expected.resume = out;
+  expected.batch = 5;
+  EXPECT_EQ(understood(given), expected);
+  EXPECT_THAT(message_of<InvalidArgument>([] {
+                understood({"--resume", "auto"});
+              }),
+              HasSubstr("--resume auto: goes on with the run in --out, which is needed"));
 }
 
 class ConfigFile : public testing::Test {

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +99,19 @@ inline const std::string kSmallRun = "train --data sample --samples 48 " + kSmal
 
 inline std::string into(const std::filesystem::path& folder) {
   return " --out " + shell_quoted(folder);
+}
+
+inline std::filesystem::path metrics_of(const std::filesystem::path& run) {
+  return run / "metrics.jsonl";
+}
+
+/// Waits until the run has taken so many steps.
+inline void wait_for_steps(const std::filesystem::path& run, size_t steps) {
+  for (int tries = 0; tries < 60'000; ++tries) {
+    if (std::filesystem::exists(metrics_of(run)) && lines_of(contents_of(metrics_of(run))).size() >= steps) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  throw std::runtime_error(run.string() + " did not come to step " + std::to_string(steps));
 }
 
 /// All files below a folder with their contents: for a test that something changed nothing.

@@ -3,10 +3,8 @@
 
 #include <ATen/ops/allclose.h>
 
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "adjoin/train/safetensors.hpp"
 #include "tests/cli/program.hpp"
@@ -22,10 +20,6 @@ using ::testing::HasSubstr;
 constexpr size_t kSteps = 480;  // 80 epochs of 48 samples in batches of 8: time enough to interrupt them
 const std::string kRun = kSmallRun + "--precision fp64 --epochs 80 --eval-every 100 ";
 const std::string kSeldomSaved = "--checkpoint-every 200 ";
-
-fs::path metrics_of(const fs::path& run) {
-  return run / "metrics.jsonl";
-}
 
 std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
   std::vector<json> lines;
@@ -48,15 +42,6 @@ std::vector<int64_t> evaluated_steps_of(const fs::path& run) {
   std::vector<int64_t> steps;
   for (const json& evaluation : lines_of_kind(run, "evaluation")) steps.push_back(evaluation.at("step"));
   return steps;
-}
-
-/// Waits until the run has taken so many steps.
-void wait_for_steps(const fs::path& run, size_t steps) {
-  for (int tries = 0; tries < 60'000; ++tries) {
-    if (fs::exists(metrics_of(run)) && lines_of(contents_of(metrics_of(run))).size() >= steps) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  FAIL() << run << " did not come to step " << steps;
 }
 
 void expect_same_loss(double a, double b, double tolerance) {
@@ -196,6 +181,34 @@ TEST_F(Resume, within_an_epoch_needs_the_order_that_the_epoch_began_with) {
               HasSubstr("stopped within an epoch, whose order of samples --data, --seed or --bucket now change"));
   const Outcome resumed = run(resume(within) + "--epochs 81");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
+TEST_F(Resume, auto_is_said_by_a_command_that_is_repeated) {
+  const std::string command = kRun + kSeldomSaved + "--resume auto" + into(*folder_ / "repeated");
+  Running first(command);
+  wait_for_steps(*folder_ / "repeated", 20);
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait().code, 128 + SIGTERM);
+  ASSERT_LT(losses_of(*folder_ / "repeated").size(), kSteps);
+  for (int finished = 0; finished < 2; ++finished) {
+    const Outcome outcome = run(command);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(losses_of(*folder_ / "repeated"), losses_of(straight()));
+    EXPECT_EQ(contents_of(*folder_ / "repeated" / "model.safetensors"), contents_of(straight() / "model.safetensors"));
+  }
+}
+
+TEST_F(Resume, of_a_run_that_goes_on_reads_one_of_its_checkpoints_as_a_whole) {
+  const fs::path live = *folder_ / "live";
+  Running running(kSmallRun + "--precision fp64 --epochs 10000 --checkpoint-every 1" + into(live));
+  wait_for_steps(live, 3);
+  for (int i = 0; i < 6; ++i) {
+    const Surroundings threads_or_mpi{.ranks = i % 3 == 2 ? 2 : 0};
+    const Outcome outcome =
+        run(resume(live) + "--epochs 1 --tp 2 --overwrite" + into(*folder_ / "off"), threads_or_mpi);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(run("predict fine --model " + shell_quoted(live)).code, 0);
+  }
 }
 
 TEST_F(Resume, needs_a_checkpoint) {

@@ -2,13 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <stdexcept>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/output_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
@@ -66,77 +61,6 @@ TEST(OutputFolder, is_refused_while_another_holds_it) {
 
 TEST(OutputFolder, fails_clearly_where_no_folder_can_be_made) {
   EXPECT_THROW(OutputFolder("/proc/adjoin-test"), IoError);
-}
-
-class ReplaceFolder : public testing::Test {
- protected:
-  void replace(const std::string& text) {
-    replace_folder(parent_.path(), "checkpoint", [&](const fs::path& into) { put(into / "model", text); });
-  }
-  std::string model() const { return contents_of(parent_ / "checkpoint/model"); }
-  void expect_nothing_beside() const {
-    EXPECT_FALSE(fs::exists(parent_ / "checkpoint.new"));
-    EXPECT_FALSE(fs::exists(parent_ / "checkpoint.old"));
-  }
-  TemporaryFolder parent_;
-};
-
-TEST_F(ReplaceFolder, puts_a_new_folder_in_the_place_of_the_old_one) {
-  replace("first");
-  EXPECT_EQ(model(), "first");
-  replace("second");
-  EXPECT_EQ(model(), "second");
-  expect_nothing_beside();
-}
-
-TEST_F(ReplaceFolder, keeps_the_old_folder_when_filling_fails) {
-  replace("first");
-  const auto fail = [&](const fs::path& into) {
-    put(into / "model", "half");
-    throw IoError("full");
-  };
-  EXPECT_THROW(replace_folder(parent_.path(), "checkpoint", fail), IoError);
-  EXPECT_EQ(model(), "first");
-  expect_nothing_beside();
-}
-
-TEST_F(ReplaceFolder, survives_a_process_that_dies_while_it_fills) {
-  replace("first");
-  const pid_t child = ::fork();
-  if (child == 0)
-    replace_folder(parent_.path(), "checkpoint", [](const fs::path& into) {
-      put(into / "model", "half");
-      ::_exit(0);
-    });
-  ::waitpid(child, nullptr, 0);
-  ASSERT_TRUE(fs::exists(parent_ / "checkpoint.new"));
-  EXPECT_TRUE(recover_folder(parent_.path(), "checkpoint"));
-  EXPECT_EQ(model(), "first");
-  expect_nothing_beside();
-}
-
-TEST_F(ReplaceFolder, is_finished_after_a_crash_between_its_renames) {
-  replace("old");
-  fs::rename(parent_ / "checkpoint", parent_ / "checkpoint.old");
-  fs::create_directory(parent_ / "checkpoint.new");
-  put(parent_ / "checkpoint.new/model", "new");
-  EXPECT_TRUE(recover_folder(parent_.path(), "checkpoint"));
-  EXPECT_EQ(model(), "new");
-  expect_nothing_beside();
-}
-
-TEST_F(ReplaceFolder, is_finished_after_a_crash_before_the_old_folder_was_removed) {
-  replace("new");
-  fs::create_directory(parent_ / "checkpoint.old");
-  EXPECT_TRUE(recover_folder(parent_.path(), "checkpoint"));
-  EXPECT_EQ(model(), "new");
-  expect_nothing_beside();
-}
-
-TEST_F(ReplaceFolder, forgets_a_first_folder_that_was_never_complete) {
-  fs::create_directory(parent_ / "checkpoint.new");
-  EXPECT_FALSE(recover_folder(parent_.path(), "checkpoint"));
-  expect_nothing_beside();
 }
 
 }  // namespace

@@ -85,17 +85,16 @@ TEST(Safetensors, keeps_every_bit_of_special_numbers) {
   EXPECT_TRUE(at::equal(file.read("brain").view(at::kShort), bits));
 }
 
-TEST(Safetensors, asks_for_one_tensor_at_a_time_in_order_of_names) {
+TEST(Safetensors, are_written_one_tensor_at_a_time_in_order_of_names) {
   const TemporaryFolder folder;
-  std::vector<size_t> asked;
   const std::vector<TensorEntry> entries = {{"c", at::kFloat, {2}}, {"a", at::kLong, {3}}, {"b", at::kByte, {1}}};
-  write_safetensors(folder / "a", entries, [&](size_t index) {
-    asked.push_back(index);
-    return counting(entries[index].shape, entries[index].dtype);
-  });
-  EXPECT_EQ(asked, (std::vector<size_t>{1, 2, 0}));
-  EXPECT_EQ(asked, writing_order(entries));
-  EXPECT_TRUE(at::equal(SafetensorsFile(folder / "a").read("a"), counting({3}, at::kLong)));
+  EXPECT_EQ(writing_order(entries), (std::vector<size_t>{1, 2, 0}));
+  SafetensorsWriter writer(folder / "a", entries);
+  for (const size_t index : writing_order(entries)) writer.write(counting(entries[index].shape, entries[index].dtype));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  writer.publish();
+  for (const TensorEntry& entry : entries)
+    EXPECT_TRUE(at::equal(SafetensorsFile(folder / "a").read(entry.name), counting(entry.shape, entry.dtype)));
 }
 
 TEST(Safetensors, writes_tensors_that_are_not_contiguous) {
@@ -105,23 +104,28 @@ TEST(Safetensors, writes_tensors_that_are_not_contiguous) {
   EXPECT_TRUE(at::equal(SafetensorsFile(folder / "a").read("x"), transposed));
 }
 
-TEST(Safetensors, leaves_the_old_file_when_a_tensor_is_not_as_announced) {
+TEST(Safetensors, leave_the_old_file_when_the_tensors_are_not_as_announced) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"x", at::ones({2})}});
   const std::string before = contents_of(folder / "a");
-  EXPECT_THAT(message_of<InvalidArgument>([&] {
-                write_safetensors(folder / "a", {{"x", at::kFloat, {3}}}, [](size_t) { return at::ones({2}); });
-              }),
-              HasSubstr("announced as Float [3] and is Float [2]"));
+  const auto refusal = [&](const std::vector<at::Tensor>& tensors) {
+    return message_of<InvalidArgument>([&] {
+      SafetensorsWriter writer(folder / "a", {{"x", at::kFloat, {3}}});
+      for (const at::Tensor& tensor : tensors) writer.write(tensor);
+      writer.publish();
+    });
+  };
+  EXPECT_THAT(refusal({at::ones({2})}), HasSubstr("tensor x was announced as Float [3] and is Float [2]"));
+  EXPECT_THAT(refusal({}), HasSubstr("tensor x was announced and never came"));
+  EXPECT_THAT(refusal({at::ones({3}), at::ones({3})}), HasSubstr("follows the last that was announced"));
   EXPECT_EQ(contents_of(folder / "a"), before);
   EXPECT_FALSE(std::filesystem::exists(folder / "a.new"));
 }
 
-TEST(Safetensors, refuses_to_write_two_tensors_of_one_name_or_a_type_without_a_name) {
+TEST(Safetensors, refuse_two_tensors_of_one_name_or_a_type_without_a_name) {
   const TemporaryFolder folder;
-  const auto one = [](size_t) { return at::ones({1}); };
-  EXPECT_THROW(write_safetensors(folder / "a", {{"x", at::kFloat, {1}}, {"x", at::kFloat, {1}}}, one), InvalidArgument);
-  EXPECT_THROW(write_safetensors(folder / "a", {{"__metadata__", at::kFloat, {1}}}, one), InvalidArgument);
+  EXPECT_THROW(SafetensorsWriter(folder / "a", {{"x", at::kFloat, {1}}, {"x", at::kFloat, {1}}}), InvalidArgument);
+  EXPECT_THROW(SafetensorsWriter(folder / "a", {{"__metadata__", at::kFloat, {1}}}), InvalidArgument);
   EXPECT_THROW(write_safetensors(folder / "a", {{"x", at::ones({1}, at::kComplexFloat)}}), InvalidArgument);
 }
 

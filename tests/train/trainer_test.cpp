@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
+#include <optional>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sample_corpus.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/data/vocabulary.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/train/interrupt.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -111,6 +115,51 @@ TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
       EXPECT_NEAR(found.loss, expected.loss, 1e-12);
       EXPECT_EQ(found.accuracy, expected.accuracy);
     }
+  });
+}
+
+/// Weights with which every sample has the scores 0 and ln 3, so that class 1 has the probability 3/4.
+void make_sure_by_three_to_one(const torch::nn::Module& model) {
+  const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& parameter : nn::parameters_of(model)) {
+    parameter.tensor.zero_();
+    if (parameter.name == "norm.bias") parameter.tensor.fill_(1);  // what the classifier then sees of each sample
+    if (parameter.name == "classifier.column.weight") parameter.tensor[0][0] = 100;  // as large as its GELU
+    if (parameter.name == "classifier.row.weight") parameter.tensor[1][0] = std::log(3.0) / 100;
+  }
+}
+
+TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
+  Dataset seven;
+  seven.ids.assign(7, {2, 5, 6, 3});
+  seven.labels = {1, 0, 1, 1, 0, 1, 1};
+  for_each_world({1, 2, 3}, [&](const Communicator& world) {
+    Configuration c = uneven();
+    c.dp = world.size();
+    Trainer trainer(c, world, /*words=*/10, /*padding_id=*/0);
+    make_sure_by_three_to_one(*trainer.model());
+    for (const int64_t batch : {1, 3, 64}) {
+      const Evaluation found = trainer.evaluate(seven, batch);
+      EXPECT_NEAR(found.loss, (5 * std::log(4.0 / 3) + 2 * std::log(4.0)) / 7, 1e-14);
+      EXPECT_DOUBLE_EQ(found.accuracy, 5.0 / 7);
+      EXPECT_FALSE(found.interrupted);
+    }
+  });
+}
+
+TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
+  for_each_world({1, 2}, [&](const Communicator& world) {
+    std::optional<InterruptGuard> guard;  // of the process
+    if (world.rank() == 0) guard.emplace(/*speaks=*/false);
+    Configuration c = uneven();
+    c.dp = world.size();
+    Trainer trainer(c, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    trainer.initialize();
+    world.barrier();
+    if (world.rank() == 0) std::raise(SIGTERM);
+    world.barrier();
+    EXPECT_TRUE(trainer.evaluate(corpus().dataset).interrupted);
+    world.barrier();
   });
 }
 

@@ -1,0 +1,66 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.hpp"
+#include "tests/support/file_faults.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string kThreeTimes = "--checkpoint-every 2 ";  // of six steps
+
+/// A training of one epoch with faults below its folder.
+class Checkpoints : public testing::Test {
+ protected:
+  Outcome train(const std::string& arguments, const std::vector<std::string>& faults, int ranks = 0) const {
+    std::string environment;
+    for (const std::string& variable : with_file_faults(out(), faults)) environment += variable + " ";
+    return run(kSmallRun + "--epochs 1 " + arguments + into(out()), {.environment = environment, .ranks = ranks});
+  }
+  fs::path out() const { return folder_ / "run"; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Checkpoints, are_on_the_disk_before_the_renames_that_publish_them) {
+  const fs::path log = folder_ / "log";
+  ASSERT_EQ(train(kThreeTimes + "--tp 2", {"LOG=" + log.string()}).code, 0);
+  const FileOrder order(contents_of(log));
+  EXPECT_THAT(order.violations, IsEmpty());
+  EXPECT_GE(order.counts.at("rename"), 3 * (5 + 2) + 2);  // five files, two names of the folder; two old ones aside
+}
+
+TEST_F(Checkpoints, are_saved_where_earlier_ones_cannot_be_removed) {
+  const Outcome outcome = train(kThreeTimes, {"KEEP=checkpoint.old"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("warning: " + out().string() + ": an earlier checkpoint cannot be removed"));
+  EXPECT_THAT(contents_of(out() / "checkpoint" / "state.json"), HasSubstr("\"step\": 6,"));
+  EXPECT_TRUE(fs::exists(out() / "checkpoint.old.1"));
+}
+
+TEST_F(Checkpoints, may_take_longer_than_the_deadline_to_write) {
+  // Some 17 writes of 0.3 s each, with which no rank but the first has to do.
+  const std::vector<std::string> slow{"DELAY=300", "SLOW=checkpoint.new/model.safetensors"};
+  for (const int ranks : {0, 2}) {
+    const Outcome outcome = train("--dp 2 --overwrite --deadline 3", slow, ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+}
+
+TEST_F(Checkpoints, survive_a_kill_between_any_two_operations_on_files) {
+  for (int n = 8; n < 250; n += 27) {  // a few of them: KilledReplacement tries every one, without the training
+    SCOPED_TRACE("killed before operation " + std::to_string(n));
+    const Outcome killed = train(kThreeTimes + "--overwrite", {"KILL=" + std::to_string(n)});
+    ASSERT_EQ(killed.code, 128 + SIGKILL) << killed.err;
+    const Outcome resumed = train(kThreeTimes + "--overwrite --resume auto", {});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(lines_of(contents_of(metrics_of(out()))).size(), 7u);  // six steps and the evaluation
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::cli

@@ -1,0 +1,65 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using ::testing::HasSubstr;
+
+/// A finished run, and what a command that names its folder as --out does to it.
+class EarlierRun : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(run(kTrain + into(earlier())).code, 0); }
+
+  void refuses(const std::string& arguments, const std::string& expected, int ranks = 0) {
+    const auto before = tree_of(earlier());
+    const Outcome outcome = run(arguments + into(earlier()), {.ranks = ranks});
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("adjoin: --out " + earlier().string() + ": holds a run already; " + expected));
+    EXPECT_EQ(tree_of(earlier()), before);
+  }
+
+  const std::string kTrain = kSmallRun + "--epochs 1";
+  fs::path earlier() const { return folder_ / "earlier"; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(EarlierRun, is_not_replaced_by_a_command_that_is_repeated) {
+  const std::string advice = "--resume " + earlier().string() + " goes on with it, --overwrite replaces it";
+  refuses(kTrain, advice);
+  refuses(kTrain + " --dp 2", advice, /*ranks=*/2);
+  fs::remove(earlier() / "model.safetensors");  // as of one that has not finished
+  refuses(kTrain, advice);
+  fs::rename(earlier() / "checkpoint", earlier() / "checkpoint.next");  // or crashed while it saved
+  refuses(kTrain, advice);
+}
+
+TEST_F(EarlierRun, is_not_replaced_by_one_that_goes_on_from_elsewhere) {
+  const fs::path other = folder_ / "other";
+  ASSERT_EQ(run(kTrain + into(other)).code, 0);
+  refuses("train --epochs 2 --resume " + shell_quoted(other), "--resume ");
+}
+
+TEST_F(EarlierRun, without_a_checkpoint_is_not_replaced_either) {
+  fs::remove_all(earlier() / "checkpoint");
+  refuses(kTrain, "--overwrite replaces it");
+  refuses(kTrain + " --resume auto", "--overwrite replaces it");
+}
+
+TEST_F(EarlierRun, is_replaced_by_overwrite_which_a_resumed_run_does_not_inherit) {
+  const Outcome outcome = run(kTrain + " --seed 2 --overwrite" + into(earlier()));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(contents_of(earlier() / "config.json"), HasSubstr("\"seed\": 2"));
+  EXPECT_EQ(lines_of(contents_of(metrics_of(earlier()))).size(), 7u);  // six steps and the evaluation of one run
+
+  const fs::path other = folder_ / "other";
+  ASSERT_EQ(run(kTrain + into(other)).code, 0);
+  EXPECT_EQ(run("train --epochs 2 --resume " + shell_quoted(earlier()) + into(other)).code, 2);
+}
+
+}  // namespace
+}  // namespace adjoin::cli
