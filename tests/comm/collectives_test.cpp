@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -170,6 +171,21 @@ TEST(AllReduce, hides_no_nan) {
         EXPECT_TRUE(std::isnan(x[1]));
         EXPECT_FALSE(std::isnan(x[0]));
       }
+  });
+}
+
+TEST(AllReduce, repeats_to_the_bit_from_run_to_run) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    std::mt19937 random(static_cast<unsigned>(world.rank()));
+    std::vector<float> given(20000);
+    for (float& x : given) x = std::generate_canonical<float, 24>(random) - 0.5f;
+    auto first = given;
+    world.all_reduce(buffer(first));
+    for (int again = 0; again < 20; ++again) {
+      auto x = given;
+      world.all_reduce(buffer(x));
+      ASSERT_EQ(x, first);
+    }
   });
 }
 

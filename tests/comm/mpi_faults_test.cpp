@@ -2,15 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
 #include <string>
-#include <utility>
 
-#include "adjoin/comm/launch.hpp"
+#include "tests/support/job.hpp"
 #include "tests/support/operations.hpp"
 
 namespace adjoin {
@@ -18,33 +13,12 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::Outcome;
 
 constexpr int kRanks = 3;
 
-struct Outcome {
-  std::string text;  // on both outputs
-  int code = 0;
-  double seconds = 0;
-};
-
-Outcome run(const std::string& command) {
-  const auto begin = std::chrono::steady_clock::now();
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> chunk;
-  while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), n);
-  outcome.code = WEXITSTATUS(pclose(pipe));
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return outcome;
-}
-
-/// Runs the fault program under mpirun, out of reach of an mpirun that this test may run under.
 Outcome job(const std::string& arguments, const std::string& environment = "") {
-  return run(
-      "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') OMPI_ALLOW_RUN_AS_ROOT=1 "
-      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 " +
-      environment + " timeout 60 mpirun -n " + std::to_string(kRanks) +
-      " --bind-to none --oversubscribe " ADJOIN_FAULT_PROGRAM " " + arguments);
+  return testing::run_job(kRanks, arguments, environment);
 }
 
 size_t occurrences(const std::string& text, const std::string& part) {

@@ -1,5 +1,6 @@
 // Goes wrong on purpose, for the tests of what mpirun and the library then say: fault_program RANK KIND [OPERATION].
-// With `pieces` it runs every operation on messages that MPI gets three elements at a time, and fails on a wrong result.
+// With `random` it runs the wrong program of the seed OPERATION. With `late`, `stopped`, `leaves` and `frees` it is right,
+// though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets three elements at a time, and fails on a wrong result.
 
 #include <chrono>
 #include <csignal>
@@ -15,6 +16,9 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi_backend.hpp"
 #include "tests/support/operations.hpp"
+#include "tests/support/programs/odd.hpp"
+#include "tests/support/programs/run.hpp"
+#include "tests/support/programs/wrong.hpp"
 
 namespace {
 
@@ -30,7 +34,17 @@ void wait_in_two_groups(const Communicator& world) {
   (world.rank() == 0 ? two : one).barrier();
 }
 
+void run_wrong_program(int seed, const Communicator& world) {
+  using namespace adjoin::testing::programs;
+  const WrongProgram program = wrong_program(static_cast<uint64_t>(seed), world.size());
+  run(program.of(world.rank()), world, [](const std::string&) {});  // after the change results mean nothing
+}
+
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
+  if (kind == "random") return run_wrong_program(operation, world);
+  for (const char* odd : {"late", "stopped", "leaves", "frees"})
+    if (kind == odd)
+      return adjoin::testing::programs::run_odd(kind, culprit, world, std::chrono::milliseconds(operation));
   std::vector<float> x(1200, 1.0f);
   world.all_reduce(buffer(x));
   const adjoin::Buffer part = buffer(x).slice(0, 1000);

@@ -18,16 +18,18 @@ class FailuresOfRank : public ::testing::EmptyTestEventListener {
   explicit FailuresOfRank(int rank) : rank_(rank) {}
 
  private:
+  void OnTestStart(const ::testing::TestInfo& test) override { test_ = &test; }
+  void OnTestEnd(const ::testing::TestInfo&) override { test_ = nullptr; }
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::printf("rank %d: %s.%s failed at %s:%d\n%s\n", rank_, test ? test->test_suite_name() : "-",
-                test ? test->name() : "-", result.file_name() ? result.file_name() : "-", result.line_number(),
+    std::printf("rank %d: %s.%s failed at %s:%d\n%s\n", rank_, test_ ? test_->test_suite_name() : "-",
+                test_ ? test_->name() : "-", result.file_name() ? result.file_name() : "-", result.line_number(),
                 result.summary());
     std::fflush(stdout);
   }
 
   int rank_;
+  const ::testing::TestInfo* test_ = nullptr;  // gtest holds the lock that current_test_info() takes
 };
 
 int run_under_mpi() {

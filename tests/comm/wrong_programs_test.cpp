@@ -1,0 +1,66 @@
+// Random programs of which one rank differs: each ends soon, with the right cause, and never in a wrong result.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "tests/support/programs/run.hpp"
+#include "tests/support/programs/trials.hpp"
+#include "tests/support/programs/wrong.hpp"
+
+namespace adjoin {
+namespace {
+
+using namespace testing::programs;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kPrograms = 200;
+#else
+constexpr uint64_t kPrograms = 1000;
+#endif
+
+constexpr auto kDeadline = std::chrono::seconds(20);
+
+/// The class and the message of what a launch has thrown.
+std::pair<std::string, std::string> thrown_by_launch(const WrongProgram& program, bool is_checked) {
+  const auto fn = [&](const Communicator& world) {
+    run(program.of(world.rank()), world, [](const std::string&) {});  // after the change results mean nothing
+  };
+  try {
+    launch_threads(program.meant.ranks(), fn, {.deadline = kDeadline, .checked = is_checked});
+  } catch (const InvalidArgument& e) {
+    return {"InvalidArgument", e.what()};
+  } catch (const CommunicationError& e) {
+    return {"CommunicationError", e.what()};
+  } catch (const std::exception& e) {
+    return {"Error", e.what()};
+  }
+  return {"nothing", ""};
+}
+
+TEST(WrongPrograms, end_at_once_with_the_cause) {
+  std::atomic<int> slow = 0;
+  const std::vector<uint64_t> all = seeds(kPrograms);
+  for_each_seed(all, /*at_a_time=*/8, [&](uint64_t seed) {
+    const WrongProgram program = wrong_program(seed);
+    const HangGuard guard("seed " + std::to_string(seed) + ": " + describe(program));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto [error, message] = thrown_by_launch(program, seed % 2 == 0);
+    const auto time = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(difference(program, error, message), "") << "seed " << seed << ": " << describe(program);
+    EXPECT_LT(time, kDeadline / 2) << "seed " << seed << ": " << describe(program);
+    if (time > std::chrono::seconds(1)) ++slow;
+  });
+  // Milliseconds each; but threads yield some hundred times before they sleep, long where others want the cores.
+  EXPECT_LE(slow, static_cast<int>((all.size() + 1) / 2)) << "programs took longer than a second";
+}
+
+}  // namespace
+}  // namespace adjoin
