@@ -17,6 +17,8 @@ class ReadmeExample(unittest.TestCase):
     def setUp(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         self.blocks = re.findall(r"^```cpp\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+        self.commands = re.findall(r"^```sh\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+        self.pictures = re.findall(r"^!\[.+\]\((.+)\)$", readme, re.MULTILINE)
 
     def test_is_the_file(self):
         self.assertEqual(self.blocks[0], EXAMPLE.read_text(encoding="utf-8"))
@@ -34,6 +36,14 @@ class ReadmeExample(unittest.TestCase):
         self.assertEqual(re.sub(number, "#", shown), re.sub(number, "#", printed))
         for expected, came in zip(re.findall(number, shown), re.findall(number, printed), strict=True):
             self.assertAlmostEqual(float(expected), float(came), places=4)  # other processors round otherwise
+
+    def test_shows_pictures_with_the_commands_that_make_them(self):
+        self.assertEqual(len(self.pictures), 2)
+        for picture in self.pictures:
+            self.assertIn("<svg", (ROOT / picture).read_text(encoding="utf-8")[:200])
+            named = re.escape(picture.removesuffix(".svg"))
+            self.assertTrue(any(re.search(rf"--(svg|out) {named}(\.svg)?$", block, re.MULTILINE)
+                                for block in self.commands), picture)
 
     def test_is_short(self):
         self.assertLessEqual(len(EXAMPLE.read_text(encoding="utf-8").splitlines()), MOST_LINES)
