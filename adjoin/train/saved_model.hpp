@@ -5,8 +5,8 @@
 #include "adjoin/data/wordpiece.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/safetensors.hpp"
+#include "adjoin/train/trainer.hpp"
 
 namespace torch::nn {
 class Module;
