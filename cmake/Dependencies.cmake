@@ -2,11 +2,11 @@
 
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+find_package(nlohmann_json REQUIRED)
 
 if(NOT ADJOIN_CORE_ONLY)
   find_package(LibTorch 2.13 REQUIRED)
   find_package(ZLIB REQUIRED)
-  find_package(nlohmann_json REQUIRED)
   find_package(tomlplusplus REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(PkgConfig REQUIRED)

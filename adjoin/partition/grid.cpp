@@ -1,6 +1,7 @@
 #include "adjoin/partition/grid.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -10,7 +11,7 @@ namespace adjoin {
 
 GridShape::GridShape(std::vector<Axis> axes, std::vector<int> ranks)
     : axes_(std::move(axes)), ranks_(std::move(ranks)) {
-  int cells = 1;
+  int64_t cells = 1;
   std::set<std::string> names;
   for (const Axis& axis : axes_) {
     require(axis.size >= 1, [&] {
@@ -19,17 +20,55 @@ GridShape::GridShape(std::vector<Axis> axes, std::vector<int> ranks)
     require(!axis.name.empty() && names.insert(axis.name).second,
             [&] { return "grid: expected different axis names that are not empty, got '" + axis.name + "'"; });
     cells *= axis.size;
+    require(cells <= std::numeric_limits<int>::max(), "grid: expected no more workers than an int counts");
   }
   if (ranks_.empty()) {
     ranks_.resize(static_cast<size_t>(cells));
     std::iota(ranks_.begin(), ranks_.end(), 0);
+    return;
   }
-  require(static_cast<int>(ranks_.size()) == cells, [&] {
+  require(static_cast<int64_t>(ranks_.size()) == cells, [&] {
     return "grid: expected " + std::to_string(cells) + " ranks, one for each cell, got " +
            std::to_string(ranks_.size());
   });
-  require(std::set<int>(ranks_.begin(), ranks_.end()).size() == ranks_.size(),
-          "grid: expected different ranks, one is named twice");
+  cells_by_rank_.resize(ranks_.size());
+  std::iota(cells_by_rank_.begin(), cells_by_rank_.end(), 0);
+  if (ranks_ == cells_by_rank_) {
+    cells_by_rank_.clear();
+    return;
+  }
+  std::sort(cells_by_rank_.begin(), cells_by_rank_.end(), [&](int a, int b) { return rank_of(a) < rank_of(b); });
+  require(rank_of(cells_by_rank_.front()) >= 0, "grid: expected ranks from 0 on");
+  for (size_t i = 1; i < cells_by_rank_.size(); ++i)
+    require(rank_of(cells_by_rank_[i - 1]) != rank_of(cells_by_rank_[i]), [&] {
+      return "grid: expected different ranks, " + std::to_string(rank_of(cells_by_rank_[i])) + " is named twice";
+    });
+}
+
+GridShape GridShape::positional(const std::vector<int>& sizes, std::vector<int> ranks) {
+  std::vector<Axis> axes;
+  for (const int size : sizes) axes.push_back({std::to_string(axes.size()), size});
+  return GridShape(std::move(axes), std::move(ranks));
+}
+
+GridShape GridShape::united(const GridShape& a, const GridShape& b) {
+  std::set<int> ranks(a.ranks_.begin(), a.ranks_.end());
+  ranks.insert(b.ranks_.begin(), b.ranks_.end());
+  return GridShape({{"ranks", static_cast<int>(ranks.size())}}, {ranks.begin(), ranks.end()});
+}
+
+GridShape GridShape::at(std::string_view axis, int coordinate) const {
+  const auto place = static_cast<size_t>(axis_index(axis));
+  require(coordinate >= 0 && coordinate < axes_[place].size, [&] {
+    return "grid: expected a coordinate from 0 to " + std::to_string(axes_[place].size - 1) + " on axis '" +
+           axes_[place].name + "', got " + std::to_string(coordinate);
+  });
+  std::vector<Axis> others = axes_;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(place));
+  std::vector<int> ranks;
+  for (int cell = 0; cell < cells(); ++cell)
+    if (coordinates(cell)[place] == coordinate) ranks.push_back(rank_of(cell));
+  return GridShape(std::move(others), std::move(ranks));
 }
 
 int GridShape::axis_index(std::string_view axis) const {
@@ -42,9 +81,11 @@ int GridShape::axis_index(std::string_view axis) const {
 }
 
 std::optional<int> GridShape::cell_of(int rank) const {
-  const auto at = std::find(ranks_.begin(), ranks_.end(), rank);
-  if (at == ranks_.end()) return std::nullopt;
-  return static_cast<int>(at - ranks_.begin());
+  if (cells_by_rank_.empty()) return rank >= 0 && rank < cells() ? std::optional(rank) : std::nullopt;
+  const auto at = std::lower_bound(cells_by_rank_.begin(), cells_by_rank_.end(), rank,
+                                   [&](int cell, int wanted) { return rank_of(cell) < wanted; });
+  if (at == cells_by_rank_.end() || rank_of(*at) != rank) return std::nullopt;
+  return *at;
 }
 
 std::vector<int> GridShape::coordinates(int cell) const {
@@ -74,13 +115,23 @@ std::vector<int> GridShape::cells_along(int cell, const std::vector<std::string>
   return cells;
 }
 
+std::string GridShape::to_string() const {
+  std::string text;
+  for (const Axis& axis : axes_) text += (text.empty() ? "" : ", ") + axis.name + ": " + std::to_string(axis.size);
+  text = "{" + text + "}";
+  if (cells_by_rank_.empty()) return text;
+  std::string ranks;
+  for (const int rank : ranks_) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return text + " of ranks " + ranks;
+}
+
 Grid::Grid(Communicator world, std::vector<GridShape::Axis> axes)
     : Grid(std::move(world), GridShape(std::move(axes))) {}
 
 Grid::Grid(Communicator world, GridShape shape)
     : world_(std::move(world)),
       shape_(std::move(shape)),
-      groups_(std::make_shared<std::map<std::vector<std::string>, Communicator>>()) {
+      groups_(std::make_shared<std::map<std::vector<int>, Communicator>>()) {
   const int largest = *std::max_element(shape_.ranks().begin(), shape_.ranks().end());
   require(largest < world_.size(), [&] {
     return "grid: expected a world of at least " + std::to_string(largest + 1) + " ranks, got " +
@@ -105,10 +156,14 @@ const Communicator& Grid::axis(std::string_view axis) const {
 }
 
 const Communicator& Grid::group(const std::vector<std::string>& axes) const {
-  if (const auto found = groups_->find(axes); found != groups_->end()) return found->second;
   std::vector<int> ranks;
   for (const int c : shape_.cells_along(cell(), axes)) ranks.push_back(shape_.rank_of(c));
-  return groups_->emplace(axes, world_.subset(ranks)).first->second;
+  return group_of(ranks);
+}
+
+const Communicator& Grid::group_of(const std::vector<int>& ranks) const {
+  if (const auto found = groups_->find(ranks); found != groups_->end()) return found->second;
+  return groups_->emplace(ranks, world_.subset(ranks)).first->second;
 }
 
 }  // namespace adjoin

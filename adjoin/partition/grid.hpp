@@ -25,6 +25,14 @@ class GridShape {
   ///         different numbers as the grid has cells.
   explicit GridShape(std::vector<Axis> axes, std::vector<int> ranks = {});
 
+  /// A grid whose axes are known by their positions: "0", "1", … (DistDL's partitions).
+  static GridShape positional(const std::vector<int>& sizes, std::vector<int> ranks = {});
+  /// The ranks of both grids, each once, in ascending order, along one axis "ranks".
+  static GridShape united(const GridShape& a, const GridShape& b);
+  /// The cells at one coordinate of an axis, as a grid of the other axes.
+  /// Throws: InvalidArgument for an axis or a coordinate that is not there
+  GridShape at(std::string_view axis, int coordinate) const;
+
   int cells() const { return static_cast<int>(ranks_.size()); }
   const std::vector<Axis>& axes() const { return axes_; }
   /// The place of an axis. Throws: InvalidArgument that lists the axes where there is none of that name.
@@ -41,16 +49,19 @@ class GridShape {
   std::vector<int> cells_along(int cell, const std::vector<std::string>& axes) const;
 
   bool operator==(const GridShape&) const = default;
+  /// "{dp: 2, tp: 4}", with the ranks where they are not 0, 1, …
+  std::string to_string() const;
 
  private:
   std::vector<Axis> axes_;
   std::vector<int> ranks_;
+  std::vector<int> cells_by_rank_;  // sorted by their ranks; empty where cell c is rank c
 };
 
 /// One worker's view of a grid: its coordinates, and a communicator for each axis.
 ///
 /// Made by all ranks of the world together. The grid may use only some of them; a worker outside it has no coordinates
-/// and no axis communicators.
+/// and no axis communicators. Copies share the communicators, which are kept by their ranks.
 class Grid {
  public:
   /// Throws: InvalidArgument where the world has fewer ranks than the grid needs.
@@ -69,12 +80,14 @@ class Grid {
   /// The same along several axes, ranked in row-major order of the axes as named. Made by all workers of the grid the
   /// first time that they ask for it.
   const Communicator& group(const std::vector<std::string>& axes) const;
+  /// The given ranks of the world, in that order; made by all of them the first time that they ask for it.
+  const Communicator& group_of(const std::vector<int>& ranks) const;
 
  private:
   Communicator world_;
   GridShape shape_;
   std::optional<int> cell_;
-  std::shared_ptr<std::map<std::vector<std::string>, Communicator>> groups_;
+  std::shared_ptr<std::map<std::vector<int>, Communicator>> groups_;
 };
 
 }  // namespace adjoin

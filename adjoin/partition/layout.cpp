@@ -1,5 +1,7 @@
 #include "adjoin/partition/layout.hpp"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "adjoin/base/error.hpp"
@@ -12,73 +14,175 @@ Kind dual(Kind kind) {
   return kind;
 }
 
-Layout::Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts, Kind elsewhere)
-    : grid_(std::move(grid)), shape_(std::move(shape)), cuts_(std::move(cuts)), elsewhere_(elsewhere) {
-  require(elsewhere_ != Kind::split, "layout: expected replicated, copied or partial along the axes that cut nothing");
-  std::set<std::string> axes;
-  std::set<int64_t> dims;
-  for (const Cut& cut : cuts_) {
+const char* name(Kind kind) {
+  switch (kind) {
+    case Kind::split:
+      return "split";
+    case Kind::replicated:
+      return "replicated";
+    case Kind::copied:
+      return "copied";
+    case Kind::partial:
+      return "partial";
+  }
+  return "unknown";
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+Layout::Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts, std::map<std::string, Kind> kinds)
+    : grid_(std::move(grid)), shape_(std::move(shape)), kinds_(grid_.axes().size(), Kind::replicated) {
+  for (const int64_t size : shape_)
+    require(size >= 0, [&] { return "layout: expected sizes from 0 on, got " + shape_text(shape_); });
+  for (const auto& [axis, kind] : kinds) {
+    require(kind != Kind::split, [&] { return "layout: axis '" + axis + "' is split by a cut, not by its kind"; });
+    kinds_[static_cast<size_t>(grid_.axis_index(axis))] = kind;
+  }
+  for (int64_t dim = 0; dim < dims(); ++dim)
+    cuts_.push_back({Split::balanced(shape_[static_cast<size_t>(dim)], 1, dim), {}});
+  std::set<int64_t> cut_dims;
+  for (Cut& cut : cuts) {
     const int64_t dim = cut.split.dim();
-    require(dim >= 0 && dim < static_cast<int64_t>(shape_.size()) && dims.insert(dim).second, [&] {
-      return "layout: expected each cut on a dim of its own among " + std::to_string(shape_.size()) + ", got dim " +
+    require(dim >= 0 && dim < dims() && cut_dims.insert(dim).second, [&] {
+      return "layout: expected each cut on a dim of its own among " + std::to_string(dims()) + ", got dim " +
              std::to_string(dim);
     });
-    require(cut.split.size() == shape_[static_cast<size_t>(dim)], [&] {
-      return "layout: expected dim " + std::to_string(dim) + " to be cut over " +
-             std::to_string(shape_[static_cast<size_t>(dim)]) + " indices, got " + std::to_string(cut.split.size());
+    const int64_t size = shape_[static_cast<size_t>(dim)];
+    require(cut.split.size() == size, [&] {
+      return "layout: expected dim " + std::to_string(dim) + " to be cut over " + std::to_string(size) +
+             " indices, got " + std::to_string(cut.split.size());
     });
-    int workers = 1;
+    int64_t workers = 1;
     for (const std::string& axis : cut.axes) {
+      Kind& kind = kinds_[static_cast<size_t>(grid_.axis_index(axis))];
+      require(kind != Kind::split, [&] { return "layout: axis '" + axis + "' is used twice"; });
+      require(!kinds.contains(axis), [&] { return "layout: axis '" + axis + "' cuts a dim and is given a kind"; });
+      kind = Kind::split;
       workers *= grid_.axis_size(axis);
-      require(axes.insert(axis).second, [&] { return "layout: axis '" + axis + "' is used twice"; });
     }
     require(cut.split.parts() == workers, [&] {
       return "layout: expected " + std::to_string(workers) + " parts on dim " + std::to_string(dim) + ", got " +
              std::to_string(cut.split.parts());
     });
+    cuts_[static_cast<size_t>(dim)] = std::move(cut);
   }
 }
 
-const Layout::Cut* Layout::cut_of(int64_t dim) const {
+std::vector<std::string> Layout::axes(Kind kind) const {
+  std::vector<std::string> axes;
+  for (size_t i = 0; i < kinds_.size(); ++i)
+    if (kinds_[i] == kind) axes.push_back(grid_.axes()[i].name);
+  return axes;
+}
+
+bool Layout::is_exact() const {
   for (const Cut& cut : cuts_)
-    if (cut.split.dim() == dim) return &cut;
-  return nullptr;
+    if (!cut.split.is_exact()) return false;
+  return true;
+}
+
+Layout Layout::dual() const {
+  Layout layout = *this;
+  for (Kind& kind : layout.kinds_) kind = adjoin::dual(kind);
+  return layout;
+}
+
+Layout Layout::with_kind(const std::string& axis, Kind kind) const {
+  Layout layout = *this;
+  Kind& old = layout.kinds_[static_cast<size_t>(grid_.axis_index(axis))];
+  require(old != Kind::split && kind != Kind::split, [&] { return "layout: axis '" + axis + "' cuts a dim"; });
+  old = kind;
+  return layout;
+}
+
+Layout Layout::with_cut(Cut cut) const {
+  std::vector<Cut> cuts{std::move(cut)};
+  std::map<std::string, Kind> kinds;
+  for (const Cut& other : cuts_)
+    if (other.split.dim() != cuts[0].split.dim()) cuts.push_back(other);
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    const std::string& axis = grid_.axes()[i].name;
+    const auto& cutting = cuts[0].axes;
+    if (kinds_[i] != Kind::split && std::find(cutting.begin(), cutting.end(), axis) == cutting.end())
+      kinds.emplace(axis, kinds_[i]);
+  }
+  return Layout(grid_, shape_, std::move(cuts), std::move(kinds));
+}
+
+Layout stored(const Layout& layout) {
+  Layout result = layout;
+  for (const std::string& axis : layout.axes(Kind::copied)) result = result.with_kind(axis, Kind::replicated);
+  return result;
 }
 
 std::vector<int> Layout::parts_of(int cell) const {
   const std::vector<int> coordinates = grid_.coordinates(cell);
   std::vector<int> parts(shape_.size(), 0);
-  for (const Cut& cut : cuts_)
-    for (const std::string& axis : cut.axes) {
-      int& part = parts[static_cast<size_t>(cut.split.dim())];
-      part = part * grid_.axis_size(axis) + coordinates[static_cast<size_t>(grid_.axis_index(axis))];
-    }
+  for (size_t dim = 0; dim < cuts_.size(); ++dim)
+    for (const std::string& axis : cuts_[dim].axes)
+      parts[dim] = parts[dim] * grid_.axis_size(axis) + coordinates[static_cast<size_t>(grid_.axis_index(axis))];
   return parts;
 }
 
 std::vector<int64_t> Layout::shape_of(int cell) const {
   const std::vector<int> parts = parts_of(cell);
-  std::vector<int64_t> shape = shape_;
-  for (const Cut& cut : cuts_) {
-    const auto dim = static_cast<size_t>(cut.split.dim());
-    shape[dim] = cut.split.size(parts[dim]);
-  }
+  std::vector<int64_t> shape;
+  for (size_t dim = 0; dim < cuts_.size(); ++dim) shape.push_back(cuts_[dim].split.size(parts[dim]));
   return shape;
+}
+
+std::vector<int64_t> Layout::shape_on(int rank) const {
+  const auto cell = grid_.cell_of(rank);
+  return cell ? shape_of(*cell) : std::vector<int64_t>{0};
 }
 
 std::vector<std::vector<Range>> Layout::ranges_of(int cell) const {
   const std::vector<int> parts = parts_of(cell);
   std::vector<std::vector<Range>> ranges;
-  for (size_t dim = 0; dim < shape_.size(); ++dim) {
-    const Cut* cut = cut_of(static_cast<int64_t>(dim));
-    if (cut == nullptr) {
-      ranges.push_back({{0, shape_[dim]}});
-      continue;
-    }
-    const auto owned = cut->split.ranges(parts[dim]);
+  for (size_t dim = 0; dim < cuts_.size(); ++dim) {
+    const auto owned = cuts_[dim].split.ranges(parts[dim]);
     ranges.emplace_back(owned.begin(), owned.end());
   }
   return ranges;
+}
+
+std::string Layout::to_string() const {
+  std::string text;
+  for (const Cut& cut : cuts_) {
+    if (cut.axes.empty()) continue;
+    std::string axes;
+    for (const std::string& axis : cut.axes) axes += (axes.empty() ? "" : ", ") + axis;
+    text += (text.empty() ? "" : "; ") + cut.split.to_string() + " over " + axes;
+  }
+  for (size_t i = 0; i < kinds_.size(); ++i)
+    if (kinds_[i] != Kind::split)
+      text += (text.empty() ? "" : "; ") + grid_.axes()[i].name + " " + adjoin::name(kinds_[i]);
+  return shape_text(shape_) + " on " + grid_.to_string() + (text.empty() ? "" : ": " + text);
+}
+
+std::string Layout::to_json() const {
+  nlohmann::ordered_json json{{"shape", shape_}, {"axes", nlohmann::ordered_json::array()}, {"ranks", grid_.ranks()}};
+  json["cuts"] = nlohmann::ordered_json::array();
+  json["kinds"] = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    const auto& [axis, size] = grid_.axes()[i];
+    json["axes"].push_back({{"name", axis}, {"size", size}});
+    if (kinds_[i] != Kind::split) json["kinds"][axis] = adjoin::name(kinds_[i]);
+  }
+  for (const Cut& cut : cuts_) {
+    if (cut.axes.empty()) continue;
+    nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+    for (int part = 0; part < cut.split.parts(); ++part) {
+      parts.push_back(nlohmann::ordered_json::array());
+      for (const Range& range : cut.split.ranges(part)) parts.back().push_back({range.begin, range.end});
+    }
+    json["cuts"].push_back({{"dim", cut.split.dim()}, {"axes", cut.axes}, {"parts", std::move(parts)}});
+  }
+  return json.dump();
 }
 
 }  // namespace adjoin

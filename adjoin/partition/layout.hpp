@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adjoin/partition/grid.hpp"
@@ -18,41 +20,72 @@ enum class Kind : uint8_t {
 
 /// The kind of a tensor's gradient: copied and partial swap, the other two stay.
 Kind dual(Kind kind);
+const char* name(Kind kind);
 
-/// Where the elements of a global tensor lie on a grid of workers: each dim is whole or cut over one or more axes;
-/// along every other axis the tensor is replicated, copied or partial. Pure arithmetic.
+/// Where the elements of a global tensor lie on a grid of workers: each dim is whole or cut over one or more axes; along
+/// every other axis the tensor is replicated, copied or partial. Pure arithmetic.
+///
+/// A worker outside the grid holds a zero-volume tensor.
 class Layout {
  public:
   /// A dim that is cut over axes: part p belongs to the workers whose coordinates on `axes` count p, row-major.
   struct Cut {
     Split split;
     std::vector<std::string> axes;
+    bool operator==(const Cut&) const = default;
   };
 
+  /// An axis that cuts nothing is replicated unless `kinds` says another kind.
   /// Throws: InvalidArgument where a cut's dim or size does not fit `shape`, its parts are not as many as its axes have
-  ///         workers, or an axis is used twice.
-  Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts, Kind elsewhere = Kind::replicated);
+  ///         workers, an axis is used twice or is not the grid's, or `kinds` names an axis that cuts or the kind split.
+  Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts = {},
+         std::map<std::string, Kind> kinds = {});
 
   const GridShape& grid() const { return grid_; }
   const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t dims() const { return static_cast<int64_t>(shape_.size()); }
+  /// The cut of each dim; one without axes and with one part where the dim is whole.
   const std::vector<Cut>& cuts() const { return cuts_; }
-  /// What the tensor is along the axes that cut nothing.
-  Kind elsewhere() const { return elsewhere_; }
+  const Split& split(int64_t dim) const { return cuts_[static_cast<size_t>(dim)].split; }
+  Kind kind(std::string_view axis) const { return kinds_[static_cast<size_t>(grid_.axis_index(axis))]; }
+  /// The axes along which the tensor is of a kind, in the grid's order.
+  std::vector<std::string> axes(Kind kind) const;
+  /// Whether every element lies in one piece, copies aside: no dim has a covering split.
+  bool is_exact() const;
 
-  /// The part of each dim that a cell of the grid owns; 0 for a dim that is not cut.
+  /// The layout of the gradient: copied and partial swap.
+  Layout dual() const;
+  /// The same pieces with `kind` along an axis that cuts nothing.
+  Layout with_kind(const std::string& axis, Kind kind) const;
+  /// The same with another dim cut, or cut otherwise.
+  Layout with_cut(Cut cut) const;
+
+  /// The part of each dim that a cell of the grid owns; 0 for a dim that is whole.
   std::vector<int> parts_of(int cell) const;
   /// The shape of a cell's piece.
   std::vector<int64_t> shape_of(int cell) const;
+  /// The shape of what a rank of the world holds: {0} outside the grid.
+  std::vector<int64_t> shape_on(int rank) const;
   /// For each dim, the global indices of a cell's piece, in the order in which it stores them.
   std::vector<std::vector<Range>> ranges_of(int cell) const;
 
- private:
-  const Cut* cut_of(int64_t dim) const;
+  bool operator==(const Layout&) const = default;
+  /// "[4, 6] on {dp: 2, tp: 3}: dim 0 of 4 as 2, 2 over dp; tp copied"
+  std::string to_string() const;
+  /// One JSON object: shape, axes, ranks, the ranges of each cut dim's parts, and the kind along each other axis.
+  std::string to_json() const;
 
+ private:
   GridShape grid_;
   std::vector<int64_t> shape_;
-  std::vector<Cut> cuts_;
-  Kind elsewhere_;
+  std::vector<Cut> cuts_;    // of each dim
+  std::vector<Kind> kinds_;  // of each axis
 };
+
+/// How a tensor of this layout is stored: copies of one value are one value, so copied is replicated.
+Layout stored(const Layout& layout);
+
+/// "[4, 6]"
+std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

@@ -11,47 +11,41 @@ void check_dim(int64_t dim) {
   require(dim >= 0, [&] { return "split: expected a dim from 0 on, got " + std::to_string(dim); });
 }
 
-/// A range with the part that owns it and its place in that part's piece.
-struct Owned {
-  Range range;
-  int part = 0;
-  int64_t offset = 0;
-};
-
-std::vector<Owned> by_index(const Split& split) {
-  std::vector<Owned> owned;
-  for (int part = 0; part < split.parts(); ++part) {
-    int64_t offset = 0;
-    for (const Range& range : split.ranges(part)) {
-      if (range.size() > 0) owned.push_back({range, part, offset});
-      offset += range.size();
-    }
-  }
-  const auto earlier = [](const Owned& a, const Owned& b) { return a.range.begin < b.range.begin; };
-  if (!std::is_sorted(owned.begin(), owned.end(), earlier)) std::sort(owned.begin(), owned.end(), earlier);
-  return owned;
-}
-
 std::string text(const Range& range) {
   return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
 }
 
 }  // namespace
 
-Split::Split(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim) : size_(size), dim_(dim) {
+Split::Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim) : dim_(dim) {
   check_dim(dim);
-  int64_t offset = 0;
-  for (const auto& part : parts) {
-    first_range_.push_back(ranges_.size());
-    offsets_.push_back(offset);
-    for (const Range& range : part) {
-      in_order_ = in_order_ && (range.size() == 0 || range.begin == offset);
-      offset += range.size();
-      ranges_.push_back(range);
+  Ranges ranges;
+  ranges.size = size;
+  int64_t before = 0;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    ranges.first.push_back(ranges.all.size());
+    ranges.offsets.push_back(before);
+    for (const Range& range : parts[part]) {
+      ranges.in_order = ranges.in_order && (range.size() == 0 || range.begin == before);
+      if (range.size() > 0)
+        ranges.by_index.push_back({range, static_cast<int>(part), before - ranges.offsets.back(), 0});
+      before += range.size();
+      ranges.all.push_back(range);
     }
   }
-  first_range_.push_back(ranges_.size());
-  offsets_.push_back(offset);
+  ranges.first.push_back(ranges.all.size());
+  ranges.offsets.push_back(before);
+  const auto earlier = [](const Ranges::Indexed& a, const Ranges::Indexed& b) { return a.range.begin < b.range.begin; };
+  if (!std::is_sorted(ranges.by_index.begin(), ranges.by_index.end(), earlier))
+    std::stable_sort(ranges.by_index.begin(), ranges.by_index.end(), earlier);
+  int64_t furthest = 0;
+  for (Ranges::Indexed& indexed : ranges.by_index) {
+    ranges.is_exact = ranges.is_exact && indexed.range.begin == furthest;
+    indexed.furthest = furthest = std::max(furthest, indexed.range.end);
+  }
+  ranges.is_exact = ranges.is_exact && furthest == size;
+  ranges.in_order = ranges.in_order && ranges.is_exact;
+  ranges_ = Shared(new Ranges(std::move(ranges)));
 }
 
 Split Split::balanced(int64_t size, int parts, int64_t dim, int64_t unit) {
@@ -65,7 +59,7 @@ Split Split::balanced(int64_t size, int parts, int64_t dim, int64_t unit) {
     const int64_t end = begin + units / parts + (r < units % parts ? 1 : 0);
     ranges[static_cast<size_t>(r)] = {{std::min(begin * unit, size), std::min(end * unit, size)}};
   }
-  return Split(std::move(ranges), size, dim);
+  return Split(ranges, size, dim);
 }
 
 Split Split::at(std::vector<int64_t> starts, int64_t size, int64_t dim) {
@@ -80,22 +74,22 @@ Split Split::at(std::vector<int64_t> starts, int64_t size, int64_t dim) {
     });
     ranges.push_back({range});
   }
-  return Split(std::move(ranges), size, dim);
+  return Split(ranges, size, dim);
 }
 
 Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim) {
   require(!parts.empty(), "Split::of_ranges: expected at least 1 part, got none");
-  Split split(std::move(parts), size, dim);
-  int64_t covered = 0;
-  for (const Range& range : split.ranges_)
+  Split split(parts, size, dim);
+  for (const Range& range : split.ranges_->all)
     require(range.size() >= 0, [&] { return "Split::of_ranges: a range ends before it begins: " + text(range); });
-  for (const Owned& owned : by_index(split)) {
-    require(owned.range.begin == covered, [&] {
+  int64_t covered = 0;
+  for (const auto& [range, part, offset, furthest] : split.ranges_->by_index) {
+    require(range.begin == covered, [&] {
       return "Split::of_ranges: expected ranges that cover every index once, index " +
-             std::to_string(std::min(owned.range.begin, covered)) +
-             (owned.range.begin > covered ? " belongs to no part" : " belongs to two parts");
+             std::to_string(std::min(range.begin, covered)) +
+             (range.begin > covered ? " belongs to no part" : " belongs to two parts");
     });
-    covered = owned.range.end;
+    covered = range.end;
   }
   require(covered == size, [&] {
     return "Split::of_ranges: expected ranges that cover " + std::to_string(size) + " indices, they end at " +
@@ -105,12 +99,13 @@ Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int6
 }
 
 Split Split::covering(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim) {
+  require(!parts.empty(), "Split::covering: expected at least 1 part, got none");
   for (const auto& part : parts)
     for (const Range& range : part)
-      require(range.begin >= 0 && range.size() >= 0 && range.end <= size, [&] {
-        return "Split::covering: expected ranges within [0, " + std::to_string(size) + "), got " + text(range);
+      require(range.size() >= 0 && range.begin >= 0 && range.end <= size, [&] {
+        return "Split::covering: expected ranges within " + text({0, size}) + ", got " + text(range);
       });
-  return Split(std::move(parts), size, dim);
+  return Split(parts, size, dim);
 }
 
 std::vector<int64_t> Split::sizes() const {
@@ -120,8 +115,8 @@ std::vector<int64_t> Split::sizes() const {
 }
 
 std::span<const Range> Split::ranges(int part) const {
-  const size_t first = first_range_[static_cast<size_t>(part)];
-  return std::span(ranges_).subspan(first, first_range_[static_cast<size_t>(part) + 1] - first);
+  const size_t first = ranges_->first[static_cast<size_t>(part)];
+  return std::span(ranges_->all).subspan(first, ranges_->first[static_cast<size_t>(part) + 1] - first);
 }
 
 Split Split::along(int64_t dim) const {
@@ -132,26 +127,46 @@ Split Split::along(int64_t dim) const {
 }
 
 std::string Split::to_string() const {
-  std::string result = "dim " + std::to_string(dim_) + " of " + std::to_string(size_) + " as";
+  std::string result = "dim " + std::to_string(dim_) + " of " + std::to_string(size()) + " as";
   for (int part = 0; part < parts(); ++part) result += (part ? ", " : " ") + std::to_string(size(part));
   return result;
 }
 
-std::vector<Overlap> overlaps(const Split& from, const Split& to) {
+void Split::visit_overlaps(Range range, const std::function<void(int, Range, int64_t)>& visit) const {
+  const auto& all = ranges_->by_index;
+  if (range.size() <= 0) return;
+  auto at = std::upper_bound(all.begin(), all.end(), range.begin,
+                             [](int64_t begin, const Ranges::Indexed& indexed) { return begin < indexed.furthest; });
+  for (; at != all.end() && at->range.begin < range.end; ++at) {
+    const Range common{std::max(at->range.begin, range.begin), std::min(at->range.end, range.end)};
+    if (common.size() > 0) visit(at->part, common, at->offset + common.begin - at->range.begin);
+  }
+}
+
+std::vector<Overlap> overlaps(const Split& from, int part, const Split& to) {
   require(from.size() == to.size(), [&] {
     return "overlaps: expected splits of the same size, got " + std::to_string(from.size()) + " and " +
            std::to_string(to.size());
   });
-  const std::vector<Owned> a = by_index(from), b = by_index(to);
   std::vector<Overlap> result;
-  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    const Range common{std::max(a[i].range.begin, b[j].range.begin), std::min(a[i].range.end, b[j].range.end)};
-    result.push_back({a[i].part, b[j].part, common, a[i].offset + common.begin - a[i].range.begin,
-                      b[j].offset + common.begin - b[j].range.begin});
-    const bool a_ends = a[i].range.end == common.end, b_ends = b[j].range.end == common.end;
-    i += a_ends;
-    j += b_ends;
+  int64_t begin = 0;
+  for (const Range& range : from.ranges(part)) {
+    to.visit_overlaps(range, [&](int other, Range common, int64_t offset) {
+      result.push_back({part, other, common, begin + common.begin - range.begin, offset});
+    });
+    begin += range.size();
   }
+  return result;
+}
+
+std::vector<Overlap> overlaps(const Split& from, const Split& to) {
+  std::vector<Overlap> result;
+  for (int part = 0; part < from.parts(); ++part) {
+    const std::vector<Overlap> found = overlaps(from, part, to);
+    result.insert(result.end(), found.begin(), found.end());
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Overlap& a, const Overlap& b) { return a.range.begin < b.range.begin; });
   return result;
 }
 

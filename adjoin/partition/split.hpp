@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +16,19 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// How one dim of a tensor is cut among the workers of a group: every index belongs to exactly one part.
+/// Indices that part `from` of one split and part `to` of another have in common.
+struct Overlap {
+  int from = 0, to = 0;
+  Range range;                             // global indices
+  int64_t from_offset = 0, to_offset = 0;  // where the range begins within each part's piece
+  bool operator==(const Overlap&) const = default;
+};
+
+/// How one dim of a tensor is cut among the workers of a group.
 ///
-/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty. Dims count from 0; all
-/// that takes one throws InvalidArgument for a negative one.
+/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty. An exact split has
+/// every index in exactly one part. In a covering one, parts may overlap, repeat indices or leave some out: ghost cells,
+/// windows. Dims count from 0; all that takes one throws InvalidArgument for a negative one. Copies share their ranges.
 class Split {
  public:
   /// Contiguous parts whose sizes differ by at most one unit, the larger ones first; a last unit may be incomplete.
@@ -33,49 +44,74 @@ class Split {
   /// Throws: InvalidArgument unless the ranges of all parts cover [0, size) exactly once.
   static Split of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
 
-  /// Like of_ranges, but parts may overlap, repeat indices and leave holes: what each part is to hold after a move.
-  /// Throws: InvalidArgument for a range outside [0, size).
+  /// Part r holds the ranges of parts[r], in that order; whatever indices they are, so that an element may be wanted by
+  /// several parts or by none. What a tensor is moved to, not how one is owned.
+  /// Throws: InvalidArgument for no parts, or a range that does not lie within [0, size).
   static Split covering(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
 
   int64_t dim() const { return dim_; }
-  int parts() const { return static_cast<int>(first_range_.size()) - 1; }
+  int parts() const { return static_cast<int>(ranges_->first.size()) - 1; }
   /// Indices in all.
-  int64_t size() const { return size_; }
+  int64_t size() const { return ranges_->size; }
   /// Indices of one part.
-  int64_t size(int part) const { return offsets_[static_cast<size_t>(part) + 1] - offsets_[static_cast<size_t>(part)]; }
+  int64_t size(int part) const { return offset(part + 1) - offset(part); }
   std::vector<int64_t> sizes() const;
   /// Where the part's block begins when all pieces are laid one behind another in order of the parts.
-  int64_t offset(int part) const { return offsets_[static_cast<size_t>(part)]; }
+  int64_t offset(int part) const { return ranges_->offsets[static_cast<size_t>(part)]; }
   std::span<const Range> ranges(int part) const;
+  /// Whether every index is in exactly one part.
+  bool is_exact() const { return ranges_->is_exact; }
   /// Whether pieces laid one behind another give the whole: each part is one range and the parts are in order.
-  bool in_order() const { return in_order_; }
+  bool in_order() const { return ranges_->in_order; }
   /// The same cut on another dim.
   Split along(int64_t dim) const;
 
   bool operator==(const Split&) const = default;
+  /// "dim 0 of 10 as 4, 3, 3"
   std::string to_string() const;
 
+  /// Calls `visit(part, common, offset)` for what each part has of a range of indices; `offset` is where that begins in
+  /// the part's piece. By the beginnings of the parts' ranges.
+  /// Cost: the logarithm of the number of ranges, and what is found (of a covering split also ranges that lie within
+  ///       longer ones to their left)
+  void visit_overlaps(Range range, const std::function<void(int part, Range common, int64_t offset)>& visit) const;
+
  private:
-  Split(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
+  struct Ranges {
+    struct Indexed {
+      Range range;
+      int part = 0;
+      int64_t offset = 0;    // of the range in its part's piece
+      int64_t furthest = 0;  // the largest end of this range and those before it
+      bool operator==(const Indexed&) const = default;
+    };
+    int64_t size = 0;
+    bool is_exact = true, in_order = true;
+    std::vector<Range> all;
+    std::vector<size_t> first;      // of each part, and the number of ranges
+    std::vector<int64_t> offsets;   // indices before each part, and all parts' indices
+    std::vector<Indexed> by_index;  // the ranges that are not empty, by their beginnings
+    bool operator==(const Ranges&) const = default;
+  };
+  /// Compares what it points to.
+  struct Shared : std::shared_ptr<const Ranges> {
+    using std::shared_ptr<const Ranges>::shared_ptr;
+    bool operator==(const Shared& other) const { return get() == other.get() || **this == *other; }
+  };
 
-  int64_t size_ = 0, dim_ = 0;
-  bool in_order_ = true;
-  std::vector<Range> ranges_;
-  std::vector<size_t> first_range_;  // of each part, and the number of ranges
-  std::vector<int64_t> offsets_;     // indices before each part, and the size
+  Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim);
+
+  int64_t dim_ = 0;
+  Shared ranges_;
 };
 
-/// Indices that part `from` of one split and part `to` of another have in common.
-struct Overlap {
-  int from = 0, to = 0;
-  Range range;                             // global indices
-  int64_t from_offset = 0, to_offset = 0;  // where the range begins within each part's piece
-  bool operator==(const Overlap&) const = default;
-};
-
-/// All overlaps of two splits of the same indices, by global index.
-/// Cost: the number of ranges (sorted) and of overlaps; pairs that share nothing are never looked at.
+/// All overlaps of two splits of the same indices, by global index; what several parts of a covering split want is
+/// there for each of them.
+/// Cost:   as visit_overlaps for each range of the split that has fewer; pairs that share nothing are not looked at
 /// Throws: InvalidArgument where the sizes differ.
 std::vector<Overlap> overlaps(const Split& from, const Split& to);
+
+/// The same for one part of `from` alone.
+std::vector<Overlap> overlaps(const Split& from, int part, const Split& to);
 
 }  // namespace adjoin

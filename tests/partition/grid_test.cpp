@@ -31,6 +31,17 @@ TEST(GridShape, may_use_any_ranks_of_the_world) {
   EXPECT_THROW(GridShape({{"x", 1}, {"x", 1}}), InvalidArgument);
 }
 
+TEST(GridShape, has_subgrids_and_unions) {
+  const GridShape grid({{"dp", 2}, {"tp", 3}}, {9, 8, 7, 3, 2, 1});
+  EXPECT_EQ(grid.at("dp", 1), GridShape({{"tp", 3}}, {3, 2, 1}));
+  EXPECT_EQ(grid.at("tp", 0), GridShape({{"dp", 2}}, {9, 3}));
+  EXPECT_THROW(grid.at("tp", 3), InvalidArgument);
+  EXPECT_EQ(GridShape::united(grid.at("dp", 0), grid.at("tp", 0)), GridShape({{"ranks", 4}}, {3, 7, 8, 9}));
+  EXPECT_EQ(GridShape::positional({2, 3}), GridShape({{"0", 2}, {"1", 3}}));
+  EXPECT_EQ(GridShape({{"x", 2}}, {0, 1}), GridShape({{"x", 2}}));
+  EXPECT_EQ(grid.at("dp", 1).to_string(), "{tp: 3} of ranks 3, 2, 1");
+}
+
 TEST(Grid, axis_communicators_link_the_workers_that_differ_on_that_axis) {
   for_each_world({4}, [](const Communicator& world) {
     if (world.size() != 4) return;
@@ -73,6 +84,28 @@ TEST(Layout, refuses_cuts_that_do_not_fit) {
   EXPECT_THROW(Layout(grid, {5}, {{Split::balanced(5, 2, 1), {"dp"}}}), InvalidArgument);
   EXPECT_THROW(Layout(grid, {4, 4}, {{Split::balanced(4, 2, 0), {"dp"}}, {Split::balanced(4, 2, 1), {"dp"}}}),
                InvalidArgument);
+}
+
+TEST(Layout, has_a_kind_along_each_axis) {
+  const GridShape grid({{"dp", 2}, {"cp", 2}, {"tp", 3}});
+  const Layout layout(grid, {7, 4}, {{Split::balanced(7, 3, 0), {"tp"}}}, {{"dp", Kind::copied}});
+  EXPECT_EQ(layout.kind("tp"), Kind::split);
+  EXPECT_EQ(layout.kind("dp"), Kind::copied);
+  EXPECT_EQ(layout.axes(Kind::replicated), std::vector<std::string>{"cp"});
+  EXPECT_EQ(layout.dual().kind("dp"), Kind::partial);
+  EXPECT_EQ(layout.dual().dual(), layout);
+  EXPECT_EQ(stored(layout).kind("dp"), Kind::replicated);
+  EXPECT_EQ(layout.with_cut({Split::balanced(4, 2, 1), {"dp"}}).axes(Kind::split),
+            (std::vector<std::string>{"dp", "tp"}));
+  EXPECT_EQ(layout.shape_on(99), std::vector<int64_t>{0});
+  EXPECT_EQ(layout.to_string(),
+            "[7, 4] on {dp: 2, cp: 2, tp: 3}: dim 0 of 7 as 3, 2, 2 over tp; dp copied; cp replicated");
+  EXPECT_EQ(Layout(GridShape({{"x", 2}}), {3}, {{Split::balanced(3, 2, 0), {"x"}}}).to_json(),
+            R"({"shape":[3],"axes":[{"name":"x","size":2}],"ranks":[0,1],)"
+            R"("cuts":[{"dim":0,"axes":["x"],"parts":[[[0,2]],[[2,3]]]}],"kinds":{}})");
+  EXPECT_THROW(Layout(grid, {7}, {}, {{"tp", Kind::split}}), InvalidArgument);
+  EXPECT_THROW(Layout(grid, {7}, {}, {{"xp", Kind::copied}}), InvalidArgument);
+  EXPECT_THROW(Layout(grid, {7}, {{Split::balanced(7, 3, 0), {"tp"}}}, {{"tp", Kind::copied}}), InvalidArgument);
 }
 
 TEST(Kind, duals_swap_copied_and_partial) {

@@ -74,5 +74,30 @@ TEST(Overlaps, of_a_million_parts_are_as_many_as_their_borders) {
   EXPECT_LT(found.size(), 2'000'000u);  // a merge of two sorted lists has fewer pieces than both have parts
 }
 
+TEST(Split, covering_parts_may_overlap_repeat_and_leave_holes) {
+  const Split ghosts = Split::covering({{{0, 5}}, {{3, 8}}, {{7, 9}, {0, 1}}}, 10, 0);
+  EXPECT_FALSE(ghosts.is_exact());
+  EXPECT_FALSE(ghosts.in_order());
+  EXPECT_EQ(ghosts.sizes(), (Sizes{5, 5, 3}));
+  EXPECT_TRUE(Split::covering({{{4, 9}}, {{0, 4}}}, 9, 0).is_exact());
+  EXPECT_THROW(Split::covering({{{0, 11}}}, 10, 0), InvalidArgument);
+  EXPECT_THROW(Split::covering({{{-1, 1}}}, 10, 0), InvalidArgument);
+  EXPECT_THROW(Split::covering({}, 10, 0), InvalidArgument);
+
+  std::vector<std::vector<int>> found(10);  // the parts that have each index
+  ghosts.visit_overlaps({0, 10}, [&](int part, Range common, int64_t) {
+    for (int64_t i = common.begin; i < common.end; ++i) found[static_cast<size_t>(i)].push_back(part);
+  });
+  EXPECT_EQ(found, (std::vector<std::vector<int>>{{0, 2}, {0}, {0}, {0, 1}, {0, 1}, {1}, {1}, {1, 2}, {2}, {}}));
+}
+
+TEST(Overlaps, of_an_exact_and_a_covering_split_name_each_part_that_wants_an_index) {
+  const Split exact = Split::balanced(10, 2, 0), ghosts = Split::covering({{{0, 6}}, {{4, 10}}}, 10, 0);
+  EXPECT_EQ(
+      overlaps(exact, ghosts),
+      (std::vector<Overlap>{{0, 0, {0, 5}, 0, 0}, {0, 1, {4, 5}, 4, 0}, {1, 0, {5, 6}, 0, 5}, {1, 1, {5, 10}, 0, 1}}));
+  EXPECT_EQ(overlaps(ghosts, 1, exact), (std::vector<Overlap>{{1, 0, {4, 5}, 0, 4}, {1, 1, {5, 10}, 1, 0}}));
+}
+
 }  // namespace
 }  // namespace adjoin
