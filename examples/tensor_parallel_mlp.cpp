@@ -12,10 +12,10 @@
 using namespace adjoin;
 
 void learn_a_sine(const Communicator& world) {
-  nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 64, .out_features = 1}, world);
+  const Grid grid(world, {{"tp", world.size()}});  // all workers see the same batch
+  nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 64, .out_features = 1}, grid, "tp");
   nn::initialize(*mlp, /*seed=*/1);  // the same global weights for every number of workers
-  // All workers see the same batch, so each is a data-parallel group of its own.
-  parallel::DataParallelAdamW optimizer(nn::parameters_of(*mlp), /*data_group=*/{}, /*model_group=*/world, {});
+  parallel::DataParallelAdamW optimizer(nn::parameters_of(*mlp), {});
 
   const at::Tensor x = at::linspace(-3, 3, 128).unsqueeze(1), y = x.sin();
   double loss_now = 0;

@@ -31,6 +31,7 @@ void check_exchange(const CheckedCall& call, std::span<const Message> messages) 
     call.check_rank("peer", message.peer);
     call.check_tag(message.tag);
     call.check_buffer("buffer", message.buffer);
+    call.check_box(message);
   }
 }
 

@@ -68,8 +68,14 @@ Handle AsyncCommunicator::sendrecv(ConstBuffer in, int to, Buffer out, int from,
 
 Handle AsyncCommunicator::exchange(std::span<const Message> messages, Where where) const {
   check_exchange(new_call("exchange", where), messages);
-  const std::vector<Message> copy(messages.begin(), messages.end());
-  return run([=](const Communicator& group) { group.exchange(copy, where); });
+  std::vector<std::vector<int64_t>> boxes;  // which the messages below point into
+  std::vector<Message> copy(messages.begin(), messages.end());
+  for (Message& message : copy) {
+    message.sizes = boxes.emplace_back(message.sizes.begin(), message.sizes.end());
+    message.strides = boxes.emplace_back(message.strides.begin(), message.strides.end());
+  }
+  return run([copy, boxes = std::make_shared<const std::vector<std::vector<int64_t>>>(std::move(boxes)),
+              where](const Communicator& group) { group.exchange(copy, where); });
 }
 
 Handle AsyncCommunicator::barrier(Where where) const {

@@ -15,13 +15,17 @@ inline constexpr int kMaxTag = 30000;  // MPI promises 32767
 /// The tag of the messages of collectives, which no user's message can match.
 inline constexpr int kCollectiveTag = -1;
 
-/// One send or one receive of a buffer.
+/// One send or one receive of a buffer, or of a box of strided memory.
 struct Message {
   enum class Kind : uint8_t { send, receive };
   Kind kind = Kind::send;
   int peer = 0;
   Buffer buffer;  // a send only reads it
   int tag = 0;
+  /// Where given, the elements are a box of strided memory that begins at buffer.data: `sizes` and `strides` in elements,
+  /// outermost first; buffer.count is their number. The caller keeps both alive. Empty: contiguous elements. Sender and
+  /// receiver may describe the same elements by different boxes.
+  std::span<const int64_t> sizes = {}, strides = {};
 };
 
 /// One worker's view of one group: the whole contract that a transport fulfils.
@@ -51,6 +55,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
   virtual bool abandon() noexcept { return false; }
 
+  /// Whether the world was launched with calls compared (LaunchOptions::checked).
+  virtual bool is_checked() const { return false; }
   /// Whether its reductions combine the ranks' elements in rank order, 16-bit floats in float32 rounded once.
   virtual bool reduces_in_rank_order() const { return false; }
 

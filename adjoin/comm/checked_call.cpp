@@ -1,5 +1,7 @@
 #include "adjoin/comm/checked_call.hpp"
 
+#include <iterator>
+
 #include "adjoin/base/error.hpp"
 
 namespace adjoin {
@@ -53,6 +55,21 @@ void CheckedCall::check_buffer(const char* role, ConstBuffer buffer) const {
     fail(std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
   if (buffer.device.kind != Device::Kind::cpu)
     fail(std::string("'") + role + "' on the CPU", "a buffer on another device");
+}
+
+void CheckedCall::check_box(const Message& message) const {
+  if (message.sizes.size() != message.strides.size())
+    fail("as many strides as sizes, " + text(std::ssize(message.sizes)), text(std::ssize(message.strides)));
+  if (message.sizes.empty()) return;
+  int64_t count = 1;
+  for (size_t dim = 0; dim < message.sizes.size(); ++dim) {
+    const int64_t size = message.sizes[dim];
+    if (size < 0) fail("no negative size", text(size));
+    if (message.kind == Message::Kind::receive && size > 1 && message.strides[dim] == 0)
+      fail("a stride other than 0 where a box is received", "0 for " + text(size) + " elements");
+    count *= size;
+  }
+  if (count != message.buffer.count) fail("sizes of " + text(message.buffer.count) + " elements", text(count));
 }
 
 void CheckedCall::check_elements(const char* role, ConstBuffer buffer, int64_t count) const {

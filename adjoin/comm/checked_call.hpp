@@ -30,6 +30,7 @@ class CheckedCall {
   void check_rank(const char* role, int rank) const;
   void check_tag(int tag) const;
   void check_buffer(const char* role, ConstBuffer buffer) const;
+  void check_box(const Message& message) const;
   void check_elements(const char* role, ConstBuffer buffer, int64_t count) const;
   void check_same_type(ConstBuffer in, ConstBuffer out) const;
   void check_reduction(Reduction reduction, ElementType type) const;

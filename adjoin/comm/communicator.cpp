@@ -43,6 +43,9 @@ int Communicator::rank() const {
 int Communicator::size() const {
   return state_->backend->size();
 }
+bool Communicator::checked() const {
+  return state_->backend->is_checked();
+}
 
 CheckedCall Communicator::new_call(std::string_view name, Where where) const {
   return CheckedCall(name, *state_->backend, state_->observer.get(), where);

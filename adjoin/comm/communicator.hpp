@@ -31,12 +31,15 @@ class Communicator {
 
   int rank() const;
   int size() const;
+  /// Whether calls are compared in this world: LaunchOptions::checked.
+  bool checked() const;
 
   /// Sends to rank `to`; ends when it was received. Zero elements are a message too.
   void send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
   void recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const;
   /// A send and a receive posted together, so that a ring of them does not deadlock.
   void sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const;
+  /// Messages posted together, of contiguous elements or of boxes.
   void exchange(std::span<const Message> messages, Where where = Where::current()) const;
 
   void barrier(Where where = Where::current()) const;

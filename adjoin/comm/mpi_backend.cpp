@@ -10,6 +10,7 @@
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/collective.hpp"
 #include "adjoin/comm/mpi/agreement.hpp"
+#include "adjoin/comm/mpi/box_types.hpp"
 #include "adjoin/comm/mpi/group.hpp"
 #include "adjoin/comm/mpi_shared.hpp"
 
@@ -92,6 +93,8 @@ class MpiBackend final : public Backend {
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
     return std::make_shared<MpiBackend>(group_->subset(ranks), agent_);
   }
+
+  bool is_checked() const override { return options_.checked; }
 
   void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
 
@@ -252,17 +255,19 @@ class MpiBackend final : public Backend {
   void post(const Message& m, size_t place) {
     const int tag = m.tag - kCollectiveTag;  // MPI's tags begin at 0
     for_each_piece(m.buffer.count, [&](int64_t begin, int count) {
-      const Buffer piece = m.buffer.slice(begin, count);
-      const MPI_Datatype type = mpi_type(piece.type);
+      const bool is_box = !m.sizes.empty() && count > 0;
+      const Buffer piece = is_box ? m.buffer.slice(0, count) : m.buffer.slice(begin, count);
+      const MPI_Datatype type = is_box ? box_types_.type_of(m, begin, count) : mpi_type(piece.type);
+      const int items = is_box ? 1 : count;
       requests_.message_of.push_back(place);
       MPI_Request& request = requests_.all.emplace_back();
       if (m.kind == Message::Kind::receive) {
         requests_.pieces.push_back(piece);
-        check_mpi(MPI_Irecv(piece.data, count, type, m.peer, tag, comm_, &request), "recv");
+        check_mpi(MPI_Irecv(piece.data, items, type, m.peer, tag, comm_, &request), "recv");
       } else {
         requests_.pieces.push_back({});
         const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
-        check_mpi(start(piece.data, count, type, m.peer, tag, comm_, &request), "send");
+        check_mpi(start(piece.data, items, type, m.peer, tag, comm_, &request), "send");
       }
     });
   }
@@ -313,6 +318,7 @@ class MpiBackend final : public Backend {
   const MpiOptions& options_;
   int rank_ = 0, size_ = 1;
   Requests requests_;
+  mpi::BoxTypes box_types_;
   std::vector<Message> messages_;  // of an all_to_all, kept as the requests are
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
 
 namespace adjoin {
 
@@ -208,7 +209,7 @@ void MpiShared::say(const std::string& message) const noexcept {
 
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
   if (is_first_to_fail())
-    say("adjoin: rank " + std::to_string(world_rank) + ": " + message);
+    say("adjoin: rank " + std::to_string(world_rank) + ": " + printable(message));
   else
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
   MPI_Abort(MPI_COMM_WORLD, exit_code);

@@ -14,13 +14,16 @@ using threads::Posting;
 
 namespace {
 
+/// Shorter messages are copied by whoever posts second, which saves waking the other.
+constexpr int64_t kLeastForReceiver = 16 << 10;
+
 /// The wait for all messages of one exchange.
 class Messages final : public threads::Waiting {
  public:
-  Messages(const threads::Group& group, std::span<const Posting> postings, const std::atomic<int>& pending)
+  Messages(const threads::Group& group, std::span<const Posting> postings, const threads::Pending& pending)
       : group_(group), postings_(postings), pending_(pending) {}
 
-  bool is_over() const override { return pending_.load() == 0; }
+  bool is_over() const override { return pending_.is_over(); }
   std::vector<int> needs() const override {
     std::vector<int> peers;
     for (const Posting& posting : postings_)
@@ -44,7 +47,7 @@ class Messages final : public threads::Waiting {
  private:
   const threads::Group& group_;
   const std::span<const Posting> postings_;
-  const std::atomic<int>& pending_;
+  const threads::Pending& pending_;
 };
 
 }  // namespace
@@ -111,7 +114,8 @@ std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
 void ThreadBackend::exchange(std::span<const Message> messages) {
   threads::World& world = group_->world();
   if (world.aborted()) world.throw_aborted();
-  std::atomic<int> pending = static_cast<int>(messages.size());
+  threads::Pending pending;
+  pending.left.store(static_cast<int>(messages.size()));
   std::vector<Posting> postings(messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
     postings[i].message = messages[i];
@@ -132,23 +136,39 @@ void ThreadBackend::post(Posting& mine) {
   if (const auto text = threads::difference(send, receive)) {
     group_->world().end(*text + group_->name());
     threads::fail(send, receive);
+  } else if (mine.message.buffer.bytes() > kLeastForReceiver) {
+    threads::give_to_receiver(send, receive);
+    if (!is_send) return;  // once all is posted
   } else {
     threads::complete(send, receive);
   }
   group_->mailbox(peer).parking().wake();
 }
 
-void ThreadBackend::wait_for(std::vector<Posting>& postings, std::atomic<int>& pending) {
+void ThreadBackend::copy_matched(std::vector<Posting>& postings, threads::Pending& pending) {
+  for (Posting& posting : postings) {
+    if (posting.state.load() != Posting::State::matched) continue;
+    pending.to_copy.fetch_sub(1);
+    threads::complete(*posting.match, posting);
+    group_->mailbox(posting.message.peer).parking().wake();
+  }
+}
+
+void ThreadBackend::wait_for(std::vector<Posting>& postings, threads::Pending& pending) {
   threads::World& world = group_->world();
   threads::Parking& parking = group_->mailbox(rank_).parking();
-  const bool is_done = world.wait_briefly(*agent_, [&] { return pending.load() == 0 || world.aborted(); });
-  if (!is_done) world.sleep(*agent_, parking, Messages(*group_, postings, pending));
+  copy_matched(postings, pending);
+  while (pending.left.load() > 0 && !world.aborted()) {
+    if (!world.wait_briefly(*agent_, [&] { return pending.is_over() || world.aborted(); }))
+      world.sleep(*agent_, parking, Messages(*group_, postings, pending));
+    copy_matched(postings, pending);
+  }
   for (Posting& posting : postings)
-    if (pending.load() > 0 && group_->mailbox(posting.receiver()).withdraw(posting)) {
+    if (pending.left.load() > 0 && group_->mailbox(posting.receiver()).withdraw(posting)) {
       posting.state.store(Posting::State::failed);
-      pending.fetch_sub(1);
+      pending.left.fetch_sub(1);
     }
-  while (pending.load() > 0) std::this_thread::yield();  // a peer is copying
+  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings, pending);  // or a peer is copying
   for (const Posting& posting : postings)
     if (posting.state.load() == Posting::State::failed) world.throw_aborted();
 }

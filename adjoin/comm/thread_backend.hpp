@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "adjoin/base/copying.hpp"
 #include "adjoin/comm/backend.hpp"
-#include "adjoin/comm/threads/copying.hpp"
 #include "adjoin/comm/threads/group.hpp"
 
 namespace adjoin {
@@ -32,6 +32,7 @@ class ThreadBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
   bool abandon() noexcept override;
+  bool is_checked() const override { return group_->world().is_checked(); }
   bool reduces_in_rank_order() const override { return true; }
 
   void barrier() override;
@@ -58,10 +59,11 @@ class ThreadBackend final : public Backend {
   const std::vector<void*>& outputs(int64_t offset);
 
   /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
-  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, threads::Copy copy);
+  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
 
   void post(threads::Posting& mine);
-  void wait_for(std::vector<threads::Posting>& postings, std::atomic<int>& pending);
+  void wait_for(std::vector<threads::Posting>& postings, threads::Pending& pending);
+  void copy_matched(std::vector<threads::Posting>& postings, threads::Pending& pending);
 
   std::shared_ptr<threads::Group> group_;
   std::shared_ptr<threads::Agent> agent_;

@@ -4,19 +4,16 @@
 #include <limits>
 #include <numeric>
 
+#include "adjoin/base/copying.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/thread_backend.hpp"
-#include "adjoin/comm/threads/copying.hpp"
 
 namespace adjoin {
 
 using algorithm::total_of;
 using Awaits = threads::Group::Awaits;
 using threads::Call;
-using threads::Copy;
-using threads::copy_bytes;
-using threads::copy_for;
 using threads::Counts;
 using threads::Signature;
 

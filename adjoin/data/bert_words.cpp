@@ -2,14 +2,15 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/data/unicode_categories.hpp"
-#include "adjoin/data/utf8.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -61,6 +62,25 @@ char32_t to_lower(char32_t point) {
   }
 }
 
+/// The canonical decomposition of one code point.
+class Decomposed {
+ public:
+  explicit Decomposed(char32_t point) {
+    int boundary = 0;  // of graphemes, which nobody asks for
+    const auto size = utf8proc_decompose_char(static_cast<int32_t>(point), points_.data(), kMost,
+                                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE), &boundary);
+    if (size < 0 || size > kMost) throw InternalError("bert_words: utf8proc cannot decompose a code point");
+    size_ = static_cast<size_t>(size);
+  }
+  const int32_t* begin() const { return points_.data(); }
+  const int32_t* end() const { return points_.data() + size_; }
+
+ private:
+  static constexpr int kMost = 32;  // Unicode promises at most 4
+  std::array<int32_t, kMost> points_;
+  size_t size_ = 0;
+};
+
 class WordCutter {
  public:
   explicit WordCutter(const std::function<void(std::string_view)>& visit) : visit_(visit) {}
@@ -80,49 +100,58 @@ class WordCutter {
   }
 
  private:
+  struct Mark {
+    int combining_class;
+    char32_t point;
+  };
+
   void take_ascii(char c) {
     const AsciiKind kind = kAsciiKinds[static_cast<size_t>(c)];
     if (kind == AsciiKind::control) return;
-    normalize_pending();
+    put_marks();
     if (kind == AsciiKind::letter)
       word_ += to_lower_ascii(c);
     else
       put_separator(kind == AsciiKind::space ? std::string_view{} : std::string_view(&c, 1));
   }
 
-  // Canonical order reaches across neighbours, so what is not ASCII waits until its run ends.
   void take_other(char32_t point) {
     if (is_control(point) || point == 0xfffd) return;
     if (is_white_space(point)) {
       end_word();
     } else if (is_cjk_ideograph(point)) {
       end_word();
-      append_utf8(pending_, point);
+      decompose(point);
       end_word();
     } else if (is_left_composed(point)) {
-      normalize_pending();
+      put_marks();
       put(point);
     } else {
-      append_utf8(pending_, point);
+      decompose(point);
     }
   }
 
-  void normalize_pending() {
-    if (pending_.empty()) return;
-    decompose_pending();
-    for (const int32_t point : decomposed_)
-      if (!is_nonspacing_mark(static_cast<char32_t>(point))) put(static_cast<char32_t>(point));
-    pending_.clear();
+  // Canonical order reaches across neighbours, so marks wait until their run ends. Accents are dropped before they can
+  // wait, so what waits is rare, and a run of accents costs its length.
+  void decompose(char32_t whole) {
+    for (const int32_t part : Decomposed(whole)) {
+      const auto point = static_cast<char32_t>(part);
+      const int combining_class = utf8proc_get_property(part)->combining_class;
+      if (combining_class == 0) put_marks();
+      if (is_nonspacing_mark(point)) continue;
+      if (combining_class == 0)
+        put(point);
+      else
+        marks_.push_back({combining_class, point});
+    }
   }
 
-  void decompose_pending() {
-    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(pending_.data());
-    const auto size = static_cast<utf8proc_ssize_t>(pending_.size());
-    constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE);
-    const auto needed = utf8proc_decompose(bytes, size, nullptr, 0, kOptions);
-    if (needed < 0) throw InternalError(std::string("bert_words: utf8proc: ") + utf8proc_errmsg(needed));
-    decomposed_.resize(static_cast<size_t>(needed));
-    utf8proc_decompose(bytes, size, decomposed_.data(), needed, kOptions);
+  void put_marks() {
+    if (marks_.empty()) return;
+    std::stable_sort(marks_.begin(), marks_.end(),
+                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    for (const Mark& mark : marks_) put(mark.point);
+    marks_.clear();
   }
 
   void put(char32_t point) {
@@ -140,7 +169,7 @@ class WordCutter {
   }
 
   void end_word() {
-    normalize_pending();
+    put_marks();
     emit_word();
   }
 
@@ -151,8 +180,8 @@ class WordCutter {
   }
 
   const std::function<void(std::string_view)>& visit_;
-  std::string word_, pending_;
-  std::vector<int32_t> decomposed_;
+  std::string word_;
+  std::vector<Mark> marks_;
 };
 
 }  // namespace

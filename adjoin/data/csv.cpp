@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -122,7 +123,7 @@ void CsvReader::read_quoted(std::string& field) {
       continue;
     }
     if (peek() != ',' && peek() != kEnd && !at_line_end())
-      fail(opened, std::string("a quote opens here and closes before '") + static_cast<char>(peek()) +
+      fail(opened, "a quote opens here and closes before '" + printable(std::string(1, static_cast<char>(peek()))) +
                        "' instead of a comma or the end of the line; a quote inside a field is written twice");
     return;
   }

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/data/csv.hpp"
-#include "adjoin/data/utf8.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 std::string normalized(const std::string& word) {
   std::string lower;
-  for (const char c : word)
-    if (!std::isspace(static_cast<unsigned char>(c))) lower += static_cast<char>(std::tolower(c));
+  for (const unsigned char c : word)  // not char: what is negative has no category
+    if (!std::isspace(c)) lower += static_cast<char>(std::tolower(c));
   return lower;
 }
 
@@ -40,9 +40,8 @@ std::string shortened(std::string text) {
     drop_invalid_utf8(text);
     text += "...";
   }
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
-  return '"' + text + '"';
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return '"' + printable(text) + '"';
 }
 
 std::string listed(const std::vector<std::string>& names) {

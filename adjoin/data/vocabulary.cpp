@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/data/bert_words.hpp"
-#include "adjoin/data/utf8.hpp"
+#include "adjoin/data/wordpiece.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -33,11 +34,14 @@ struct PairHash {
 
 using WordCounts = std::map<std::string, int64_t, std::less<>>;  // sorted, so that the result repeats
 
+/// The words that pieces can spell. Since none of them is long, joining pieces in one costs a bounded time.
 WordCounts count_words(std::span<const Review> reviews) {
   std::unordered_map<std::string, int64_t> counts;
   std::string key;
   for (const Review& review : reviews)
-    for_each_bert_word(review.text, [&](std::string_view word) { ++counts[key.assign(word)]; });
+    for_each_bert_word(review.text, [&](std::string_view word) {
+      if (!is_too_long(word)) ++counts[key.assign(word)];
+    });
   return {counts.begin(), counts.end()};
 }
 

@@ -16,7 +16,9 @@ struct VocabularyOptions {
 };
 
 /// Learns WordPiece pieces from texts, for WordPiece's constructor: [PAD], [UNK], [CLS], [SEP], [MASK], the characters,
-/// then pieces made by joining the most frequent pair of neighbours over and over. The same texts give the same pieces.
+/// then pieces made by joining the most frequent pair of neighbours over and over. Words that are too long to be known
+/// (is_too_long) teach nothing. The same texts give the same pieces.
+/// Cost: linear in the texts
 /// Throws: InvalidArgument where the size does not hold the special tokens and some characters.
 /// Source: byte-pair encoding, Sennrich et al., ACL 2016, on the words of for_each_bert_word.
 std::vector<std::string> learn_vocabulary(std::span<const Review> reviews, const VocabularyOptions& options = {});

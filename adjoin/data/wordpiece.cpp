@@ -14,16 +14,11 @@ namespace adjoin::data {
 namespace {
 
 constexpr std::string_view kContinuation = "##";
-constexpr size_t kLongestWord = 100;  // characters; BERT's max_input_chars_per_word
+constexpr size_t kLongestWord = 100;  // characters
 constexpr std::string_view kSpecialTokens[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
 
 bool is_first_byte(char c) {
   return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
-}
-
-bool is_too_long(std::string_view word) {
-  return word.size() > kLongestWord &&
-         static_cast<size_t>(std::count_if(word.begin(), word.end(), is_first_byte)) > kLongestWord;
 }
 
 /// The special token at the beginning of `text`, or nothing.
@@ -40,6 +35,11 @@ std::string join(const std::vector<std::string_view>& words) {
 }
 
 }  // namespace
+
+bool is_too_long(std::string_view word) {
+  return word.size() > kLongestWord &&
+         static_cast<size_t>(std::count_if(word.begin(), word.end(), is_first_byte)) > kLongestWord;
+}
 
 WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name) : pieces_(std::move(pieces)) {
   std::unordered_map<std::string_view, size_t> seen;

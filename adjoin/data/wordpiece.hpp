@@ -10,6 +10,10 @@
 
 namespace adjoin::data {
 
+/// Whether a word is longer than the 100 characters (BERT's max_input_chars_per_word) beyond which it is [UNK] in any
+/// case.
+bool is_too_long(std::string_view word);
+
 /// BERT's uncased WordPiece tokenizer: the same ids as Hugging Face's BertWordPieceTokenizer with its defaults.
 /// All methods are const after construction, so threads may share one.
 class WordPiece {

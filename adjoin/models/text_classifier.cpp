@@ -9,21 +9,21 @@
 namespace adjoin::models {
 namespace {
 
-void check(const TextClassifierOptions& options, const Communicator& group) {
+void check(const TextClassifierOptions& options, int ranks) {
   require(options.words >= 1 && options.layers >= 1 && options.classes >= 1, [&] {
     return "TextClassifier: expected at least 1 word, layer and class, got " + std::to_string(options.words) + ", " +
            std::to_string(options.layers) + " and " + std::to_string(options.classes);
   });
-  require(group.size() <= options.heads, [&] {
-    return "TextClassifier: expected at most as many tensor-parallel ranks as heads, got " +
-           std::to_string(group.size()) + " ranks and " + std::to_string(options.heads) + " heads";
+  require(ranks <= options.heads, [&] {
+    return "TextClassifier: expected at most as many tensor-parallel ranks as heads, got " + std::to_string(ranks) +
+           " ranks and " + std::to_string(options.heads) + " heads";
   });
 }
 
 }  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name,
-                                           const Communicator& group)
+                                           const Grid& grid, const std::string& axis)
     : dropout_(options.dropout),
       after_attention_{name + ".attention.output", 0},
       after_feed_forward_{name + ".feed_forward.output", 0} {
@@ -36,10 +36,10 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
   nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
   feed_forward.name = name + ".feed_forward";
   feed_forward.tensor = options.tensor;
-  norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, group, options.tensor));
-  attention_ = register_module("attention", nn::ParallelSelfAttention(attention, group));
-  norm2_ = register_module("norm2", nn::LayerNorm(options.hidden, group, options.tensor));
-  feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, group));
+  norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, grid, axis, options.tensor));
+  attention_ = register_module("attention", nn::ParallelSelfAttention(attention, grid, axis));
+  norm2_ = register_module("norm2", nn::LayerNorm(options.hidden, grid, axis, options.tensor));
+  feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, grid, axis));
 }
 
 at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context) {
@@ -47,28 +47,28 @@ at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, c
   return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
 }
 
-TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Communicator& group)
+TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
-  check(options_, group);
+  check(options_, grid.shape().axis_size(axis));
   embedding_ = register_module(
       "embedding", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
                                                                       .features = options_.hidden,
                                                                       .cut = options_.embedding_cut,
                                                                       .deviation = options_.embedding_deviation,
                                                                       .tensor = options_.tensor},
-                                         group));
+                                         grid, axis));
   if (options_.positions > 0)
     positions_ = register_module(
         "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.positions,
                                                                         .features = options_.hidden,
                                                                         .deviation = options_.embedding_deviation,
                                                                         .tensor = options_.tensor},
-                                           group));
+                                           grid, axis));
   for (int64_t i = 0; i < options_.layers; ++i) {
     const std::string name = "block" + std::to_string(i);
-    blocks_.push_back(register_module(name, TransformerBlock(options_, name, group)));
+    blocks_.push_back(register_module(name, TransformerBlock(options_, name, grid, axis)));
   }
-  if (options_.final_norm) norm_ = register_module("norm", nn::LayerNorm(options_.hidden, group, options_.tensor));
+  if (options_.final_norm) norm_ = register_module("norm", nn::LayerNorm(options_.hidden, grid, axis, options_.tensor));
   classifier_ = register_module("classifier", nn::ColRow(nn::ColRowOptions{.in_features = options_.hidden,
                                                                            .hidden_features = options_.hidden,
                                                                            .out_features = options_.classes,
@@ -76,7 +76,7 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Comm
                                                                            .dropout = options_.dropout,
                                                                            .name = "classifier",
                                                                            .tensor = options_.tensor},
-                                                         group));
+                                                         grid, axis));
 }
 
 at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context) {

@@ -32,7 +32,8 @@ struct TextClassifierOptions {
 /// x + dropout(attention(norm(x))), then x + dropout(ffn(norm(x))).
 class TransformerBlockImpl : public torch::nn::Module {
  public:
-  TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Communicator& group);
+  TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Grid& grid,
+                       const std::string& axis);
   at::Tensor forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context);
 
  private:
@@ -44,7 +45,8 @@ class TransformerBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(TransformerBlock);
 
-/// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one group.
+/// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one axis of a
+/// grid.
 ///
 /// Shape: ids [samples, tokens] int64, keep [samples, tokens] bool (undefined where all tokens count)
 ///        -> scores [samples, classes], on every rank
@@ -53,7 +55,7 @@ TORCH_MODULE(TransformerBlock);
 class TextClassifierImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument for sizes below 1, a hidden size that the heads do not divide, more ranks than heads.
-  TextClassifierImpl(TextClassifierOptions options, const Communicator& group);
+  TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context);
 
  private:

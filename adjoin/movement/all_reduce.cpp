@@ -10,6 +10,12 @@ at::Tensor same(const at::Tensor& x) {
   return x;
 }
 
+std::function<at::Tensor(const at::Tensor&)> sum_over(const Communicator& group) {
+  return [=](const at::Tensor& t) { return sum(t, group); };
+}
+
+}  // namespace
+
 at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   if (group.size() == 1) return x;
   at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
@@ -17,19 +23,20 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   return result;
 }
 
-}  // namespace
-
 at::Tensor copy_to(const at::Tensor& x, const Communicator& group) {
-  return apply({.forward = same, .adjoint = [=](const at::Tensor& t) { return sum(t, group); }}, x);
+  return on_reals(x,
+                  [&](const at::Tensor& t) { return apply({.forward = same, .adjoint = sum_over(group)}, t, group); });
 }
 
 at::Tensor reduce_from(const at::Tensor& x, const Communicator& group) {
-  return apply({.forward = [=](const at::Tensor& t) { return sum(t, group); }, .adjoint = same}, x);
+  return on_reals(x,
+                  [&](const at::Tensor& t) { return apply({.forward = sum_over(group), .adjoint = same}, t, group); });
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group) {
-  const auto all_reduce = [=](const at::Tensor& t) { return sum(t, group); };
-  return apply({.forward = all_reduce, .adjoint = all_reduce}, x);
+  return on_reals(x, [&](const at::Tensor& t) {
+    return apply({.forward = sum_over(group), .adjoint = sum_over(group)}, t, group);
+  });
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes) {

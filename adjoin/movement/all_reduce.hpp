@@ -10,6 +10,9 @@
 
 namespace adjoin {
 
+/// The sum over the group, without autograd; x itself where the group is this rank alone.
+at::Tensor sum(const at::Tensor& x, const Communicator& group);
+
 /// Lets each rank of the group use `x` for its own part of the work; Megatron's f.
 ///
 /// Shape:   any, the same on every rank

@@ -19,6 +19,7 @@ void check(const char* operation, const at::Tensor& x, const Communicator& group
     return std::string(operation) + ": expected a split into " + std::to_string(group.size()) +
            " parts, one for each rank of the group, got " + std::to_string(split.parts());
   });
+  require(split.is_exact(), [&] { return std::string(operation) + ": expected an exact split, got a covering one"; });
   require(split.dim() < x.dim(), [&] {
     return std::string(operation) + ": rank " + std::to_string(group.rank()) + ": the split is of dim " +
            std::to_string(split.dim()) + ", the tensor has " + std::to_string(x.dim()) + " dims";
@@ -53,6 +54,25 @@ bool blocks_are_whole(at::IntArrayRef sizes, const Split& split) {
   return split.in_order();
 }
 
+/// Calls `visit` for each range of each part's block: the range's place in the whole, and in the blocks that lie one
+/// behind another in `blocks`.
+template <class Visit>
+void visit_pieces(const at::Tensor& whole, const at::Tensor& blocks, const Split& split,
+                  const std::vector<int64_t>& counts, const Visit& visit) {
+  int64_t begin = 0;
+  for (int part = 0; part < split.parts(); ++part) {
+    const int64_t count = counts[static_cast<size_t>(part)];
+    const at::Tensor block =
+        blocks.narrow(0, begin, count).view(with_size(whole.sizes(), split.dim(), split.size(part)));
+    int64_t offset = 0;
+    for (const Range& range : split.ranges(part)) {
+      visit(whole.narrow(split.dim(), range.begin, range.size()), block.narrow(split.dim(), offset, range.size()));
+      offset += range.size();
+    }
+    begin += count;
+  }
+}
+
 }  // namespace
 
 at::Tensor take_block(const at::Tensor& whole, const Split& split, int part) {
@@ -64,40 +84,33 @@ at::Tensor take_block(const at::Tensor& whole, const Split& split, int part) {
   return at::cat(pieces, split.dim());
 }
 
-at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split) {
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging) {
   if (group.size() == 1 && split.in_order()) return block;
-  const at::Tensor mine = block.contiguous();
+  const at::Tensor mine = staging.contiguous.contiguous(block);
   const auto sizes = with_size(block.sizes(), split.dim(), split.size());
   const auto counts = block_counts(sizes, split);
-  at::Tensor whole = at::empty(sizes, block.options());
+  at::Tensor whole = at::empty(sizes, block.options().requires_grad(false));
   if (blocks_are_whole(sizes, split)) {
     group.all_gather(as_buffer(mine), as_buffer(whole), counts);
     return whole;
   }
-  const at::Tensor blocks = at::empty({whole.numel()}, block.options());
+  const at::Tensor blocks = staging.blocks.take(whole.numel(), block.options());
   group.all_gather(as_buffer(mine), as_buffer(blocks), counts);
-  int64_t begin = 0;
-  for (int part = 0; part < split.parts(); ++part) {
-    const at::Tensor piece = blocks.narrow(0, begin, counts[static_cast<size_t>(part)])
-                                 .view(with_size(sizes, split.dim(), split.size(part)));
-    int64_t offset = 0;
-    for (const Range& range : split.ranges(part)) {
-      whole.narrow(split.dim(), range.begin, range.size()).copy_(piece.narrow(split.dim(), offset, range.size()));
-      offset += range.size();
-    }
-    begin += counts[static_cast<size_t>(part)];
-  }
+  visit_pieces(whole, blocks, split, counts,
+               [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_whole.copy_(of_block); });
   return whole;
 }
 
-at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split) {
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging) {
   if (group.size() == 1) return take_block(whole, split, 0);
   const auto counts = block_counts(whole.sizes(), split);
-  at::Tensor blocks = whole.contiguous();
-  if (!blocks_are_whole(whole.sizes(), split)) {
-    std::vector<at::Tensor> pieces;
-    for (int part = 0; part < split.parts(); ++part) pieces.push_back(take_block(whole, split, part).reshape({-1}));
-    blocks = at::cat(pieces);
+  at::Tensor blocks;
+  if (blocks_are_whole(whole.sizes(), split)) {
+    blocks = staging.contiguous.contiguous(whole);
+  } else {
+    blocks = staging.blocks.take(whole.numel(), whole.options());
+    visit_pieces(whole, blocks, split, counts,
+                 [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_block.copy_(of_whole); });
   }
   at::Tensor mine =
       at::empty(with_size(whole.sizes(), split.dim(), split.size(group.rank())), whole.options().requires_grad(false));
@@ -105,32 +118,40 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
   return mine;
 }
 
+namespace {
+
+enum class Way : uint8_t { take, join, sum };
+
+/// One of the four movements between a whole tensor and its blocks.
+at::Tensor apply_blocks(const char* operation, Way forward, Way adjoint, const at::Tensor& x, const Communicator& group,
+                        const Split& split) {
+  check(operation, x, group, split, forward == Way::join ? split.size(group.rank()) : split.size());
+  const auto map = [=](Way way) {
+    return [=](const at::Tensor& t) {
+      BlockStaging staging;
+      if (way == Way::take) return take_block(t, split, group.rank());
+      return way == Way::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
+    };
+  };
+  return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint)}, t, group); });
+}
+
+}  // namespace
+
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split) {
-  check("gather_from", x, group, split, split.size(group.rank()));
-  return apply({.forward = [=](const at::Tensor& t) { return join_blocks(t, group, split); },
-                .adjoint = [=](const at::Tensor& t) { return take_block(t, split, group.rank()); }},
-               x);
+  return apply_blocks("gather_from", Way::join, Way::take, x, group, split);
 }
 
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split) {
-  check("scatter_to", x, group, split, split.size());
-  return apply({.forward = [=](const at::Tensor& t) { return take_block(t, split, group.rank()); },
-                .adjoint = [=](const at::Tensor& t) { return join_blocks(t, group, split); }},
-               x);
+  return apply_blocks("scatter_to", Way::take, Way::join, x, group, split);
 }
 
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split) {
-  check("all_gather", x, group, split, split.size(group.rank()));
-  return apply({.forward = [=](const at::Tensor& t) { return join_blocks(t, group, split); },
-                .adjoint = [=](const at::Tensor& t) { return sum_blocks(t, group, split); }},
-               x);
+  return apply_blocks("all_gather", Way::join, Way::sum, x, group, split);
 }
 
 at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split) {
-  check("reduce_scatter", x, group, split, split.size());
-  return apply({.forward = [=](const at::Tensor& t) { return sum_blocks(t, group, split); },
-                .adjoint = [=](const at::Tensor& t) { return join_blocks(t, group, split); }},
-               x);
+  return apply_blocks("reduce_scatter", Way::sum, Way::join, x, group, split);
 }
 
 }  // namespace adjoin

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/staging.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin {
@@ -11,10 +12,14 @@ namespace adjoin {
 
 /// Rank `part`'s block of a whole tensor; a view where the block is one range.
 at::Tensor take_block(const at::Tensor& whole, const Split& split, int part);
+/// Memory for blocks in another order than that of the whole tensor, and for a copy of what is not contiguous.
+struct BlockStaging {
+  Staging blocks, contiguous;
+};
 /// The whole tensor from the blocks of all ranks.
-at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split);
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging);
 /// This rank's block of the sum of all ranks' whole tensors.
-at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split);
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging);
 
 /// Makes the whole tensor of the ranks' blocks, for all to do the same with it.
 ///

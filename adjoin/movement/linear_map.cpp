@@ -1,8 +1,14 @@
 #include "adjoin/movement/linear_map.hpp"
 
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin {
 namespace {
@@ -26,17 +32,43 @@ struct Apply : torch::autograd::Function<Apply> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
-    return {adjoin::apply({capsule->map.adjoint, capsule->map.forward}, gradients[0], gradients[0].requires_grad()),
-            at::Tensor()};
+    return {adjoin::apply({capsule->map.adjoint, capsule->map.forward}, gradients[0]), at::Tensor()};
   }
 };
 
+std::string names_of(const std::vector<int>& ranks) {
+  std::string names;
+  for (const int rank : ranks) names += (names.empty() ? "" : ", ") + std::to_string(rank);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + names;
+}
+
+void check_alike(bool requires_grad, const Communicator& workers) {
+  std::vector<int32_t> mine{requires_grad}, flags(static_cast<size_t>(workers.size()));
+  const std::vector<int64_t> counts(flags.size(), 1);
+  workers.all_gather(buffer(mine), buffer(flags), counts);
+  std::vector<int> with, without;
+  for (int rank = 0; rank < workers.size(); ++rank) (flags[static_cast<size_t>(rank)] ? with : without).push_back(rank);
+  require(with.empty() || without.empty(), [&] {
+    return "movement: expected x to require a gradient on all workers that take part or on none; it does on " +
+           names_of(with) + " of the group, not on " + names_of(without);
+  });
+}
+
 }  // namespace
 
-at::Tensor apply(const LinearMap& map, const at::Tensor& x, bool requires_grad) {
-  if (!x.requires_grad() && !(requires_grad && at::GradMode::is_enabled())) return map.forward(x);
-  const at::Tensor input = x.requires_grad() ? x : x.detach().requires_grad_(true);
-  return Apply::apply(input, c10::make_intrusive<Capsule>(map));
+at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
+  if (!x.requires_grad()) return map.forward(x);
+  return Apply::apply(x, c10::make_intrusive<Capsule>(map));
+}
+
+at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
+  if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
+  return apply(map, x);
+}
+
+at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {
+  if (!x.is_complex()) return movement(x);
+  return at::view_as_complex(movement(at::view_as_real(x.resolve_conj())));
 }
 
 }  // namespace adjoin

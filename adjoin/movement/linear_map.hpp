@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "adjoin/comm/communicator.hpp"
+
 namespace adjoin {
 
 /// A linear map between tensors that live on many workers, and its adjoint.
@@ -14,8 +16,16 @@ struct LinearMap {
 /// Applies a map so that autograd differentiates through it, to any order: backward applies the adjoint, by this same
 /// function, so nothing is saved. Every worker that takes part in the map must call backward.
 ///
-/// The output requires a gradient if `x` does, or if `requires_grad` says so: pass what all workers agree on where a
-/// worker may hold no part of `x`, or its backward would wait for a peer that never comes.
-at::Tensor apply(const LinearMap& map, const at::Tensor& x, bool requires_grad = false);
+/// The output requires a gradient if `x` does, which is equal on all workers that take part, zero-volume tensors
+/// included: a worker whose x requires none would not come to backward, and its peers would wait for it.
+at::Tensor apply(const LinearMap& map, const at::Tensor& x);
+
+/// The same for a map in which the workers of a group take part.
+/// Throws: in checked mode, InvalidArgument on all of them that names those whose x requires a gradient where others'
+///         does not
+at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers);
+
+/// Complex tensors travel as pairs of reals: `movement` applied to x, or to its pairs along a last dim more.
+at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement);
 
 }  // namespace adjoin

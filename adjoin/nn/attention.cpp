@@ -38,26 +38,27 @@ Split qkv_split(const Split& features) {
 
 }  // namespace
 
-ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions options, const Communicator& group)
+ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid,
+                                                     const std::string& axis)
     : options_(checked(std::move(options))),
-      heads_(Split::balanced(options_.heads, group.size(), 0)),
-      rank_(group.rank()) {
+      heads_(Split::balanced(options_.heads, grid.shape().axis_size(axis), 0)),
+      rank_(grid.coordinate(axis)) {
   const int64_t hidden = options_.hidden;
-  const Split features = Split::balanced(hidden, group.size(), 0, hidden / options_.heads);
+  const Split features = Split::balanced(hidden, heads_.parts(), 0, hidden / options_.heads);
   qkv_ = register_module("qkv", ColumnParallelLinear(ParallelLinearOptions{.in_features = hidden,
                                                                            .out_features = 3 * hidden,
                                                                            .bias = options_.bias,
                                                                            .deviation = options_.deviation,
                                                                            .split = qkv_split(features),
                                                                            .tensor = options_.tensor},
-                                                     group));
+                                                     grid, axis));
   out_ = register_module("out", RowParallelLinear(ParallelLinearOptions{.in_features = hidden,
                                                                         .out_features = hidden,
                                                                         .bias = options_.bias,
                                                                         .deviation = options_.deviation,
                                                                         .split = features,
                                                                         .tensor = options_.tensor},
-                                                  group));
+                                                  grid, axis));
 }
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& keep, const StepContext& context) {

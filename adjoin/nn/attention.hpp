@@ -31,7 +31,7 @@ struct SelfAttentionOptions {
 class ParallelSelfAttentionImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument where the heads do not divide the hidden size.
-  ParallelSelfAttentionImpl(SelfAttentionOptions options, const Communicator& group);
+  ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& x, const at::Tensor& keep, const StepContext& context);
 
  private:

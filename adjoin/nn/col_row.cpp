@@ -4,21 +4,22 @@
 
 namespace adjoin::nn {
 
-ColRowImpl::ColRowImpl(ColRowOptions options, const Communicator& group) : options_(std::move(options)) {
+ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
+    : options_(std::move(options)) {
   column_ =
       register_module("column", ColumnParallelLinear(ParallelLinearOptions{.in_features = options_.in_features,
                                                                            .out_features = options_.hidden_features,
                                                                            .bias = options_.bias,
                                                                            .deviation = options_.deviation,
                                                                            .tensor = options_.tensor},
-                                                     group));
+                                                     grid, axis));
   row_ = register_module("row", RowParallelLinear(ParallelLinearOptions{.in_features = options_.hidden_features,
                                                                         .out_features = options_.out_features,
                                                                         .bias = options_.bias,
                                                                         .deviation = options_.deviation,
                                                                         .tensor = options_.tensor},
-                                                  group));
-  place_ = {options_.name + ".dropout", column_->split().offset(group.rank())};
+                                                  grid, axis));
+  place_ = {options_.name + ".dropout", column_->split().offset(grid.axis(axis).rank())};
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const StepContext& context) {

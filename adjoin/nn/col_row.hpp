@@ -24,7 +24,7 @@ struct ColRowOptions {
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3a
 class ColRowImpl : public torch::nn::Module {
  public:
-  ColRowImpl(ColRowOptions options, const Communicator& group);
+  ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& x, const StepContext& context);
 
  private:

@@ -38,9 +38,10 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
   return reduce_from(vectors.masked_fill(elsewhere.unsqueeze(-1), 0), group);
 }
 
-ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, Communicator group)
+ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, const Grid& grid,
+                                             const std::string& axis)
     : options_(std::move(options)),
-      group_(std::move(group)),
+      group_(grid.axis(axis)),
       split_(options_.cut == ParallelEmbeddingOptions::Cut::hidden
                  ? Split::balanced(options_.features, group_.size(), 1)
                  : Split::balanced(options_.words, group_.size(), 0)) {
@@ -48,9 +49,10 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, C
     return "ParallelEmbedding: expected at least 1 word and 1 feature, got " + std::to_string(options_.words) +
            " and " + std::to_string(options_.features);
   });
-  weight_ = register_shard("weight",
-                           {{options_.words, options_.features}, split_, group_, Initial::normal(options_.deviation)},
-                           options_.tensor);
+  weight_ = register_piece(
+      "weight",
+      {along(grid, axis, {options_.words, options_.features}, split_), grid, Initial::normal(options_.deviation)},
+      options_.tensor);
 }
 
 at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {

@@ -32,10 +32,10 @@ at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& we
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                          const Split& words);
 
-/// The module of both.
+/// The module of both, cut over one axis of a grid.
 class ParallelEmbeddingImpl : public ShardedModule {
  public:
-  ParallelEmbeddingImpl(ParallelEmbeddingOptions options, Communicator group);
+  ParallelEmbeddingImpl(ParallelEmbeddingOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& ids);
 
  private:

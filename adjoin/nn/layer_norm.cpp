@@ -4,11 +4,11 @@
 
 namespace adjoin::nn {
 
-LayerNormImpl::LayerNormImpl(int64_t features, const Communicator& group, const at::TensorOptions& options,
-                             double epsilon)
+LayerNormImpl::LayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
+                             const at::TensorOptions& options, double epsilon)
     : features_(features), epsilon_(epsilon) {
-  weight_ = register_shard("weight", {{features}, {}, group, Initial::ones()}, options);
-  bias_ = register_shard("bias", {{features}, {}, group, Initial::zeros()}, options);
+  weight_ = register_piece("weight", {along(grid, axis, {features}), grid, Initial::ones()}, options);
+  bias_ = register_piece("bias", {along(grid, axis, {features}), grid, Initial::zeros()}, options);
 }
 
 at::Tensor LayerNormImpl::forward(const at::Tensor& x) {

@@ -6,13 +6,13 @@
 
 namespace adjoin::nn {
 
-/// Normalises each token's features; every rank holds the whole token and does the same, so nothing moves.
+/// Normalises each token's features; every rank along the axis holds the whole token and does the same, so nothing moves.
 /// Shape: [*, features] -> the same
 /// Kinds: replicated -> replicated
 class LayerNormImpl : public ShardedModule {
  public:
-  LayerNormImpl(int64_t features, const Communicator& group, const at::TensorOptions& options = at::kFloat,
-                double epsilon = 1e-5);
+  LayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
+                const at::TensorOptions& options = at::kFloat, double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& x);
 
  private:

@@ -31,8 +31,14 @@ ParallelLinearOptions completed(const char* layer, ParallelLinearOptions options
   return options;
 }
 
-Shard weight_shard(const ParallelLinearOptions& options, const Communicator& group) {
-  return {{options.out_features, options.in_features}, options.split, group, Initial::normal(*options.deviation)};
+ShardedModule::Piece weight_piece(const ParallelLinearOptions& options, const Grid& grid, const std::string& axis) {
+  return {along(grid, axis, {options.out_features, options.in_features}, options.split), grid,
+          Initial::normal(*options.deviation)};
+}
+
+ShardedModule::Piece bias_piece(const ParallelLinearOptions& options, const Grid& grid, const std::string& axis,
+                                const std::optional<Split>& split) {
+  return {along(grid, axis, {options.out_features}, split), grid, Initial::zeros()};
 }
 
 }  // namespace
@@ -49,12 +55,11 @@ at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, co
   return bias.defined() ? y + bias : y;
 }
 
-ColumnParallelLinearImpl::ColumnParallelLinearImpl(ParallelLinearOptions options, Communicator group)
-    : options_(completed("ColumnParallelLinear", std::move(options), group, 0)), group_(std::move(group)) {
-  weight_ = register_shard("weight", weight_shard(options_, group_), options_.tensor);
-  if (options_.bias)
-    bias_ =
-        register_shard("bias", {{options_.out_features}, options_.split, group_, Initial::zeros()}, options_.tensor);
+ColumnParallelLinearImpl::ColumnParallelLinearImpl(ParallelLinearOptions options, const Grid& grid,
+                                                   const std::string& axis)
+    : options_(completed("ColumnParallelLinear", std::move(options), grid.axis(axis), 0)), group_(grid.axis(axis)) {
+  weight_ = register_piece("weight", weight_piece(options_, grid, axis), options_.tensor);
+  if (options_.bias) bias_ = register_piece("bias", bias_piece(options_, grid, axis, options_.split), options_.tensor);
 }
 
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
@@ -62,11 +67,11 @@ at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
                                 options_.gather_output ? options_.split : std::optional<Split>());
 }
 
-RowParallelLinearImpl::RowParallelLinearImpl(ParallelLinearOptions options, Communicator group)
-    : options_(completed("RowParallelLinear", std::move(options), group, 1)), group_(std::move(group)) {
-  weight_ = register_shard("weight", weight_shard(options_, group_), options_.tensor);
+RowParallelLinearImpl::RowParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis)
+    : options_(completed("RowParallelLinear", std::move(options), grid.axis(axis), 1)), group_(grid.axis(axis)) {
+  weight_ = register_piece("weight", weight_piece(options_, grid, axis), options_.tensor);
   if (options_.bias)  // added once, after the sum, so every rank holds all of it
-    bias_ = register_shard("bias", {{options_.out_features}, {}, group_, Initial::zeros()}, options_.tensor);
+    bias_ = register_piece("bias", bias_piece(options_, grid, axis, {}), options_.tensor);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {

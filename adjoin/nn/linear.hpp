@@ -39,11 +39,11 @@ at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const Communicator& group);
 
-/// The module of column_parallel_linear.
+/// The module of column_parallel_linear, cut over one axis of a grid.
 class ColumnParallelLinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for features below 1 or a split that does not fit them and the group.
-  ColumnParallelLinearImpl(ParallelLinearOptions options, Communicator group);
+  ColumnParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& x);
   const Split& split() const { return *options_.split; }
 
@@ -54,11 +54,11 @@ class ColumnParallelLinearImpl : public ShardedModule {
 };
 TORCH_MODULE(ColumnParallelLinear);
 
-/// The module of row_parallel_linear.
+/// The module of row_parallel_linear, cut over one axis of a grid.
 class RowParallelLinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for features below 1 or a split that does not fit them and the group.
-  RowParallelLinearImpl(ParallelLinearOptions options, Communicator group);
+  RowParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& x);
 
  private:

@@ -6,25 +6,58 @@
 
 #include <array>
 #include <limits>
-#include <numeric>
 #include <set>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
 
 namespace adjoin::nn {
 namespace {
 
-void collect(const torch::nn::Module& module, const std::string& prefix, std::set<const void*>& known_tensors,
-             std::vector<Parameter>& found) {
-  const auto* sharded = dynamic_cast<const ShardedModule*>(&module);
-  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    if (!known_tensors.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    const bool known = sharded != nullptr && sharded->shards().count(item.key()) != 0;
-    found.push_back({prefix + item.key(), item.value(),
-                     known ? sharded->shards().at(item.key()) : Shard{item.value().sizes().vec(), {}, {}, {}}});
+/// A tensor of a module, with its piece where a ShardedModule owns it.
+struct Found {
+  std::string name;
+  at::Tensor tensor;
+  const ShardedModule::Piece* piece;
+  bool is_buffer;
+};
+
+void collect(const torch::nn::Module& module, const std::string& prefix, std::set<const void*>& known,
+             std::vector<Found>& found) {
+  const auto* owner = dynamic_cast<const ShardedModule*>(&module);
+  const auto add = [&](const auto& items, bool is_buffer) {
+    for (const auto& item : items) {
+      if (!item.value().defined() || !known.insert(item.value().unsafeGetTensorImpl()).second) continue;
+      const bool is_piece = owner != nullptr && owner->pieces().contains(item.key());
+      found.push_back(
+          {prefix + item.key(), item.value(), is_piece ? &owner->pieces().at(item.key()) : nullptr, is_buffer});
+    }
+  };
+  add(module.named_parameters(/*recurse=*/false), false);
+  add(module.named_buffers(/*recurse=*/false), true);
+  for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", known, found);
+}
+
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere) {
+  std::vector<Found> found;
+  std::set<const void*> known;
+  collect(module, "", known, found);
+  std::vector<Parameter> parameters;
+  for (const Found& f : found) {
+    if (f.piece) {
+      parameters.push_back({f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer});
+      continue;
+    }
+    require(elsewhere != nullptr, [&] {
+      return "parameters_of: '" + f.name + "' has no layout, as no ShardedModule owns it; name the grid along whose " +
+             "axes such tensors are copied: parameters_of(module, grid)";
+    });
+    std::map<std::string, Kind> kinds;
+    for (const auto& axis : elsewhere->shape().axes()) kinds.emplace(axis.name, Kind::copied);
+    parameters.push_back({f.name, f.tensor, Layout(elsewhere->shape(), f.tensor.sizes().vec(), {}, std::move(kinds)),
+                          *elsewhere, std::nullopt, f.is_buffer});
   }
-  for (const auto& child : module.named_children())
-    collect(*child.value(), prefix + child.key() + ".", known_tensors, found);
+  return parameters;
 }
 
 /// Normal numbers `first` … of a stream, as elements of a tensor's storage.
@@ -42,60 +75,70 @@ void fill_normal(const at::Tensor& flat, PhiloxKey key, int64_t first, double de
   });
 }
 
-int64_t product(std::vector<int64_t>::const_iterator begin, std::vector<int64_t>::const_iterator end) {
-  return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
-}
-
-/// Goes through the runs of a piece that are contiguous in the global tensor too.
-void fill_normal(const Parameter& parameter, PhiloxKey key) {
-  const Shard& shard = parameter.shard;
-  const at::Tensor flat = parameter.tensor.detach().view({-1});
-  if (!shard.split) return fill_normal(flat, key, 0, shard.initial.deviation);
-  const auto dim = shard.shape.begin() + shard.split->dim();
-  const int64_t outer = product(shard.shape.begin(), dim), inner = product(dim + 1, shard.shape.end());
-  int64_t done = 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (const Range& range : shard.split->ranges(shard.group.rank())) {
-      const int64_t count = range.size() * inner;
-      fill_normal(flat.narrow(0, done, count), key, (o * shard.split->size() + range.begin) * inner,
-                  shard.initial.deviation);
-      done += count;
-    }
+void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, PhiloxKey key) {
+  const at::Tensor flat = tensor.detach().view({-1});
+  piece.layout.visit_runs(piece.grid.cell(), [&](int64_t local, int64_t global, int64_t count) {
+    fill_normal(flat.narrow(0, local, count), key, global, piece.initial.deviation);
+  });
 }
 
 }  // namespace
 
-std::vector<int64_t> Shard::local_shape() const {
-  std::vector<int64_t> local = shape;
-  if (split) local[static_cast<size_t>(split->dim())] = split->size(group.rank());
-  return local;
+Communicator copies_of(const Parameter& parameter) {
+  const GridShape& shape = parameter.layout.grid();
+  const auto cell = shape.cell_of(parameter.grid.world().rank());
+  require(cell.has_value(), [&] { return "parameter '" + parameter.name + "' is not held here"; });
+  std::vector<int> ranks;
+  for (const int c : shape.cells_along(*cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
+  return ranks.size() == 1 ? Communicator() : parameter.grid.group_of(ranks);
 }
 
-at::Tensor& ShardedModule::register_shard(const std::string& name, Shard shard, const at::TensorOptions& options) {
-  const at::Tensor unset = at::full(shard.local_shape(), std::numeric_limits<double>::quiet_NaN(), options);
-  shards_.emplace(name, std::move(shard));
-  return register_parameter(name, unset);
+Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split) {
+  std::vector<Layout::Cut> cuts;
+  std::map<std::string, Kind> kinds;
+  for (const auto& other : grid.shape().axes()) kinds.emplace(other.name, Kind::copied);
+  kinds.erase(grid.shape().axes()[static_cast<size_t>(grid.shape().axis_index(axis))].name);
+  if (split) cuts.push_back({std::move(*split), {axis}});
+  return Layout(grid.shape(), std::move(shape), std::move(cuts), std::move(kinds));
+}
+
+at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
+                                          bool is_buffer) {
+  require(piece.layout.is_exact() && piece.layout.axes(Kind::partial).empty(), [&] {
+    return "parameter '" + name + "': expected exact splits and no axis that is partial, got " +
+           piece.layout.to_string();
+  });
+  const auto type = options.dtype().toScalarType();
+  const at::Tensor unset = at::full(piece.layout.shape_of(piece.grid.cell()),
+                                    at::isFloatingType(type) ? std::numeric_limits<double>::quiet_NaN() : 0, options);
+  pieces_.emplace(name, std::move(piece));
+  return is_buffer ? register_buffer(name, unset) : register_parameter(name, unset);
 }
 
 std::vector<Parameter> parameters_of(const torch::nn::Module& module) {
-  std::vector<Parameter> found;
-  std::set<const void*> known_tensors;
-  collect(module, "", known_tensors, found);
-  return found;
+  return parameters_of(module, nullptr);
+}
+
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid) {
+  return parameters_of(module, &grid);
 }
 
 void initialize(const torch::nn::Module& module, uint64_t seed) {
-  for (const Parameter& parameter : parameters_of(module)) {
-    const at::NoGradGuard no_gradient;
-    switch (parameter.shard.initial.kind) {
+  std::vector<Found> found;
+  std::set<const void*> known;
+  collect(module, "", known, found);
+  const at::NoGradGuard no_gradient;
+  for (const auto& [name, tensor, piece, is_buffer] : found) {
+    if (!piece) continue;
+    switch (piece->initial.kind) {
       case Initial::Kind::zeros:
-        parameter.tensor.zero_();
+        tensor.zero_();
         break;
       case Initial::Kind::ones:
-        parameter.tensor.fill_(1);
+        tensor.fill_(1);
         break;
       case Initial::Kind::normal:
-        fill_normal(parameter, philox_key(seed, parameter.name));
+        fill_normal(tensor, *piece, philox_key(seed, name));
         break;
     }
   }

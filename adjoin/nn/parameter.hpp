@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/communicator.hpp"
-#include "adjoin/partition/split.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/partition/layout.hpp"
 
 namespace adjoin::nn {
 
@@ -23,42 +23,60 @@ struct Initial {
   static Initial normal(double deviation) { return {Kind::normal, deviation}; }
 };
 
-/// The global tensor that a parameter is a piece of.
-struct Shard {
-  std::vector<int64_t> shape;  ///< of the global tensor
-  std::optional<Split> split;  ///< how the group cuts it; none where each rank holds all of it
-  Communicator group;          ///< the workers that hold the pieces, or the replicas
-  Initial initial;
-
-  std::vector<int64_t> local_shape() const;
+/// A parameter, or a buffer such as a running mean, with the global tensor that it is this worker's piece of.
+///
+/// Gradients of parameters are summed along the axes on which the layout is copied, and are whole along those on which it
+/// is replicated.
+struct Parameter {
+  std::string name;  ///< the full name: "block0.attention.out.weight"
+  at::Tensor tensor;
+  Layout layout;
+  Grid grid;
+  std::optional<Initial> initial;  ///< none where the module that owns it gave it its values
+  bool is_buffer = false;
 };
 
-/// A layer that owns parameters which are pieces of global tensors.
+/// The workers that hold copies of a parameter's piece, this one among them; this one alone where it is not copied.
+/// The first call for a set of axes makes their group, together with the others.
+Communicator copies_of(const Parameter& parameter);
+
+/// How a layer lays out a tensor: cut by `split` over one axis of the grid, or replicated along it where there is no
+/// split; copied along all other axes, each of whose workers uses it for its own part of the data.
+/// Throws: InvalidArgument for an axis that the grid lacks, or a split that does not fit
+Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split = {});
+
+/// A layer that owns parameters and buffers which are pieces of global tensors.
 ///
-/// A parameter is NaN until `initialize` was called, so that forgetting it shows in the first loss.
+/// They are NaN until `initialize` was called (integers 0), so that forgetting it shows in the first loss.
 class ShardedModule : public torch::nn::Module {
  public:
-  const std::map<std::string, Shard>& shards() const { return shards_; }
+  /// A piece that the module owns.
+  struct Piece {
+    Layout layout;
+    Grid grid;
+    Initial initial;
+  };
+  const std::map<std::string, Piece>& pieces() const { return pieces_; }
 
  protected:
-  at::Tensor& register_shard(const std::string& name, Shard shard, const at::TensorOptions& options);
+  /// Throws: InvalidArgument for a worker outside the grid, or a layout that is partial or has a covering split
+  at::Tensor& register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
+                             bool is_buffer = false);
 
  private:
-  std::map<std::string, Shard> shards_;
+  std::map<std::string, Piece> pieces_;
 };
 
-/// A parameter under its full name ("block0.attention.out.weight") with what it is a piece of.
-struct Parameter {
-  std::string name;
-  at::Tensor tensor;
-  Shard shard;
-};
-
-/// All parameters of a module and its children, in the order of registration. One that no ShardedModule owns counts as
-/// replicated on a group of this worker alone.
+/// All parameters and buffers of a module and its children, in the order of registration; each once, under its first
+/// name.
+/// Throws: InvalidArgument that names one that has no layout, since no ShardedModule owns it
 std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 
-/// Fills the parameters of a module as their `Initial` says. The same seed gives the same global tensors in every
+/// The same, where those without a layout are copied along every axis of the grid: a plain module of which each worker
+/// has one, for its own part of the data.
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid);
+
+/// Fills what a module's ShardedModules own as their `Initial` says. The same seed gives the same global tensors in every
 /// layout.
 /// Cost: about 25 ns a normal number on one core; no communication
 void initialize(const torch::nn::Module& module, uint64_t seed);

@@ -10,11 +10,13 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/exchange.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/partition/split.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -23,6 +25,15 @@ namespace {
 // it.
 constexpr int64_t kLarge = 1 << 16;
 
+/// Whether this worker is the first of those that hold the parameter replicated.
+bool counts_replicas(const nn::Parameter& parameter) {
+  const GridShape& grid = parameter.layout.grid();
+  const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
+  for (const std::string& axis : parameter.layout.axes(Kind::replicated))
+    if (coordinates[static_cast<size_t>(grid.axis_index(axis))] != 0) return false;
+  return true;
+}
+
 at::Tensor gradient_of(const nn::Parameter& parameter) {
   const at::Tensor& gradient = parameter.tensor.grad();
   return (gradient.defined() ? gradient : at::zeros_like(parameter.tensor)).reshape({-1});
@@ -30,27 +41,35 @@ at::Tensor gradient_of(const nn::Parameter& parameter) {
 
 }  // namespace
 
-DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Communicator data_group,
-                                     Communicator model_group, AdamWOptions options)
-    : data_group_(std::move(data_group)), model_group_(std::move(model_group)), options_(options) {
-  std::array<Bucket, 4> small;
+DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, AdamWOptions options) : options_(options) {
+  using Names = std::vector<std::string>;
+  // Of one bucket: those that are copied, and replicated, along the same axes of the same workers.
+  std::map<std::tuple<std::vector<int>, Names, Names, bool>, Bucket> small;
   std::optional<at::ScalarType> type;
+  std::set<int> ranks;
   for (nn::Parameter& parameter : parameters) {
-    if (!parameter.tensor.requires_grad()) continue;
+    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     if (!type) type = parameter.tensor.scalar_type();
     require(parameter.tensor.scalar_type() == *type,
             [&] { return "AdamW: expected parameters of one element type, got " + parameter.name + " of another"; });
-    const bool decays = parameter.tensor.dim() > 1, cut = parameter.shard.split.has_value();
-    Bucket single{{}, decays, cut, {}, {}, {}, {}, 0};
-    const bool large = parameter.tensor.numel() >= kLarge;
-    Bucket& bucket = large ? single : small[static_cast<size_t>(2 * decays + cut)];
-    bucket.decays = decays;
-    bucket.cut = cut;
+    const Layout& layout = parameter.layout;
+    ranks.insert(layout.grid().ranks().begin(), layout.grid().ranks().end());
+    const bool decays = parameter.tensor.dim() > 1;
+    const bool is_large = parameter.tensor.numel() >= kLarge;
+    Bucket single;
+    Bucket& bucket =
+        is_large ? single
+                 : small[{layout.grid().ranks(), layout.axes(Kind::copied), layout.axes(Kind::replicated), decays}];
+    if (bucket.parameters.empty()) {
+      bucket.decays = decays;
+      bucket.counts = counts_replicas(parameter);
+      bucket.copies = nn::copies_of(parameter);
+    }
     bucket.parameters.push_back(std::move(parameter));
-    if (large) add(std::move(single));
+    if (is_large) add(std::move(single));
   }
-  for (Bucket& bucket : small)
-    if (!bucket.parameters.empty()) add(std::move(bucket));
+  for (auto& [key, bucket] : small) add(std::move(bucket));
+  if (ranks.size() > 1) workers_ = buckets_[0].parameters[0].grid.group_of({ranks.begin(), ranks.end()});
 }
 
 void DataParallelAdamW::add(Bucket bucket) {
@@ -68,10 +87,8 @@ void DataParallelAdamW::add(Bucket bucket) {
       begin += count;
     }
   }
-  const Split split = Split::balanced(bucket.values.numel(), data_group_.size(), 0);
-  bucket.counts = split.sizes();
-  bucket.begin = split.offset(data_group_.rank());
-  bucket.first = at::zeros({split.size(data_group_.rank())}, bucket.values.options());
+  bucket.split = Split::balanced(bucket.values.numel(), bucket.copies.size(), 0);
+  bucket.first = at::zeros({bucket.split->size(bucket.copies.rank())}, bucket.values.options());
   bucket.second = at::zeros_like(bucket.first);
   buckets_.push_back(std::move(bucket));
 }
@@ -86,9 +103,8 @@ double DataParallelAdamW::step(double learning_rate) {
   ++steps_;
   update(gradients, learning_rate);
   for (const Bucket& bucket : buckets_) {
-    if (data_group_.size() > 1)
-      data_group_.all_gather(as_buffer(bucket.part(bucket.values, data_group_.rank())), as_buffer(bucket.values),
-                             bucket.counts);
+    if (bucket.copies.size() > 1)
+      bucket.copies.all_gather(as_buffer(bucket.part(bucket.values)), as_buffer(bucket.values), bucket.split->sizes());
     for (const nn::Parameter& parameter : bucket.parameters) parameter.tensor.mutable_grad().reset();
   }
   return norm;
@@ -98,21 +114,19 @@ at::Tensor DataParallelAdamW::reduced_gradients(const Bucket& bucket) const {
   std::vector<at::Tensor> pieces;
   for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(gradient_of(parameter));
   const at::Tensor whole = pieces.size() == 1 ? pieces[0] : at::cat(pieces);
-  const at::Tensor part = bucket.part(whole, data_group_.rank());
-  if (data_group_.size() > 1) data_group_.reduce_scatter(as_buffer(whole), as_buffer(part), bucket.counts);
+  const at::Tensor part = bucket.part(whole);
+  if (bucket.copies.size() > 1) bucket.copies.reduce_scatter(as_buffer(whole), as_buffer(part), bucket.split->sizes());
   return part;
 }
 
 double DataParallelAdamW::global_norm(const std::vector<at::Tensor>& gradients) const {
-  std::array<double, 2> squares{};  // of what every worker of the model group holds, and of what it cuts
+  std::array<double, 1> squares{};
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const double norm = at::linalg_vector_norm(gradients[i]).item<double>();
-    squares[buckets_[i].cut] += norm * norm;
+    if (buckets_[i].counts) squares[0] += norm * norm;
   }
-  data_group_.all_reduce(buffer(squares));
-  std::array<double, 1> cut{squares[1]};
-  model_group_.all_reduce(buffer(cut));
-  return std::sqrt(squares[0] + cut[0]);
+  workers_.all_reduce(buffer(squares));
+  return std::sqrt(squares[0]);
 }
 
 void DataParallelAdamW::update(const std::vector<at::Tensor>& gradients, double learning_rate) {
@@ -121,7 +135,7 @@ void DataParallelAdamW::update(const std::vector<at::Tensor>& gradients, double 
     for (size_t i = 0; i < buckets_.size(); ++i) {
       const Bucket& bucket = buckets_[i];
       if (bucket.decays != decays || gradients[i].numel() == 0) continue;
-      values.push_back(bucket.part(bucket.values, data_group_.rank()));
+      values.push_back(bucket.part(bucket.values));
       chosen.push_back(gradients[i]);
       first.push_back(bucket.first);
       second.push_back(bucket.second);
@@ -146,15 +160,17 @@ at::Tensor DataParallelAdamW::moment(size_t i, Moment moment) const {
       i -= bucket.parameters.size();
       continue;
     }
-    at::Tensor whole = bucket.moment(moment);
-    if (data_group_.size() > 1) {
-      whole = at::empty_like(bucket.values);
-      data_group_.all_gather(as_buffer(bucket.moment(moment)), as_buffer(whole), bucket.counts);
-    }
     int64_t begin = 0;
     for (size_t before = 0; before < i; ++before) begin += bucket.parameters[before].tensor.numel();
     const at::Tensor& value = bucket.parameters[i].tensor;
-    return whole.narrow(0, begin, value.numel()).view(value.sizes());
+    const int64_t all = bucket.values.numel();
+    const Layout parts(GridShape({{"copies", bucket.copies.size()}}), {all}, {{*bucket.split, {"copies"}}});
+    const Layout first(GridShape({{"first", 1}}), {all},
+                       {{Split::covering({{{begin, begin + value.numel()}}}, all, 0), {"first"}}});
+    const int rank = bucket.copies.rank();
+    const at::Tensor joined =
+        Exchange(plan_move(parts, first, rank), first.shape_on(rank), bucket.copies)(bucket.moment(moment));
+    return rank == 0 ? joined.view(value.sizes()) : joined;
   }
   throw InvalidArgument("DataParallelAdamW::moment: there is no such parameter");
 }
@@ -167,7 +183,7 @@ void DataParallelAdamW::load_state(int64_t steps,
     for (const Moment which : {Moment::first, Moment::second}) {
       std::vector<at::Tensor> pieces;
       for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(moment(parameter, which).reshape({-1}));
-      bucket.moment(which).copy_(bucket.part(at::cat(pieces), data_group_.rank()));
+      bucket.moment(which).copy_(bucket.part(at::cat(pieces)));
     }
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
@@ -19,7 +20,8 @@ struct AdamWOptions {
 /// What AdamW remembers of a parameter's gradients: their mean and the mean of their squares.
 enum class Moment : uint8_t { first, second };
 
-/// Data-parallel AdamW: sums the gradients of the workers of a data group and updates the weights that they share.
+/// AdamW for parameters that lie on any layouts: sums each one's gradients over the workers that hold copies of it, and
+/// updates the copies alike.
 ///
 /// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
 /// each worker updates its part with LibTorch's fused kernel, and the new weights are gathered. Elementwise, so the
@@ -29,22 +31,21 @@ enum class Moment : uint8_t { first, second };
 ///         Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class DataParallelAdamW {
  public:
-  /// `parameters` are this worker's, the same on all workers of `data_group`; `model_group` is the group that cuts
-  /// them. Small parameters become views of one buffer, so that they travel together. Those that do not require
-  /// gradients when the optimizer is made are left alone.
+  /// Made by all workers of the parameters' grids. Small parameters become views of one buffer, so that they travel
+  /// together. Buffers, and what does not require gradients when the optimizer is made, are left alone.
   /// Throws: InvalidArgument for parameters of several element types
-  DataParallelAdamW(std::vector<nn::Parameter> parameters, Communicator data_group, Communicator model_group,
-                    AdamWOptions options);
+  DataParallelAdamW(std::vector<nn::Parameter> parameters, AdamWOptions options);
 
-  /// Sums the gradients, clips them by their global norm and updates the weights; the gradients are then gone.
-  /// Called by all workers of both groups. Returns the norm before clipping.
+  /// Sums the gradients, clips them by their global norm, in which each element of a global tensor counts once, and
+  /// updates the weights; the gradients are then gone. Called by all workers. Returns the norm before clipping.
   double step(double learning_rate);
 
   int64_t steps_taken() const { return steps_; }
 
-  /// The parameters that it updates, in an order of its own that is the same on all workers of the data group.
+  /// The parameters that it updates, in an order of its own that is the same on all workers that hold copies of them.
   std::vector<nn::Parameter> parameters() const;
-  /// A moment of parameters()[i], shaped like it. Called by all workers of the data group: it is gathered.
+  /// A moment of parameters()[i], shaped like it, on the first of the workers that hold copies of it, which all call: it
+  /// is joined there; of no elements on the others.
   at::Tensor moment(size_t i, Moment moment) const;
   /// Takes over the moments that `moment` gives, shaped like their parameters, after `steps` steps.
   void load_state(int64_t steps, const std::function<at::Tensor(const nn::Parameter&, Moment)>& moment);
@@ -53,13 +54,14 @@ class DataParallelAdamW {
   /// Parameters that are reduced, updated and gathered in one go.
   struct Bucket {
     std::vector<nn::Parameter> parameters;
-    bool decays = false, cut = false;  // whether weights decay; whether the model group cuts these parameters
+    bool decays = false;               // whether weights decay
+    bool counts = true;                // whether this worker counts them in the norm, for all that hold replicas
+    Communicator copies;               // the workers that hold copies of these parameters
     at::Tensor values, first, second;  // values: of all parameters, flat; the moments: of this worker's part
-    std::vector<int64_t> counts;       // elements of each worker's part
-    int64_t begin = 0;                 // of this worker's part
+    std::optional<Split> split;        // of the flat values over the workers
     const at::Tensor& moment(Moment which) const { return which == Moment::first ? first : second; }
-    at::Tensor part(const at::Tensor& flat, int rank) const {
-      return flat.narrow(0, begin, counts[static_cast<size_t>(rank)]);
+    at::Tensor part(const at::Tensor& flat) const {
+      return flat.narrow(0, split->offset(copies.rank()), split->size(copies.rank()));
     }
   };
 
@@ -69,7 +71,7 @@ class DataParallelAdamW {
   double global_norm(const std::vector<at::Tensor>& gradients) const;
   void update(const std::vector<at::Tensor>& gradients, double learning_rate);
 
-  Communicator data_group_, model_group_;
+  Communicator workers_;  // of all parameters' grids
   AdamWOptions options_;
   std::vector<Bucket> buckets_;
   int64_t steps_ = 0;

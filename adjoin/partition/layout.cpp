@@ -113,6 +113,44 @@ Layout Layout::with_cut(Cut cut) const {
   return Layout(grid_, shape_, std::move(cuts), std::move(kinds));
 }
 
+Layout Layout::at(const std::string& axis, int coordinate) const {
+  const GridShape others = grid_.at(axis, coordinate);
+  require(kind(axis) != Kind::split, [&] { return "layout: axis '" + axis + "' cuts a dim"; });
+  std::vector<Cut> cuts;
+  for (const Cut& cut : cuts_)
+    if (!cut.axes.empty()) cuts.push_back(cut);
+  std::map<std::string, Kind> kinds;
+  for (const auto& other : others.axes())
+    if (kind(other.name) != Kind::split) kinds.emplace(other.name, kind(other.name));
+  return Layout(others, shape_, std::move(cuts), std::move(kinds));
+}
+
+Layout first_copy(const Layout& layout) {
+  Layout result = layout;
+  for (const std::string& axis : layout.axes(Kind::copied)) result = result.at(axis, 0);
+  return result;
+}
+
+Layout Layout::on(const GridShape& grid, Kind elsewhere) const {
+  std::vector<Cut> cuts;
+  for (const Cut& cut : cuts_)
+    if (!cut.axes.empty()) cuts.push_back(cut);
+  std::map<std::string, Kind> kinds;
+  for (const auto& axis : grid.axes()) kinds[axis.name] = elsewhere;
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    const auto& [axis, size] = grid_.axes()[i];
+    require((size == 1 && kinds_[i] != Kind::split) || grid.axis_size(axis) == size, [&] {
+      return "layout: expected axis '" + axis + "' to have " + std::to_string(size) + " workers, got " +
+             grid.to_string() + " for " + to_string();
+    });
+    if (kinds_[i] == Kind::split)
+      kinds.erase(axis);
+    else if (size > 1)
+      kinds[axis] = kinds_[i];
+  }
+  return Layout(grid, shape_, std::move(cuts), std::move(kinds));
+}
+
 Layout stored(const Layout& layout) {
   Layout result = layout;
   for (const std::string& axis : layout.axes(Kind::copied)) result = result.with_kind(axis, Kind::replicated);
@@ -148,6 +186,27 @@ std::vector<std::vector<Range>> Layout::ranges_of(int cell) const {
     ranges.emplace_back(owned.begin(), owned.end());
   }
   return ranges;
+}
+
+void Layout::visit_runs(int cell, const std::function<void(int64_t, int64_t, int64_t)>& visit) const {
+  const auto ranges = ranges_of(cell);
+  size_t last = ranges.size();  // behind the last dim that is not whole: what follows lies together
+  int64_t inner = 1, local = 0;
+  while (last > 0 && ranges[last - 1] == std::vector<Range>{{0, shape_[last - 1]}}) inner *= shape_[--last];
+  const auto emit = [&](int64_t begin, int64_t count) {
+    if (count > 0) visit(local, begin * inner, count * inner);
+    local += count * inner;
+  };
+  const auto descend = [&](const auto& self, size_t dim, int64_t before) -> void {
+    if (dim == last) return emit(before, 1);
+    for (const Range& range : ranges[dim]) {
+      if (dim + 1 == last)
+        emit(before * shape_[dim] + range.begin, range.size());
+      else
+        for (int64_t i = range.begin; i < range.end; ++i) self(self, dim + 1, before * shape_[dim] + i);
+    }
+  };
+  if (inner > 0) descend(descend, 0, 0);
 }
 
 std::string Layout::to_string() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -60,6 +61,13 @@ class Layout {
   /// The same with another dim cut, or cut otherwise.
   Layout with_cut(Cut cut) const;
 
+  /// The same cuts and kinds on another grid, whose other axes of more than one worker are of kind `elsewhere`.
+  /// Throws: InvalidArgument where an axis that cuts or has more than one worker is not as large there
+  Layout on(const GridShape& grid, Kind elsewhere) const;
+
+  /// The layout of what is held at one coordinate of an axis that cuts nothing, on the grid of the other axes.
+  Layout at(const std::string& axis, int coordinate) const;
+
   /// The part of each dim that a cell of the grid owns; 0 for a dim that is whole.
   std::vector<int> parts_of(int cell) const;
   /// The shape of a cell's piece.
@@ -68,6 +76,9 @@ class Layout {
   std::vector<int64_t> shape_on(int rank) const;
   /// For each dim, the global indices of a cell's piece, in the order in which it stores them.
   std::vector<std::vector<Range>> ranges_of(int cell) const;
+  /// Calls `visit(local, global, count)` for each run of elements of a cell's piece that is a run of the global tensor
+  /// too: where it begins in both, row-major, in the order of the piece.
+  void visit_runs(int cell, const std::function<void(int64_t local, int64_t global, int64_t count)>& visit) const;
 
   bool operator==(const Layout&) const = default;
   /// "[4, 6] on {dp: 2, tp: 3}: dim 0 of 4 as 2, 2 over dp; tp copied"
@@ -84,6 +95,9 @@ class Layout {
 
 /// How a tensor of this layout is stored: copies of one value are one value, so copied is replicated.
 Layout stored(const Layout& layout);
+
+/// The workers at coordinate 0 of each axis along which a tensor is copied: each distinct piece is held there.
+Layout first_copy(const Layout& layout);
 
 /// "[4, 6]"
 std::string shape_text(const std::vector<int64_t>& shape);

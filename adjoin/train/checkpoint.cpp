@@ -8,6 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/move.hpp"
 #include "adjoin/train/safetensors.hpp"
 
 namespace adjoin::train {
@@ -19,46 +20,53 @@ using parallel::Moment;
 struct Named {
   std::string name;
   nn::Parameter parameter;
-  std::function<at::Tensor()> local;  // called by all workers of the grid in the same order
+  std::function<at::Tensor()> local;  // the piece, on the first of the workers that hold copies of it; all of them call
 };
 
-/// The workers of dp's coordinate 0 hold every piece; the others only help to make them.
+/// Worker 0 writes; the global tensors come to it one at a time, from the first copies of their pieces.
 void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid) {
   const at::NoGradGuard no_gradient;
+  const GridShape writer({{"writer", 1}}, {grid.shape().rank_of(0)});
   std::vector<TensorEntry> entries;
   for (const auto& [name, parameter, local] : tensors)
-    entries.push_back({name, parameter.tensor.scalar_type(), parameter.shard.shape});
+    entries.push_back({name, parameter.tensor.scalar_type(), parameter.layout.shape()});
   const auto get = [&](size_t i) {
-    const at::Tensor local = tensors[i].local();
-    const nn::Shard& shard = tensors[i].parameter.shard;
-    return shard.split && grid.coordinate("dp") == 0 ? join_blocks(local, shard.group, *shard.split) : local;
+    const Layout held = first_copy(tensors[i].parameter.layout);
+    at::Tensor local = tensors[i].local();
+    if (!held.grid().cell_of(grid.world().rank())) local = local.new_empty({0});
+    return move(local, held, Layout(writer, held.shape()), grid);
   };
   if (grid.cell() == 0) return write_safetensors(path, entries, get);
   for (const size_t i : writing_order(entries)) get(i);
 }
 
-std::string text(const std::vector<int64_t>& shape) {
-  std::string result;
-  for (const int64_t size : shape) result += (result.empty() ? "[" : ", ") + std::to_string(size);
-  return result.empty() ? "[]" : result + "]";
+at::Tensor read_part(const SafetensorsFile& file, const std::string& name, const Split& split, int part) {
+  std::vector<at::Tensor> pieces;
+  for (const Range& range : split.ranges(part)) pieces.push_back(file.read(name, split.dim(), range.begin, range.end));
+  if (pieces.empty()) return file.read(name, split.dim(), 0, 0);
+  return pieces.size() == 1 ? pieces[0] : at::cat(pieces, split.dim());
 }
 
 /// This worker's piece of a global tensor in a file.
 at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name,
                       const nn::Parameter& parameter) {
-  const nn::Shard& shard = parameter.shard;
+  const Layout& layout = parameter.layout;
   require(file.contains(name), [&] { return path.string() + ": there is no tensor '" + name + "'"; });
-  require(file.shape(name) == shard.shape, [&] {
-    return path.string() + ": tensor '" + name + "' is " + text(file.shape(name)) + ", the model's is " +
-           text(shard.shape);
+  require(file.shape(name) == layout.shape(), [&] {
+    return path.string() + ": tensor '" + name + "' is " + shape_text(file.shape(name)) + ", the model's is " +
+           shape_text(layout.shape());
   });
-  require(at::isFloatingType(file.dtype(name)),
+  require(at::isFloatingType(file.dtype(name)) == at::isFloatingType(parameter.tensor.scalar_type()),
           [&] { return path.string() + ": tensor '" + name + "' is of " + c10::toString(file.dtype(name)); });
-  if (!shard.split) return file.read(name);
-  std::vector<at::Tensor> pieces;
-  for (const Range& range : shard.split->ranges(shard.group.rank()))
-    pieces.push_back(file.read(name, shard.split->dim(), range.begin, range.end));
-  return pieces.size() == 1 ? pieces[0] : at::cat(pieces, shard.split->dim());
+  const std::vector<int> parts = layout.parts_of(parameter.grid.cell());
+  at::Tensor piece;
+  for (int64_t dim = 0; dim < layout.dims(); ++dim) {
+    const Split& split = layout.split(dim);
+    const int part = parts[static_cast<size_t>(dim)];
+    if (split.parts() == 1 && split.in_order()) continue;
+    piece = piece.defined() ? take_block(piece, split, part) : read_part(file, name, split, part);
+  }
+  return piece.defined() ? piece : file.read(name);
 }
 
 std::string moment_name(const nn::Parameter& parameter, Moment moment) {

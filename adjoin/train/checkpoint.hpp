@@ -9,7 +9,7 @@
 
 namespace adjoin::train {
 
-/// Writes a model's parameters as global tensors under their full names, whatever the layout is.
+/// Writes a model's parameters and buffers as global tensors under their full names, whatever the layout is.
 ///
 /// Called by all workers of the grid; worker 0 writes. Gathered one tensor at a time, so a worker needs room for the
 /// largest one beside its own pieces.

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/utf8.hpp"
+#include "adjoin/base/utf8.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -96,7 +96,7 @@ std::string shown(double number) {
 }
 
 bool is_utf8(std::string text) {
-  return data::drop_invalid_utf8(text) == 0;
+  return drop_invalid_utf8(text) == 0;
 }
 
 void check_field(const Field& field, const Configuration& configuration) {

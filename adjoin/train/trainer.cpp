@@ -72,7 +72,7 @@ double learning_rate(const Configuration& configuration, int64_t step, int64_t s
 
 Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t padding_id)
     : configuration_(configuration), grid_(world, grid_shape(configuration, world)), padding_id_(padding_id) {
-  model_ = models::TextClassifier(model_options(configuration, words), grid_.axis("tp"));
+  model_ = models::TextClassifier(model_options(configuration, words), grid_, "tp");
 }
 
 void Trainer::initialize() {
@@ -81,9 +81,8 @@ void Trainer::initialize() {
 
 parallel::DataParallelAdamW& Trainer::optimizer() {
   if (!optimizer_)
-    optimizer_.emplace(
-        nn::parameters_of(*model_), grid_.axis("dp"), grid_.axis("tp"),
-        parallel::AdamWOptions{.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
+    optimizer_.emplace(nn::parameters_of(*model_), parallel::AdamWOptions{.weight_decay = configuration_.weight_decay,
+                                                                          .clip = configuration_.clip});
   return *optimizer_;
 }
 

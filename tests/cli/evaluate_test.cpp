@@ -95,7 +95,8 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
       train::configuration_from_json(nlohmann::ordered_json::parse(contents_of(model() / "config.json")));
   EXPECT_EQ(configuration.tp, 2);
   const auto words = static_cast<int64_t>(lines_of(contents_of(model() / "vocab.txt")).size());
-  const models::TextClassifier whole(train::model_options(configuration, words), Communicator());
+  const models::TextClassifier whole(train::model_options(configuration, words), Grid(Communicator(), {{"tp", 1}}),
+                                     "tp");
   json expected;
   for (const nn::Parameter& parameter : nn::parameters_of(*whole))
     expected[parameter.name] = parameter.tensor.sizes().vec();

@@ -96,6 +96,12 @@ TEST(LoadReviews, names_the_columns_that_lack_and_those_found) {
   EXPECT_THAT(refusal_of_csv("a\nx\n"), HasSubstr("no known columns"));
 }
 
+TEST(LoadReviews, shows_the_control_characters_of_a_file_escaped) {
+  EXPECT_THAT(refusal_of_csv("text,label\na,\x1b[2J\x7f\n"), HasSubstr("unknown label \"\\x1b[2J\\x7f\";"));
+  EXPECT_THAT(refusal_of_csv("text,\x1b]0;title\x07\nx,1\n"), HasSubstr("found: \"text\", \"\\x1b]0;title\\x07\""));
+  EXPECT_THAT(refusal_of_csv("text,label\n\"a\"\x1b,1\n"), HasSubstr("closes before '\\x1b' instead"));
+}
+
 TEST(LoadReviews, names_the_line_of_an_unknown_label) {
   EXPECT_THAT(refusal_of_csv("text,label\n\"a\nb\",1\nc,2\n"),
               HasSubstr("train.csv:4: unknown label \"2\"; expected 0 or 1, neg or pos, negative or positive"));

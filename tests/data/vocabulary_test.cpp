@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,6 +65,20 @@ TEST(LearnVocabulary, repeats_and_has_no_piece_twice) {
   EXPECT_EQ(pieces.size(), 300u);
   EXPECT_EQ(learn_vocabulary(reviews, {.size = 300}), pieces);
   EXPECT_EQ(std::set<std::string>(pieces.begin(), pieces.end()).size(), pieces.size());
+}
+
+TEST(LearnVocabulary, learns_nothing_from_words_that_are_unknown_in_any_case) {
+  const std::string longest = "q" + std::string(99, 'a');
+  EXPECT_THAT(learn_vocabulary(repeated(longest, 2)), Contains(longest));
+  EXPECT_EQ(learn_vocabulary(repeated("good film " + longest + "a", 2)), learn_vocabulary(repeated("good film", 2)));
+}
+
+// Joining pieces in one word of a megabyte would take hours.
+TEST(LearnVocabulary, takes_a_time_linear_in_a_text_without_spaces) {
+  std::mt19937 random(5);
+  std::string text;
+  for (int i = 0; i < 1'000'000; ++i) text += static_cast<char>('a' + random() % 26);
+  EXPECT_THAT(learn_vocabulary(repeated(text + " good", 2)), Contains("good"));
 }
 
 TEST(LearnVocabulary, refuses_a_size_that_holds_next_to_nothing) {

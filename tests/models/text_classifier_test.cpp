@@ -21,7 +21,8 @@ TextClassifierOptions bert_large() {
 
 int64_t parameters_of_a_rank(const TextClassifierOptions& options, const Communicator& world) {
   int64_t count = 0;
-  for (const nn::Parameter& p : nn::parameters_of(*TextClassifier(options, world))) count += p.tensor.numel();
+  for (const nn::Parameter& p : nn::parameters_of(*TextClassifier(options, on_tp(world), "tp")))
+    count += p.tensor.numel();
   return count;
 }
 
@@ -60,7 +61,7 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const bool all_options : {false, true})
       expect_same_as_one_worker(
-          world, {1}, [&](const Communicator& group) { return TextClassifier(small(all_options), group); },
+          world, {1}, [&](const Grid& grid) { return TextClassifier(small(all_options), grid, "tp"); },
           [&](TextClassifier& model, const at::Tensor& x) {
             return model(ids, ids != 0, nn::StepContext{.seed = 1, .step = 2, .training = true, .first_sample = 4}) * x;
           });
@@ -69,7 +70,7 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
 
 TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_padded) {
   for (const bool all_options : {false, true}) {
-    TextClassifier model(small(all_options), Communicator());
+    TextClassifier model(small(all_options), one_worker(), "tp");
     nn::initialize(*model, 3);
     const at::Tensor ids = at::tensor({2, 7, 9, 3}, at::kLong).view({1, 4});
     const at::Tensor padded = at::constant_pad_nd(ids, {0, 2});
@@ -79,7 +80,7 @@ TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_pa
 }
 
 TEST(TextClassifier, takes_a_worker_without_samples) {
-  TextClassifier model(small(true), Communicator());
+  TextClassifier model(small(true), one_worker(), "tp");
   nn::initialize(*model, 3);
   const at::Tensor scores =
       model(at::zeros({0, 0}, at::kLong), at::Tensor(), nn::StepContext{.seed = 1, .training = true});
@@ -93,7 +94,7 @@ TEST(TextClassifier, refuses_more_ranks_than_heads) {
     if (world.size() < 3) return;
     TextClassifierOptions options = small(false);
     options.heads = 2;
-    EXPECT_THROW(TextClassifier(options, world), InvalidArgument);
+    EXPECT_THROW(TextClassifier(options, on_tp(world), "tp"), InvalidArgument);
   });
 }
 

@@ -27,14 +27,14 @@ TEST(ColumnParallelLinear, with_gathered_output_is_the_layer_of_one_worker) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const bool bias : {false, true})
       expect_same_as_one_worker(
-          world, {3, 7}, [&](const Communicator& group) { return ColumnParallelLinear(linear(bias, true), group); },
+          world, {3, 7}, [&](const Grid& grid) { return ColumnParallelLinear(linear(bias, true), grid, "tp"); },
           [](ColumnParallelLinear& layer, const at::Tensor& x) { return layer(x); });
   });
 }
 
 TEST(ColumnParallelLinear, keeps_each_ranks_features_when_it_does_not_gather) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    ColumnParallelLinear split(linear(true), world), whole(linear(true), Communicator());
+    ColumnParallelLinear split(linear(true), on_tp(world), "tp"), whole(linear(true), one_worker(), "tp");
     initialize(*split, 1);
     initialize(*whole, 1);
     const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
@@ -49,7 +49,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
       for (const double dropout : {0.0, 0.4})
         expect_same_as_one_worker(
             world, {3, 4, 7},
-            [&](const Communicator& group) {
+            [&](const Grid& grid) {
               return ColRow(ColRowOptions{.in_features = 7,
                                           .hidden_features = 10,
                                           .out_features = 5,
@@ -57,7 +57,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
                                           .dropout = dropout,
                                           .name = "pair",
                                           .tensor = at::kDouble},
-                            group);
+                            grid, "tp");
             },
             [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersContext); });
   });
@@ -73,7 +73,7 @@ TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
   for_each_world({2, 3}, [](const Communicator& world) {
     if (world.size() < 2) return;
     const auto counter = std::make_shared<CountAllReduces>();
-    ColRow pair(feed_forward(6), world.observed_by(counter));
+    ColRow pair(feed_forward(6), on_tp(world.observed_by(counter)), "tp");
     initialize(*pair, 1);
     const at::Tensor x = at::ones({2, 6}).requires_grad_(true);
     const at::Tensor y = pair(x, kLayersContext);
@@ -85,7 +85,7 @@ TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
 
 TEST(RowParallelLinear, sums_the_ranks_products_and_adds_the_bias_once) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    RowParallelLinear split(linear(true), world), whole(linear(true), Communicator());
+    RowParallelLinear split(linear(true), on_tp(world), "tp"), whole(linear(true), one_worker(), "tp");
     initialize(*split, 1);
     initialize(*whole, 1);
     const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
@@ -99,7 +99,8 @@ TEST(RowParallelLinear, sums_the_ranks_products_and_adds_the_bias_once) {
 TEST(ParallelEmbedding, cut_by_words_refuses_ids_that_are_no_words) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     ParallelEmbedding layer(
-        ParallelEmbeddingOptions{.words = 5, .features = 2, .cut = ParallelEmbeddingOptions::Cut::vocabulary}, world);
+        ParallelEmbeddingOptions{.words = 5, .features = 2, .cut = ParallelEmbeddingOptions::Cut::vocabulary},
+        on_tp(world), "tp");
     initialize(*layer, 1);
     for (const int64_t id : {5, -1}) EXPECT_ANY_THROW(layer(at::full({1, 2}, id, at::kLong))) << id;
   });
@@ -113,9 +114,10 @@ TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
         expect_same_as_one_worker(
             world, {1},
-            [&](const Communicator& group) {
+            [&](const Grid& grid) {
               return ParallelEmbedding(
-                  ParallelEmbeddingOptions{.words = words, .features = 5, .cut = cut, .tensor = at::kDouble}, group);
+                  ParallelEmbeddingOptions{.words = words, .features = 5, .cut = cut, .tensor = at::kDouble}, grid,
+                  "tp");
             },
             [&](ParallelEmbedding& layer, const at::Tensor& x) { return layer(ids.remainder(words)) * x; });
       });
@@ -132,7 +134,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide_
       for (const bool padded : {false, true})
         expect_same_as_one_worker(
             world, {2, 3, 15},
-            [&](const Communicator& group) { return ParallelSelfAttention(attention(dropout, padded), group); },
+            [&](const Grid& grid) { return ParallelSelfAttention(attention(dropout, padded), grid, "tp"); },
             [&](ParallelSelfAttention& layer, const at::Tensor& x) {
               return layer(x, padded ? keep : at::Tensor(), kLayersContext);
             });
@@ -140,7 +142,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide_
 }
 
 TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
-  ParallelSelfAttention layer(attention(0, false), Communicator());
+  ParallelSelfAttention layer(attention(0, false), one_worker(), "tp");
   initialize(*layer, 2);
   const auto parameters = layer->named_parameters();
   const at::Tensor x = random_tensor({2, 4, 15}, Kind::replicated, Communicator());
@@ -152,15 +154,16 @@ TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
 }
 
 TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) {
-  EXPECT_THROW(ParallelSelfAttention(SelfAttentionOptions{.hidden = 16, .heads = 3}, Communicator()), InvalidArgument);
+  EXPECT_THROW(ParallelSelfAttention(SelfAttentionOptions{.hidden = 16, .heads = 3}, one_worker(), "tp"),
+               InvalidArgument);
 }
 
 TEST(LayerNorm, is_the_same_on_every_worker_and_is_torchs) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     expect_same_as_one_worker(
-        world, {3, 6}, [](const Communicator& group) { return LayerNorm(6, group, at::kDouble); },
+        world, {3, 6}, [](const Grid& grid) { return LayerNorm(6, grid, "tp", at::kDouble); },
         [](LayerNorm& layer, const at::Tensor& x) { return layer(x); });
-    LayerNorm layer(6, world, at::kDouble);
+    LayerNorm layer(6, on_tp(world), "tp", at::kDouble);
     initialize(*layer, 1);
     torch::nn::LayerNorm reference(torch::nn::LayerNormOptions({6}));
     reference->to(at::kDouble);
@@ -172,8 +175,8 @@ TEST(LayerNorm, is_the_same_on_every_worker_and_is_torchs) {
 TEST(ParallelLinear, refuses_sizes_and_splits_that_do_not_fit) {
   ParallelLinearOptions options = linear(false);
   options.split = Split::balanced(9, 1, 0);
-  EXPECT_THROW(ColumnParallelLinear(options, Communicator()), InvalidArgument);
-  EXPECT_THROW(RowParallelLinear(ParallelLinearOptions{.in_features = 0, .out_features = 2}, Communicator()),
+  EXPECT_THROW(ColumnParallelLinear(options, one_worker(), "tp"), InvalidArgument);
+  EXPECT_THROW(RowParallelLinear(ParallelLinearOptions{.in_features = 0, .out_features = 2}, one_worker(), "tp"),
                InvalidArgument);
 }
 

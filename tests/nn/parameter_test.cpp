@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/nn/attention.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -15,20 +17,20 @@ using namespace adjoin::testing;
 
 TEST(Initialize, gives_the_same_global_weights_in_every_layout) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    const auto make = [](const Communicator& group) {
-      ParallelSelfAttention layer(SelfAttentionOptions{.hidden = 20, .heads = 5}, group);
+    const auto make = [](const Grid& grid) {
+      ParallelSelfAttention layer(SelfAttentionOptions{.hidden = 20, .heads = 5}, grid, "tp");
       initialize(*layer, 4);
       return layer;
     };
-    for (const auto& [name, tensor] : global_tensors(*make(Communicator()), false))
-      EXPECT_TRUE(global_tensors(*make(world), false).at(name).equal(tensor)) << name;
+    for (const auto& [name, tensor] : global_tensors(*make(one_worker()), false))
+      EXPECT_TRUE(global_tensors(*make(on_tp(world)), false).at(name).equal(tensor)) << name;
   });
 }
 
 TEST(Initialize, follows_seed_and_full_name) {
   const auto weight = [](uint64_t seed) {
     ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 100, .out_features = 100, .deviation = 0.5},
-                               Communicator());
+                               one_worker(), "tp");
     initialize(*layer, seed);
     return layer->named_parameters()["weight"].detach();
   };
@@ -39,8 +41,8 @@ TEST(Initialize, follows_seed_and_full_name) {
 
 TEST(Initialize, draws_16_bit_weights_as_rounded_ones) {
   const auto weight_of = [](at::ScalarType type) {
-    ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 3, .out_features = 4, .tensor = type},
-                               Communicator());
+    ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 3, .out_features = 4, .tensor = type}, one_worker(),
+                               "tp");
     initialize(*layer, 5);
     return parameters_of(*layer)[0].tensor.detach().to(at::kDouble);
   };
@@ -52,23 +54,53 @@ TEST(ParametersOf, lists_a_parameter_of_two_modules_once) {
   const at::Tensor shared = at::ones({3}).requires_grad_(true);
   both.register_module("a", std::make_shared<torch::nn::Module>())->register_parameter("weight", shared);
   both.register_module("b", std::make_shared<torch::nn::Module>())->register_parameter("weight", shared);
-  const std::vector<Parameter> found = parameters_of(both);
+  const std::vector<Parameter> found = parameters_of(both, one_worker());
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "a.weight");
 }
 
 TEST(ShardedModule, holds_nan_until_it_is_initialised) {
-  ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 2, .out_features = 2}, Communicator());
+  ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 2, .out_features = 2}, one_worker(), "tp");
   EXPECT_TRUE(layer(at::ones({1, 2})).isnan().all().item<bool>());
 }
 
-TEST(ParametersOf, counts_a_plain_modules_parameters_as_replicated) {
+TEST(ParametersOf, lays_out_a_plain_module_only_where_a_grid_is_named) {
   const torch::nn::Linear plain(2, 3);
-  const auto parameters = parameters_of(*plain);
+  const Grid grid = one_worker();
+  const auto parameters = parameters_of(*plain, grid);
   ASSERT_EQ(parameters.size(), 2u);
   EXPECT_EQ(parameters[0].name, "weight");
-  EXPECT_FALSE(parameters[0].shard.split.has_value());
-  EXPECT_EQ(parameters[0].shard.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(parameters[0].layout, Layout(grid.shape(), {3, 2}, {}, {{"tp", Kind::copied}}));
+  const std::string message = thrown_by<InvalidArgument>([&] { parameters_of(*plain); });
+  EXPECT_NE(message.find("'weight' has no layout"), std::string::npos) << message;
+}
+
+/// A module that cuts two dims over two axes, and counts its calls.
+struct TwoCuts : ShardedModule {
+  explicit TwoCuts(const Grid& grid) {
+    const Layout layout(grid.shape(), {5, 3, 4},
+                        {{Split::balanced(5, grid.shape().axis_size("a"), 0), {"a"}},
+                         {Split::of_ranges({{{2, 4}}, {{0, 2}}}, 4, 2), {"b"}}});
+    weight = register_piece("weight", {layout, grid, Initial::normal(1)}, at::kDouble);
+    calls = register_piece("calls", {Layout(grid.shape(), {}), grid, Initial::zeros()}, at::kLong, /*is_buffer=*/true);
+  }
+  at::Tensor weight, calls;
+};
+
+TEST(Initialize, draws_by_global_index_where_several_dims_are_cut) {
+  for_each_world({2, 4}, [](const Communicator& world) {
+    if (world.size() % 2 != 0) return;
+    const Grid grid(world, {{"a", world.size() / 2}, {"b", 2}});
+    TwoCuts cut(grid);
+    initialize(cut, 3);
+    const auto tensors = global_tensors(cut, false);
+    ColumnParallelLinear flat(
+        ParallelLinearOptions{.in_features = 60, .out_features = 1, .deviation = 1.0, .tensor = at::kDouble},
+        one_worker(), "tp");
+    initialize(*flat, 3);  // a parameter of the same name and as many elements
+    EXPECT_TRUE(tensors.at("weight").equal(flat->named_parameters()["weight"].view({5, 3, 4})));
+    EXPECT_EQ(tensors.at("calls").item<int64_t>(), 0);
+  });
 }
 
 }  // namespace

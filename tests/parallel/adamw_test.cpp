@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "adjoin/movement/move.hpp"
 #include "adjoin/nn/linear.hpp"
-#include "adjoin/partition/grid.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -18,12 +18,12 @@ using namespace adjoin::testing;
 
 /// Two layers, one large enough to travel alone, of sizes that nothing divides.
 struct Layers : torch::nn::Module {
-  explicit Layers(const Communicator& group) {
+  explicit Layers(const Grid& grid) {
     const auto layer = [&](int64_t in, int64_t out) {
       return nn::ColumnParallelLinear(
           nn::ParallelLinearOptions{
               .in_features = in, .out_features = out, .gather_output = true, .tensor = at::kDouble},
-          group);
+          grid, "tp");
     };
     first = register_module("first", layer(7, 301));
     second = register_module("second", layer(301, 223));
@@ -48,16 +48,26 @@ double clip(const torch::nn::Module& module, double limit) {
   return norm;
 }
 
+/// All workers have a copy of every parameter.
+Grid data_parallel(const Communicator& world) {
+  return Grid(world, {{"dp", world.size()}, {"tp", 1}});
+}
+
+/// What the first of the workers that hold copies has, for all of them.
+at::Tensor on_all(const at::Tensor& x, const nn::Parameter& parameter) {
+  return move(x, first_copy(parameter.layout), stored(parameter.layout), parameter.grid);
+}
+
 AdamWOptions options() {
   return {.weight_decay = 0.1, .clip = 0.5};
 }
 
 TEST(DataParallelAdamW, leaves_frozen_parameters_alone) {
   for_each_world({1, 2}, [](const Communicator& world) {
-    Layers layers{Communicator()};
+    Layers layers(data_parallel(world));
     const at::Tensor before = layers.first->parameters()[0].detach().clone();
     layers.first->parameters()[0].requires_grad_(false);
-    DataParallelAdamW optimizer(nn::parameters_of(layers), world, Communicator(), {.weight_decay = 0.5});
+    DataParallelAdamW optimizer(nn::parameters_of(layers), {.weight_decay = 0.5});
     const at::Tensor trained = layers.second->parameters()[0].detach().clone();
     loss(layers, world, 0).backward();
     optimizer.step(0.1);
@@ -72,8 +82,8 @@ TEST(DataParallelAdamW, on_any_grid_is_torchs_adamw_on_one_worker_with_clipping_
       if (split_in_two && world.size() % 2 != 0) continue;
       const int tp = split_in_two ? 2 : 1;
       const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
-      Layers layers(grid.axis("tp")), single{Communicator()};
-      DataParallelAdamW optimizer(nn::parameters_of(layers), grid.axis("dp"), grid.axis("tp"), options());
+      Layers layers(grid), single(one_worker());
+      DataParallelAdamW optimizer(nn::parameters_of(layers), options());
 
       std::vector<at::Tensor> matrices, vectors;
       for (const at::Tensor& p : single.parameters()) (p.dim() > 1 ? matrices : vectors).push_back(p);
@@ -103,17 +113,17 @@ TEST(DataParallelAdamW, continues_from_the_state_that_it_gave) {
         optimizer.step(0.01);
       }
     };
-    Layers whole{Communicator()}, halves{Communicator()};
-    DataParallelAdamW straight(nn::parameters_of(whole), world, Communicator(), options());
+    Layers whole(data_parallel(world)), halves(data_parallel(world));
+    DataParallelAdamW straight(nn::parameters_of(whole), options());
     train(whole, straight, 0, 6);
 
-    DataParallelAdamW before(nn::parameters_of(halves), world, Communicator(), options());
+    DataParallelAdamW before(nn::parameters_of(halves), options());
     train(halves, before, 0, 3);
     std::map<std::pair<std::string, Moment>, at::Tensor> state;
     for (size_t i = 0; i < before.parameters().size(); ++i)
       for (const Moment which : {Moment::first, Moment::second})
-        state[{before.parameters()[i].name, which}] = before.moment(i, which).clone();
-    DataParallelAdamW after(nn::parameters_of(halves), world, Communicator(), options());
+        state[{before.parameters()[i].name, which}] = on_all(before.moment(i, which), before.parameters()[i]);
+    DataParallelAdamW after(nn::parameters_of(halves), options());
     after.load_state(3, [&](const nn::Parameter& p, Moment which) { return state.at({p.name, which}); });
     train(halves, after, 3, 6);
     for (const auto& [name, tensor] : global_tensors(whole, false))

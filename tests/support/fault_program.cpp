@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -90,6 +91,18 @@ void run_in_pieces() {
   const int next = static_cast<int>((rank + 1) % size), before = static_cast<int>((rank + size - 1) % size);
   world.sendrecv(adjoin::const_buffer(mine), next, adjoin::buffer(x), before);
   expect("sendrecv", x, Numbers(7, before));
+
+  // A column of two of each row, sent to a row of two of each column.
+  Numbers rows(14), columns(14, -1);
+  std::iota(rows.begin(), rows.end(), 100 * rank);
+  const Numbers sizes{7, 2}, of_rows{2, 1}, of_columns{1, 7};
+  const adjoin::Message both[] = {
+      {adjoin::Message::Kind::send, next, adjoin::buffer(rows), 0, sizes, of_rows},
+      {adjoin::Message::Kind::receive, before, adjoin::buffer(columns), 0, sizes, of_columns}};
+  world.exchange(both);
+  Numbers expected;
+  for (int64_t i = 0; i < 14; ++i) expected.push_back(100 * before + i % 7 * 2 + i / 7);
+  expect("exchange", columns, expected);
 }
 
 }  // namespace

@@ -7,18 +7,27 @@
 #include <map>
 #include <string>
 
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "tests/support/adjoint.hpp"
 
 namespace adjoin::testing {
 
-/// The global tensors of a module's parameters, or of their gradients, by name.
+/// A grid of one axis over all workers of a group, as layers are cut in the tests.
+inline Grid on_tp(const Communicator& group) {
+  return Grid(group, {{"tp", group.size()}});
+}
+/// The same of this worker alone.
+inline Grid one_worker() {
+  return on_tp(Communicator());
+}
+
+/// The global tensors of a module's parameters, or of their gradients, by name; on every worker of the grid.
 inline std::map<std::string, at::Tensor> global_tensors(const torch::nn::Module& module, bool gradients) {
   std::map<std::string, at::Tensor> tensors;
   for (const nn::Parameter& p : nn::parameters_of(module)) {
     const at::Tensor local = gradients ? p.tensor.grad() : p.tensor.detach();
-    tensors[p.name] = p.shard.split ? join_blocks(local, p.shard.group, *p.shard.split) : local;
+    tensors[p.name] = whole({local, p.layout, p.grid});
   }
   return tensors;
 }
@@ -31,11 +40,11 @@ inline void expect_same_tensors(const std::map<std::string, at::Tensor>& found,
 }
 
 /// Compares a layer on the group `world` with the same layer on one worker, in float64: the output, the gradients of
-/// the input and of every parameter, and the weights after an optimizer step. `make(group)` builds the layer,
+/// the input and of every parameter, and the weights after an optimizer step. `make(grid)` builds the layer on axis "tp",
 /// `run(layer, x)` applies it; input and output are replicated.
 template <class Make, class Run>
 void expect_same_as_one_worker(const Communicator& world, at::IntArrayRef shape, Make make, Run run) {
-  auto parallel = make(world), single = make(Communicator());
+  auto parallel = make(on_tp(world)), single = make(one_worker());
   nn::initialize(*parallel, 11);
   nn::initialize(*single, 11);
   expect_same_tensors(global_tensors(*parallel, false), global_tensors(*single, false), "initial weights");

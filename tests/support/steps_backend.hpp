@@ -24,6 +24,7 @@ class StepsBackend final : public Backend {
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
     return std::make_shared<StepsBackend>(group_.subset(ranks));
   }
+  bool is_checked() const override { return group_.checked(); }
   void abort(std::string_view reason) noexcept override { group_.abort(reason); }
 
  private:

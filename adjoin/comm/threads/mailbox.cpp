@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "adjoin/base/box.hpp"
+
 namespace adjoin::threads {
 
 namespace {
@@ -30,9 +32,9 @@ bool agree(const Operation& a, const Operation& b) {
 
 void end(Posting& send, Posting& receive, Posting::State state) {
   for (Posting* posting : {&send, &receive}) {
-    std::atomic<int>* pending = posting->pending;
+    Pending* pending = posting->pending;
     posting->state.store(state);
-    pending->fetch_sub(1);
+    pending->left.fetch_sub(1);
   }
 }
 
@@ -69,9 +71,19 @@ std::optional<std::string> difference(const Posting& send, const Posting& receiv
          describe_side(send) + ", but received " + describe_side(receive);
 }
 
+void give_to_receiver(Posting& send, Posting& receive) {
+  receive.match = &send;
+  receive.pending->to_copy.fetch_add(1);
+  receive.state.store(Posting::State::matched);  // from here on it may be over
+}
+
 void complete(Posting& send, Posting& receive) {
-  const Buffer &from = send.message.buffer, &to = receive.message.buffer;
-  if (from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
+  const Message &from = send.message, &to = receive.message;
+  if (!from.sizes.empty() || !to.sizes.empty())
+    copy_box(to.buffer.data, to.sizes, to.strides, from.buffer.data, from.sizes, from.strides,
+             size_of(from.buffer.type));
+  else if (from.buffer.count > 0)
+    std::memmove(to.buffer.data, from.buffer.data, static_cast<size_t>(from.buffer.bytes()));
   end(send, receive, Posting::State::done);
 }
 

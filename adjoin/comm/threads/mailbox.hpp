@@ -12,16 +12,24 @@
 
 namespace adjoin::threads {
 
+/// The messages that one call has posted together; it lives on the stack of the rank that waits for them.
+struct Pending {
+  std::atomic<int> left = 0;     // whoever ends a message counts down and is then done with it
+  std::atomic<int> to_copy = 0;  // matched receives, which the rank itself copies
+
+  bool is_over() const { return left.load() == 0 || to_copy.load() > 0; }
+};
+
 /// One message that a rank has posted and waits for; it lives on that rank's stack.
 struct Posting {
-  enum class State : int { waiting, done, failed };
+  enum class State : int { waiting, matched, done, failed };
 
   Message message;
   int owner = 0;                         // the rank in the group that posted it
   const Operation* operation = nullptr;  // the call that it is part of
   std::atomic<State> state = State::waiting;
-  std::atomic<int>* pending =
-      nullptr;  // of the owner's messages; whoever ends one counts down and is then done with it
+  Pending* pending = nullptr;  // of the owner's messages
+  Posting* match = nullptr;    // of a matched receive: what it is to copy
 
   int sender() const { return message.kind == Message::Kind::send ? owner : message.peer; }
   int receiver() const { return message.kind == Message::Kind::send ? message.peer : owner; }
@@ -47,6 +55,9 @@ class Mailbox {
 /// What keeps a send and a receive that met from being one message: their calls, element types or lengths.
 std::optional<std::string> difference(const Posting& send, const Posting& receive);
 
+/// Leaves the copying of a matched pair to the receiver: that is quicker where two ranks send to each other, and both are
+/// then at work. The receiver is to be woken.
+void give_to_receiver(Posting& send, Posting& receive);
 /// Moves the data of a matched pair, or ends both as failed. The other rank's posting may be gone on return.
 void complete(Posting& send, Posting& receive);
 void fail(Posting& send, Posting& receive);

@@ -1,6 +1,8 @@
-#include "adjoin/data/utf8.hpp"
+#include "adjoin/base/utf8.hpp"
 
-namespace adjoin::data {
+#include <algorithm>
+
+namespace adjoin {
 namespace {
 
 bool is_continuation(unsigned char byte) {
@@ -18,6 +20,19 @@ int length_by_first_byte(unsigned char byte) {
 bool is_scalar_of_length(char32_t value, int length) {
   constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   return value >= kSmallest[length] && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff);
+}
+
+/// The controls of ASCII but line ends, and those of ISO 6429 above it, with which escape sequences may begin too.
+bool moves_the_cursor(char32_t point) {
+  return (point < 0x20 && point != '\n') || (point >= 0x7f && point < 0xa0);
+}
+
+void append_escaped(std::string& text, unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  if (byte == '\t')
+    text += "\\t";
+  else
+    text.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15u]);
 }
 
 }  // namespace
@@ -67,4 +82,18 @@ int64_t drop_invalid_utf8(std::string& text) {
   return dropped;
 }
 
-}  // namespace adjoin::data
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = decode_utf8(text, at);
+    const std::string_view bytes = text.substr(at, static_cast<size_t>(std::max(point.length, 1)));
+    if (point.length > 0 && !moves_the_cursor(point.value))
+      shown += bytes;
+    else
+      for (const char byte : bytes) append_escaped(shown, static_cast<unsigned char>(byte));
+    at += bytes.size();
+  }
+  return shown;
+}
+
+}  // namespace adjoin

@@ -1,4 +1,4 @@
-#include "adjoin/comm/threads/copying.hpp"
+#include "adjoin/base/copying.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace adjoin::threads {
+namespace adjoin {
 
 namespace {
 
@@ -25,7 +25,7 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 
 #if defined(__SSE2__)
 
-void stream_bytes(void* to, const void* from, int64_t bytes) {
+void stream_part(void* to, const void* from, int64_t bytes) {
   if (to == from || bytes <= 0) return;
   char* out = static_cast<char*>(to);
   const char* in = static_cast<const char*>(from);
@@ -39,19 +39,29 @@ void stream_bytes(void* to, const void* from, int64_t bytes) {
     for (int i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(out + done) + i, line[i]);
   }
   copy_bytes(out + done, in + done, bytes - done);
+}
+
+void finish_streaming() {
   _mm_sfence();
 }
 
 #else
 
-void stream_bytes(void* to, const void* from, int64_t bytes) {
+void stream_part(void* to, const void* from, int64_t bytes) {
   copy_bytes(to, from, bytes);
 }
 
+void finish_streaming() {}
+
 #endif
+
+void stream_bytes(void* to, const void* from, int64_t bytes) {
+  stream_part(to, from, bytes);
+  finish_streaming();
+}
 
 Copy copy_for(int64_t bytes_of_all) {
   return bytes_of_all > kCachedBytes ? stream_bytes : copy_bytes;
 }
 
-}  // namespace adjoin::threads
+}  // namespace adjoin

@@ -1,10 +1,10 @@
-#include "adjoin/data/utf8.hpp"
+#include "adjoin/base/utf8.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace adjoin::data {
+namespace adjoin {
 namespace {
 
 TEST(DecodeUtf8, reads_code_points_of_every_length) {
@@ -37,5 +37,16 @@ TEST(DropInvalidUtf8, drops_and_counts_bytes_and_keeps_the_rest) {
   EXPECT_EQ(text, "caf\u00e9 t !");
 }
 
+TEST(Printable, leaves_what_can_be_read) {
+  EXPECT_EQ(printable("a \\ film,\ncaf\u00e9 \u6f22 \U0001f600"), "a \\ film,\ncaf\u00e9 \u6f22 \U0001f600");
+}
+
+TEST(Printable, escapes_whatever_moves_the_cursor) {
+  EXPECT_EQ(printable("\x1b[2Jgone\r\t\x07\x7f"), "\\x1b[2Jgone\\x0d\\t\\x07\\x7f");
+  EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");  // the control that is ESC [ in one character
+  EXPECT_EQ(printable("\x9b\xffz\xc3"), "\\x9b\\xffz\\xc3");
+}
+
 }  // namespace
-}  // namespace adjoin::data
+}  // namespace adjoin

@@ -1,4 +1,4 @@
-#include "adjoin/comm/threads/copying.hpp"
+#include "adjoin/base/copying.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace adjoin::threads {
+namespace adjoin {
 namespace {
 
 TEST(Copying, moves_all_bytes_and_no_others_whatever_the_alignment) {
@@ -36,4 +36,4 @@ TEST(Copying, goes_past_the_caches_where_they_cannot_hold_it) {
 }
 
 }  // namespace
-}  // namespace adjoin::threads
+}  // namespace adjoin

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace adjoin::data {
+namespace adjoin {
 
 /// One code point of a UTF-8 text; `length` is its number of bytes, 0 where the bytes are not UTF-8.
 struct CodePoint {
@@ -22,4 +22,8 @@ void append_utf8(std::string& text, char32_t point);
 /// Removes the bytes that are not UTF-8 and returns how many they were.
 int64_t drop_invalid_utf8(std::string& text);
 
-}  // namespace adjoin::data
+/// The text as a terminal may see it: control characters other than line ends, and bytes that are not UTF-8, are
+/// written as "\t" or "\x1b", so that nothing in it moves the cursor or asks for an answer.
+std::string printable(std::string_view text);
+
+}  // namespace adjoin

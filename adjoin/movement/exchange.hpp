@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/staging.hpp"
+#include "adjoin/partition/move_plan.hpp"
+
+namespace adjoin {
+
+/// Carries out a plan, without autograd: a message a box, straight from the sender's tensor to the receiver's.
+///
+/// Where boxes are summed they are received one summand at a time, and added in the order of the ranks that send them,
+/// 16-bit floats in float32. Used again it allocates no tensor but its result.
+class Exchange {
+ public:
+  /// `shape` is that of the result on this worker. The plan's ranks are those of `world`.
+  Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world);
+  /// x is this worker's piece; strided as it comes.
+  at::Tensor operator()(const at::Tensor& x);
+
+ private:
+  void place(const at::Tensor& x, const at::Tensor& y);
+  void sum(const at::Tensor& x, const at::Tensor& y);
+  /// The messages of one summand, of all boxes that leave or come to this rank; `receive` gives where a box goes.
+  template <class Receive>
+  void exchange(const at::Tensor& x, int summand, const Receive& receive);
+
+  MovePlan plan_;
+  std::vector<int64_t> shape_, strides_, x_strides_;
+  Communicator world_;
+  std::vector<Message> messages_;
+  Staging received_, accumulator_;
+};
+
+}  // namespace adjoin

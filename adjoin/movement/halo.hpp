@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "adjoin/movement/move.hpp"
+#include "adjoin/partition/window.hpp"
+
+namespace adjoin {
+
+/// A halo exchange, prepared: each worker gets exactly the inputs that its outputs need, of all dims and corners in one
+/// exchange, as far away as they lie; what its own block has beyond is left out.
+class HaloExchange {
+ public:
+  /// `windows` has one for each dim of the layout. The outputs of a dim are cut over the axes that cut its inputs, by
+  /// outputs_split. A transposed window fetches its inputs; its pads are of the outputs and are left to the caller.
+  /// Throws: InvalidArgument as halo_of and Move, or for another number of windows than dims
+  HaloExchange(const Layout& layout, std::vector<Window> windows, Padding padding, const Grid& grid);
+
+  /// Shape:   layout.shape_on(rank) -> in each dim what the windows of this worker's outputs span, padding included
+  /// Kinds:   as the layout -> copied to all whose windows need an element
+  /// Adjoint: ghosts are sent home and added; what nobody needs gets zero
+  /// Cost:    one exchange, a message for each neighbour's box, and the result; where padding is to be added, once more
+  ///          the result
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  /// Where the windows' outputs lie: the layout of what is computed from the result.
+  const Layout& outputs() const { return outputs_; }
+  const std::vector<Halo>& halos() const { return halos_; }
+  /// The exchange alone, before padding is added.
+  const Move& fetch() const { return fetch_; }
+
+ private:
+  Padding padding_;
+  std::vector<Window> windows_;
+  Layout outputs_;
+  std::vector<Halo> halos_;  // of each dim
+  std::vector<int> parts_;   // this worker's, of each dim; none outside the grid
+  Move fetch_;
+};
+
+/// The same used once.
+at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows, Padding padding,
+                         const Grid& grid);
+
+}  // namespace adjoin

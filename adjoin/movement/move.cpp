@@ -1,0 +1,158 @@
+#include "adjoin/movement/move.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+
+#include <optional>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/exchange.hpp"
+#include "adjoin/movement/linear_map.hpp"
+
+namespace adjoin {
+namespace {
+
+using Way = MoveKind::Way;
+
+/// One direction of a move, without autograd.
+class Passage {
+ public:
+  Passage(const Layout& from, const Layout& to, const Grid& grid)
+      : from_(from), to_(to), kind_(kind_of_move(from, to)), rank_(grid.world().rank()) {
+    if (kind_.way == Way::exchange)
+      exchange_.emplace(plan_move(from_, to_, rank_), to_.shape_on(rank_), grid.world());
+    else if (const auto cell = from_.grid().cell_of(rank_)) {
+      parts_ = to_.parts_of(*cell);
+      if (kind_.way != Way::local) group_ = grid.group_of(ranks_along(*cell));
+    }
+  }
+
+  at::Tensor operator()(const at::Tensor& x) {
+    check(x);
+    if (kind_.way == Way::exchange) return (*exchange_)(x);
+    if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
+    at::Tensor y = x;
+    for (const int64_t dim : kind_.taken) y = take_block(y, to_.split(dim), parts_[static_cast<size_t>(dim)]);
+    switch (kind_.way) {
+      case Way::all_reduce:
+        return sum(y, group_);
+      case Way::all_gather:
+        return join_blocks(y, group_, from_.split(kind_.dim), staging_);
+      case Way::reduce_scatter:
+        return sum_blocks(y, group_, to_.split(kind_.dim), staging_);
+      default:
+        return y;
+    }
+  }
+
+ private:
+  void check(const at::Tensor& x) const {
+    const std::vector<int64_t> expected = from_.shape_on(rank_);
+    const bool is_inside = from_.grid().cell_of(rank_).has_value();
+    require(is_inside ? x.sizes() == at::IntArrayRef(expected) : x.numel() == 0, [&] {
+      return "move: rank " + std::to_string(rank_) + ": expected a tensor of shape " +
+             (is_inside ? shape_text(expected) : "of no elements, as it is outside the grid") + ", got " +
+             shape_text(x.sizes().vec()) + "; the layout is " + from_.to_string();
+    });
+  }
+
+  std::vector<int> ranks_along(int cell) const {
+    std::vector<int> ranks;
+    for (const int c : from_.grid().cells_along(cell, kind_.axes)) ranks.push_back(from_.grid().rank_of(c));
+    return ranks;
+  }
+
+  const Layout from_, to_;
+  const MoveKind kind_;
+  const int rank_;
+  std::vector<int> parts_;
+  Communicator group_;
+  BlockStaging staging_;
+  std::optional<Exchange> exchange_;
+};
+
+Layout with_pairs(const Layout& layout) {
+  std::vector<int64_t> shape = layout.shape();
+  shape.push_back(2);
+  std::vector<Layout::Cut> cuts;
+  for (const Layout::Cut& cut : layout.cuts())
+    if (!cut.axes.empty()) cuts.push_back(cut);
+  std::map<std::string, Kind> kinds;
+  for (const auto& axis : layout.grid().axes())
+    if (layout.kind(axis.name) != Kind::split) kinds.emplace(axis.name, layout.kind(axis.name));
+  return Layout(layout.grid(), std::move(shape), std::move(cuts), std::move(kinds));
+}
+
+}  // namespace
+
+struct Move::State {
+  State(Layout f, Layout t, const Grid& g) : from(std::move(f)), to(std::move(t)), grid(g) {
+    check_move(from, to);
+    for (const Layout* layout : {&from, &to})
+      for (const int rank : layout->grid().ranks())
+        require(rank < grid.world().size(), [&] {
+          return "move: expected a world that has rank " + std::to_string(rank) + ", it has " +
+                 std::to_string(grid.world().size()) + " ranks; the layout is " + layout->to_string();
+        });
+    const GridShape both = GridShape::united(from.grid(), to.grid());
+    takes_part = both.cell_of(grid.world().rank()).has_value();
+    if (takes_part) forward.emplace(from, to, grid);
+    if (takes_part && grid.world().checked()) workers = grid.group_of(both.ranks());
+  }
+
+  Layout from, to;
+  Grid grid;
+  bool takes_part = false;
+  Communicator workers;                     // all that take part, in checked mode
+  std::optional<Passage> forward, adjoint;  // the adjoint is prepared when backward asks for it first
+  std::optional<Move> of_reals;             // the same for a complex tensor as pairs of reals
+};
+
+Move::Move(Layout from, Layout to, const Grid& grid)
+    : state_(std::make_shared<State>(std::move(from), std::move(to), grid)) {}
+
+const Layout& Move::from() const {
+  return state_->from;
+}
+
+const Layout& Move::to() const {
+  return state_->to;
+}
+
+at::Tensor Move::operator()(const at::Tensor& x) const {
+  State& state = *state_;
+  if (!state.takes_part) {
+    require(x.numel() == 0, "move: expected a tensor of no elements on a worker outside both grids");
+    return x.reshape({0});  // in the graph as it was, for later movements in which this worker takes part
+  }
+  if (x.is_complex()) {
+    if (!state.of_reals) state.of_reals.emplace(with_pairs(state.from), with_pairs(state.to), state.grid);
+    const at::Tensor y = (*state.of_reals)(at::view_as_real(x.resolve_conj()));
+    return at::view_as_complex(state.to.grid().cell_of(state.grid.world().rank()) ? y : y.reshape({0, 2}));
+  }
+  return apply({.forward = [s = state_](const at::Tensor& t) { return (*s->forward)(t); },
+                .adjoint =
+                    [s = state_](const at::Tensor& t) {
+                      if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);
+                      return (*s->adjoint)(t);
+                    }},
+               x, state.workers);
+}
+
+at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid) {
+  return Move(from, to, grid)(x);
+}
+
+at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid) {
+  return move(x, from, from.on(to, Kind::copied), grid);
+}
+
+at::Tensor sum_reduce(const at::Tensor& x, const GridShape& from, const Layout& to, const Grid& grid) {
+  return move(x, to.on(from, Kind::partial), to, grid);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,111 @@
+#include "adjoin/movement/point_to_point.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <numeric>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+at::TensorOptions plain_options(const at::Tensor& like) {
+  return like.options().requires_grad(false);
+}
+
+at::Tensor sent(const at::Tensor& x, int to, const Communicator& group) {
+  const at::Tensor contiguous = x.contiguous();
+  group.send(as_buffer(contiguous), to);
+  return at::empty({0}, plain_options(x));
+}
+
+at::Tensor received(const at::Tensor& like, const Shape& shape, int from, const Communicator& group) {
+  const at::Tensor result = at::empty(shape, plain_options(like));
+  group.recv(as_buffer(result), from);
+  return result;
+}
+
+int modulo(int64_t a, int n) {
+  return static_cast<int>((a % n + n) % n);
+}
+
+at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const Shape& shape) {
+  if (modulo(by, group.size()) == 0) return x;
+  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor result = at::empty(shape, plain_options(x));
+  group.sendrecv(as_buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), as_buffer(result),
+                 modulo(int64_t{group.rank()} - by, group.size()));
+  return result;
+}
+
+Shape elements_of(const std::vector<int64_t>& rows, int64_t row) {
+  Shape counts = rows;
+  for (int64_t& count : counts) count *= row;
+  return counts;
+}
+
+at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows, const Communicator& group) {
+  Shape shape = x.sizes().vec();
+  shape[0] = std::accumulate(receive_rows.begin(), receive_rows.end(), int64_t{0});
+  const int64_t row = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
+  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor result = at::empty(shape, plain_options(x));
+  group.all_to_all(as_buffer(contiguous), elements_of(send_rows, row), as_buffer(result),
+                   elements_of(receive_rows, row));
+  return result;
+}
+
+}  // namespace
+
+at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
+  const Shape shape = x.sizes().vec();
+  return apply({.forward = [=](const at::Tensor& t) { return sent(t, to, group); },
+                .adjoint = [=](const at::Tensor& t) { return received(t, shape, to, group); }},
+               x);
+}
+
+at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group) {
+  require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
+  return apply(
+      {.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
+       .adjoint = [=, empty = nothing.sizes().vec()](const at::Tensor& t) { return sent(t, from, group).view(empty); }},
+      nothing);
+}
+
+at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
+  return apply(
+      {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
+       .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); }},
+      x, group);
+}
+
+at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows,
+                      const Communicator& group) {
+  const auto ranks = static_cast<size_t>(group.size());
+  require(send_rows.size() == ranks && receive_rows.size() == ranks, [&] {
+    return "all_to_all: expected counts for " + std::to_string(ranks) + " ranks, got " +
+           std::to_string(send_rows.size()) + " and " + std::to_string(receive_rows.size());
+  });
+  const int64_t rows = std::accumulate(send_rows.begin(), send_rows.end(), int64_t{0});
+  require(x.dim() >= 1 && x.size(0) == rows, [&] {
+    return "all_to_all: rank " + std::to_string(group.rank()) + ": expected " + std::to_string(rows) +
+           " rows, as many as are sent, got " + (x.dim() ? std::to_string(x.size(0)) : "a number");
+  });
+  return apply({.forward = [=](const at::Tensor& t) { return routed(t, send_rows, receive_rows, group); },
+                .adjoint = [=](const at::Tensor& t) { return routed(t, receive_rows, send_rows, group); }},
+               x, group);
+}
+
+std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const Communicator& group) {
+  std::vector<int64_t> received(send_rows.size());
+  const std::vector<int64_t> ones(send_rows.size(), 1);
+  group.all_to_all(const_buffer(send_rows), ones, buffer(received), ones);
+  return received;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin {
+
+/// Sends x to a rank of the group, which calls recv.
+///
+/// Shape:   any -> [0]; backward is begun from that zero-volume result
+/// Adjoint: recv: x's gradient comes from that rank
+/// Cost:    one message of x
+at::Tensor send(const at::Tensor& x, int to, const Communicator& group);
+
+/// Receives the tensor that a rank of the group sends by `send`.
+///
+/// `nothing` is a zero-volume tensor of the element type that comes, and requires a gradient if the result shall, as the
+/// sender's x does.
+/// Shape:   [0] -> `shape`
+/// Adjoint: send: the result's gradient goes to that rank
+/// Cost:    one message
+at::Tensor recv(const at::Tensor& nothing, const std::vector<int64_t>& shape, int from, const Communicator& group);
+
+/// Sends x `by` ranks further round the group and receives that of the rank as far behind: on rank r, the x of r - by.
+///
+/// Shape:   any -> `shape`, that of the x of rank - by; that of x itself unless given
+/// Adjoint: rotate by -by
+/// Cost:    one message of x each way
+at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by,
+                  const std::optional<std::vector<int64_t>>& shape = {});
+
+/// Row blocks to all ranks: rank r gets the r-th of x's blocks.
+///
+/// Shape:   [sum of send_rows, *] -> [sum of receive_rows, *]; rank r's block of the result has receive_rows[r] rows
+/// Kinds:   split -> split otherwise
+/// Adjoint: itself with the counts swapped
+/// Cost:    x, less this rank's own rows
+/// Throws:  InvalidArgument where the counts are not x's rows
+at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& send_rows,
+                      const std::vector<int64_t>& receive_rows, const Communicator& group);
+
+/// How many rows each rank will send here, where only the data says how many each sends: the receive_rows of all_to_all.
+/// Cost: one number to each rank
+std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const Communicator& group);
+
+}  // namespace adjoin

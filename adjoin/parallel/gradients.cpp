@@ -1,0 +1,62 @@
+#include "adjoin/parallel/gradients.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <map>
+
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+// A gradient of at least so many elements travels alone, without a copy.
+constexpr int64_t kLarge = 1 << 16;
+
+/// Gradients of one element type that the same workers add.
+struct Together {
+  Communicator copies;
+  std::vector<at::Tensor> gradients;
+};
+
+void sum_together(const Together& together) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& gradient : together.gradients) flat.push_back(gradient.reshape({-1}));
+  const at::Tensor all = at::cat(flat);
+  together.copies.all_reduce(as_buffer(all));
+  int64_t begin = 0;
+  for (const at::Tensor& gradient : together.gradients) {
+    gradient.copy_(all.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
+    begin += gradient.numel();
+  }
+}
+
+}  // namespace
+
+void sum_gradients(const torch::nn::Module& module) {
+  sum_gradients(nn::parameters_of(module));
+}
+
+void sum_gradients(const std::vector<nn::Parameter>& parameters) {
+  const at::NoGradGuard no_gradient;
+  std::map<std::tuple<std::vector<int>, std::vector<std::string>, at::ScalarType>, Together> small;
+  for (const nn::Parameter& parameter : parameters) {
+    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
+    const Communicator copies = nn::copies_of(parameter);
+    if (copies.size() == 1) continue;
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor);
+    if (gradient.numel() >= kLarge) {
+      gradient = gradient.contiguous();
+      copies.all_reduce(as_buffer(gradient));
+      continue;
+    }
+    Together& together =
+        small[{parameter.layout.grid().ranks(), parameter.layout.axes(Kind::copied), parameter.tensor.scalar_type()}];
+    together.copies = copies;
+    together.gradients.push_back(gradient);
+  }
+  for (const auto& [key, together] : small) sum_together(together);
+}
+
+}  // namespace adjoin::parallel

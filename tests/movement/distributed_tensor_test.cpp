@@ -1,0 +1,52 @@
+#include "adjoin/movement/distributed_tensor.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adjoin/base/error.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/layouts.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin {
+namespace {
+
+using namespace adjoin::testing;
+
+TEST(DistributedTensor, placed_moved_and_made_whole_is_what_it_was) {
+  for_each_world({1, 2, 4, 6}, [](const Communicator& world) {
+    const Grid grid(world, {{"w", world.size()}});
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      auto [from, to] = random_layouts(seed, {.workers = world.size()});
+      from = stored(from), to = stored(to);
+      for (const std::string& axis : from.axes(Kind::partial)) from = from.with_kind(axis, Kind::replicated);
+      for (const std::string& axis : to.axes(Kind::partial)) to = to.with_kind(axis, Kind::replicated);
+      if (!from.is_exact() || !to.is_exact()) continue;
+      SCOPED_TRACE(from.to_string() + " -> " + to.to_string());
+      const at::Tensor x = random_tensor(from.shape(), Kind::replicated, world).requires_grad_(true);
+      const DistributedTensor placed = place(x, from, grid);
+      EXPECT_EQ(placed.local.sizes(), at::IntArrayRef(from.shape_on(world.rank())));
+      const DistributedTensor twice = map(move(placed, to), [](const at::Tensor& t) { return t * 2; });
+      const at::Tensor y = whole(twice + twice);
+      EXPECT_TRUE(y.equal(4 * x));
+      y.square().sum().backward();
+      EXPECT_TRUE(at::allclose(x.grad(), 32 * x.detach()));
+    }
+  });
+}
+
+TEST(DistributedTensor, refuses_what_does_not_agree) {
+  const Grid grid(Communicator(), {{"w", 1}});
+  const Layout whole_layout(grid.shape(), {4});
+  const Layout holes(grid.shape(), {4}, {{Split::covering({{{0, 2}}}, 4, 0), {"w"}}});
+  EXPECT_THROW(place(at::ones({4}), holes, grid), InvalidArgument);
+  EXPECT_THROW(place(at::ones({5}), whole_layout, grid), InvalidArgument);
+  const DistributedTensor x = place(at::ones({4}), whole_layout, grid), ghosts = move(x, holes);
+  EXPECT_THROW(whole(ghosts), InvalidArgument);
+  EXPECT_THROW(ghosts + ghosts, InvalidArgument);
+  EXPECT_THROW(x + ghosts, InvalidArgument);
+  EXPECT_THROW(map(x, [](const at::Tensor& t) { return t.sum(); }), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace adjoin

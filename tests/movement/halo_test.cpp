@@ -1,0 +1,137 @@
+#include "adjoin/movement/halo.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/pieces.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin {
+namespace {
+
+using namespace adjoin::testing;
+
+/// One worker's padded tensor by LibTorch, and by indices where it has no such padding for so many dims.
+at::Tensor padded(at::Tensor x, const std::vector<Window>& windows, Padding padding) {
+  for (size_t dim = 0; dim < windows.size(); ++dim) {
+    const int64_t n = x.size(static_cast<int64_t>(dim));
+    std::vector<int64_t> sources;
+    for (int64_t i = -windows[dim].before; i < n + windows[dim].after; ++i) {
+      if (padding == Padding::circular) sources.push_back((i + n) % n);
+      if (padding == Padding::replicate) sources.push_back(std::clamp<int64_t>(i, 0, n - 1));
+      if (padding == Padding::reflect) sources.push_back(i < 0 ? -i : i < n ? i : 2 * (n - 1) - i);
+      if (padding == Padding::zeros) sources.push_back(i < 0 || i >= n ? n : i);  // n: a row of zeros behind the end
+    }
+    if (padding == Padding::zeros) {
+      std::vector<int64_t> pads(2 * windows.size(), 0);
+      pads[2 * (windows.size() - 1 - dim) + 1] = 1;
+      x = at::constant_pad_nd(x, pads);
+    }
+    x = x.index_select(static_cast<int64_t>(dim), at::tensor(sources, at::kLong));
+  }
+  return x;
+}
+
+/// Sums of windows, as a convolution with these weights would make them; any number of dims.
+at::Tensor windowed(at::Tensor x, const std::vector<Window>& windows) {
+  for (size_t d = 0; d < windows.size(); ++d) {
+    const auto dim = static_cast<int64_t>(d);
+    const Window& window = windows[d];
+    const int64_t outputs = x.size(dim) < window.extent() ? 0 : (x.size(dim) - window.extent()) / window.stride + 1;
+    at::Tensor y = x.narrow(dim, 0, outputs) * 0;
+    for (int64_t tap = 0; outputs > 0 && tap < window.kernel; ++tap)
+      y = y + (tap + 2) * x.slice(dim, tap * window.dilation, tap * window.dilation + (outputs - 1) * window.stride + 1,
+                                  window.stride);
+    x = y;
+  }
+  return x;
+}
+
+Window random_window(std::mt19937& random, int64_t size, Padding padding) {
+  const auto number = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  const int64_t most = padding == Padding::reflect ? size - 1 : padding == Padding::circular ? size : 5;
+  Window window{.before = number(0, std::min<int64_t>(most, 4)), .after = number(0, std::min<int64_t>(most, 4))};
+  window.stride = number(1, 3);
+  window.dilation = number(1, 2);
+  const int64_t room = size + window.before + window.after;
+  window.kernel = number(1, std::min<int64_t>(5, (room - 1) / window.dilation + 1));
+  return window;
+}
+
+TEST(HaloExchange, gives_every_worker_the_inputs_of_its_outputs_in_every_padding) {
+  for_each_world({1, 2, 3, 4, 6}, [](const Communicator& world) {
+    std::mt19937 random(static_cast<unsigned>(world.size()));
+    for (int trial = 0; trial < 60; ++trial) {
+      const int rows = world.size() % 2 == 0 && trial % 2 == 0 ? 2 : 1;
+      const Grid grid(world, {{"a", rows}, {"b", world.size() / rows}});
+      const auto padding = static_cast<Padding>(trial % 4);
+      const std::vector<int64_t> shape{2 + static_cast<int64_t>(random() % 8), 2 + static_cast<int64_t>(random() % 12),
+                                       2};
+      const std::vector<Window> windows{random_window(random, shape[0], padding),
+                                        random_window(random, shape[1], padding), Window{}};
+      const Layout layout(
+          grid.shape(), shape,
+          {{Split::balanced(shape[0], rows, 0), {"a"}}, {Split::balanced(shape[1], world.size() / rows, 1), {"b"}}});
+      SCOPED_TRACE("trial " + std::to_string(trial) + ", " + layout.to_string());
+      const at::Tensor global = random_tensor(shape, Kind::replicated, world, trial);
+      at::Tensor reference = global.clone().requires_grad_(true);
+      const at::Tensor expected = windowed(padded(reference, windows, padding), windows);
+
+      const HaloExchange exchange(layout, windows, padding, grid);
+      const at::Tensor x = piece_of(global, layout, world.rank()).requires_grad_(true);
+      const at::Tensor y = windowed(exchange(x), windows);
+      const Layout& outputs = exchange.outputs();
+      ASSERT_EQ(outputs.shape(), expected.sizes().vec());
+      const at::Tensor mine = piece_of(expected.detach(), outputs, world.rank());
+      if (mine.numel() > 0) {
+        EXPECT_TRUE(at::allclose(y, mine, 1e-12, 1e-12));
+      }
+      const at::Tensor weights = random_tensor(expected.sizes(), Kind::replicated, world, trial + 1000);
+      (expected * weights).sum().backward();
+      (mine.numel() > 0 ? (y * piece_of(weights, outputs, world.rank())).sum() : y.sum() * 0).backward();
+      EXPECT_TRUE(at::allclose(x.grad(), piece_of(reference.grad(), layout, world.rank()), 1e-12, 1e-12));
+    }
+  });
+}
+
+TEST(HaloExchange, fetches_corners_in_one_exchange_and_leaves_out_what_is_not_needed) {
+  struct Count : Observer {
+    void begin(const Operation& operation) override { calls += operation.name == "exchange"; }
+    int calls = 0;
+  };
+  for_each_world({4}, [](const Communicator& world) {
+    if (world.size() != 4) return;
+    const auto count = std::make_shared<Count>();
+    const Grid grid(world.observed_by(count), {{"a", 2}, {"b", 2}});
+    const Layout layout(grid.shape(), {6, 6}, {{Split::balanced(6, 2, 0), {"a"}}, {Split::balanced(6, 2, 1), {"b"}}});
+    const Window around{.kernel = 3, .before = 1, .after = 1};
+    const HaloExchange exchange(layout, {around, around}, Padding::zeros, grid);
+    const at::Tensor global = at::arange(36).view({6, 6}).to(at::kDouble);
+    const at::Tensor y = exchange(piece_of(global, layout, world.rank()));
+    EXPECT_EQ(count->calls, 1);
+    const int64_t row = grid.coordinate("a") * 3, column = grid.coordinate("b") * 3;
+    EXPECT_TRUE(y.equal(at::constant_pad_nd(global, {1, 1, 1, 1}).narrow(0, row, 5).narrow(1, column, 5)));
+    // A window that looks backward alone needs the last rows of no worker's own block.
+    const HaloExchange back(layout, {Window{.kernel = 1, .stride = 2}, Window{}}, Padding::zeros, grid);
+    EXPECT_EQ(back(piece_of(global, layout, world.rank())).size(0), grid.coordinate("a") == 0 ? 3 : 1);
+  });
+}
+
+TEST(HaloExchange, refuses_windows_that_do_not_fit) {
+  const Grid grid(Communicator(), {{"a", 1}});
+  const Layout layout(grid.shape(), {4}, {{Split::balanced(4, 1, 0), {"a"}}});
+  EXPECT_THROW(HaloExchange(layout, {}, Padding::zeros, grid), InvalidArgument);
+  EXPECT_THROW(HaloExchange(layout, {Window{.kernel = 5}}, Padding::zeros, grid), InvalidArgument);
+  EXPECT_THROW(HaloExchange(layout, {Window{.kernel = 3, .before = 4}}, Padding::reflect, grid), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace adjoin

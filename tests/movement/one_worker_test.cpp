@@ -1,0 +1,47 @@
+#include "adjoin/movement/one_worker.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adjoin/base/error.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin {
+namespace {
+
+using namespace adjoin::testing;
+
+TEST(Gather, is_the_adjoint_of_scatter_for_every_root_and_dim) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (int root = 0; root < world.size(); ++root)
+      for (int64_t dim = 0; dim < 2; ++dim) {
+        const std::vector<int64_t> whole = dim == 0 ? std::vector<int64_t>{7, 3} : std::vector<int64_t>{3, 7};
+        const Split split = Split::balanced(7, world.size(), dim);
+        std::vector<int64_t> block = whole;
+        block[static_cast<size_t>(dim)] = split.size(world.rank());
+        const std::vector<int64_t> on_root = world.rank() == root ? whole : std::vector<int64_t>{0};
+        expect_adjoint([&](const at::Tensor& x) { return gather(x, world, split, root); }, Kind::split, Kind::split,
+                       block, world);
+        expect_adjoint([&](const at::Tensor& x) { return scatter(x, whole, world, split, root); }, Kind::split,
+                       Kind::split, on_root, world);
+        const at::Tensor x = random_tensor(whole, Kind::replicated, world);
+        const at::Tensor held = world.rank() == root ? x : at::empty({0}, at::kDouble);
+        const at::Tensor mine = scatter(held, whole, world, split, root);
+        EXPECT_TRUE(mine.equal(x.narrow(dim, split.offset(world.rank()), split.size(world.rank()))));
+        EXPECT_TRUE(gather(mine, world, split, root).equal(held));
+      }
+  });
+}
+
+TEST(Gather, refuses_roots_and_splits_that_do_not_fit) {
+  const Communicator world;
+  EXPECT_THROW(gather(at::ones({3}), world, Split::balanced(3, 1, 0), 1), InvalidArgument);
+  EXPECT_THROW(gather(at::ones({3}), world, Split::balanced(3, 2, 0), 0), InvalidArgument);
+  EXPECT_THROW(gather(at::ones({3}), world, Split::balanced(3, 1, 1), 0), InvalidArgument);
+  EXPECT_THROW(gather(at::ones({3}), world, Split::balanced(4, 1, 0), 0), InvalidArgument);
+  EXPECT_THROW(scatter(at::ones({3}), {4}, world, Split::balanced(4, 1, 0), 0), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace adjoin
