@@ -2,7 +2,7 @@
 
 RUN_OPTIONS ?= --data sample --preset tiny --dp 1 --tp 2 --out runs/sample --overwrite
 
-.PHONY: run build test check-deep clean
+.PHONY: run build examples test check-deep clean
 .NOTPARALLEL:
 
 run: build
@@ -11,6 +11,10 @@ run: build
 build:
 	tools/setup
 	tools/build release adjoin_program
+
+examples:
+	tools/setup
+	tools/build release examples
 
 test:
 	tools/setup

@@ -8,11 +8,15 @@ if(NOT ADJOIN_CORE_ONLY)
   find_package(LibTorch 2.13 REQUIRED)
   find_package(ZLIB REQUIRED)
   find_package(tomlplusplus REQUIRED)
-  find_package(CLI11 REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 endif()
 
+if(NOT ADJOIN_CORE_ONLY OR ADJOIN_BUILD_TESTS)  # the examples' options need it too
+  find_package(CLI11 REQUIRED)
+endif()
+
 if(ADJOIN_BUILD_TESTS)
   find_package(GTest REQUIRED)
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
 endif()

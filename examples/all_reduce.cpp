@@ -1,19 +1,22 @@
-// Workers add up what each of them has: 4 threads when started alone, the processes of the job under mpirun.
+// Workers add up what each of them has: threads when started alone, the processes of the job under mpirun.
 
-#include <cstdio>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/launch.hpp"
+#include "examples/support/example.hpp"
 
-int main() {
-  const int workers = adjoin::started_by_mpi() ? adjoin::mpi_job_size() : 4;
-  adjoin::launch(workers, [](const adjoin::Communicator& world) {
-    std::vector<int64_t> sums{1, world.rank()};
-    world.all_reduce(adjoin::buffer(sums));
-    const int64_t n = world.size();
-    adjoin::require(sums[0] == n && sums[1] == n * (n - 1) / 2, "the sums are wrong");
-    if (world.rank() == 0)
-      std::printf("%ld workers, whose ranks add up to %ld\n", static_cast<long>(sums[0]), static_cast<long>(sums[1]));
-  });
+using namespace adjoin;
+
+void add_up(const Communicator& world, example::Report& report) {
+  std::vector<int64_t> sums{1, world.rank()};
+  world.all_reduce(buffer(sums));
+  const int64_t n = world.size();
+  require(sums[0] == n && sums[1] == n * (n - 1) / 2, "the sums are wrong");
+  report.line("%ld workers, whose ranks add up to %ld", static_cast<long>(sums[0]), static_cast<long>(sums[1]));
+  report.value("workers", sums[0]);
+  report.value("sum_of_ranks", sums[1]);
+}
+
+int main(int argc, char** argv) {
+  return example::run(argc, argv, {"Workers add up what each of them has."}, add_up);
 }

@@ -1,14 +1,17 @@
 // A broadcast of one's own, written with send and recv, under the recorder of the lab: it tells the right tree from one
 // that forgets ranks and from one that never ends.
 
+#include <bit>
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/lab/recording.hpp"
+#include "examples/support/example.hpp"
 
 using adjoin::Communicator;
+using adjoin::example::Options;
+using adjoin::example::Report;
 using adjoin::lab::Recording;
 
 namespace {
@@ -69,32 +72,49 @@ bool is_right(const Outcome& outcome) {
   return right && outcome.recording.sent_by(0) == rounds;
 }
 
-void show(const char* name, const Outcome& outcome) {
-  std::printf("%s on %d ranks:\n%s", name, outcome.recording.ranks, describe(outcome.recording).c_str());
+void show(const char* name, const Outcome& outcome, Report& report) {
+  std::string messages = describe(outcome.recording);
+  if (!messages.empty()) messages.pop_back();  // the last line's end
+  report.line("%s on %d ranks:\n%s", name, outcome.recording.ranks, messages.c_str());
   for (const int rank : outcome.without)
-    std::printf("rank %d has not got the values: it received %ld messages\n", rank,
+    report.line("rank %d has not got the values: it received %ld messages", rank,
                 static_cast<long>(outcome.recording.received_by(rank)));
-  std::printf("%s\n\n", is_right(outcome) ? "This is right." : "This is wrong.");
+  report.line("%s\n", is_right(outcome) ? "This is right." : "This is wrong.");
+}
+
+void try_the_trees(int ranks, Report& report) {
+  for (int few = 1; few <= 17; ++few) adjoin::require(is_right(try_out(tree, few)), "the tree must be right");
+  show("The tree", try_out(tree, ranks), report);
+
+  // A test on powers of two alone would not have found it.
+  for (const int power : {1, 2, 4, 8}) adjoin::require(is_right(try_out(forgetful_tree, power)), "wrong too soon");
+  const Outcome forgetful = try_out(forgetful_tree, ranks);
+  show("The forgetful tree", forgetful, report);
+  std::vector<int> forgotten;
+  for (int rank = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); rank < ranks; ++rank)
+    forgotten.push_back(rank);
+  adjoin::require(forgetful.without == forgotten, "the ranks from the last power of two on are forgotten");
+  report.value("forgotten_by_the_forgetful_tree", static_cast<int64_t>(forgotten.size()));
+}
+
+void try_the_ring(Report& report) {
+  try {
+    try_out(impatient_ring, 3);
+  } catch (const adjoin::CommunicationError& error) {
+    report.line("The impatient ring on 3 ranks:\n%s", error.what());
+    report.value("impatient_ring", std::string(error.what()));
+    return;
+  }
+  throw adjoin::InternalError("the impatient ring has come to an end, which it cannot");
 }
 
 }  // namespace
 
-int main() {
-  for (int ranks = 1; ranks <= 17; ++ranks) adjoin::require(is_right(try_out(tree, ranks)), "the tree must be right");
-  show("The tree", try_out(tree, 6));
-
-  // A test on 4 and 8 ranks alone would not have found it.
-  for (const int ranks : {1, 2, 4, 8}) adjoin::require(is_right(try_out(forgetful_tree, ranks)), "wrong too soon");
-  const Outcome forgetful = try_out(forgetful_tree, 6);
-  show("The forgetful tree", forgetful);
-  adjoin::require(!is_right(forgetful) && forgetful.without == std::vector<int>{4, 5}, "ranks 4 and 5 are forgotten");
-
-  try {
-    try_out(impatient_ring, 3);
-  } catch (const adjoin::CommunicationError& error) {
-    std::printf("The impatient ring on 3 ranks:\n%s\n", error.what());
-    return 0;
-  }
-  std::printf("the impatient ring has come to an end, which it cannot\n");
-  return 1;
+int main(int argc, char** argv) {
+  const adjoin::example::About about{"A right tree, one that forgets ranks, and a ring that never ends.", 6,
+                                     /*threads_only=*/true};
+  return run_with(argc, argv, about, [](const Options& options, Report& report) {
+    try_the_trees(options.ranks, report);
+    try_the_ring(report);
+  });
 }

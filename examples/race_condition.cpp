@@ -1,7 +1,5 @@
 // Two threads change one number a million times each: once unsafely, and then in three ways that are right.
 //
-// usage: race_condition [safe|unsafe]: that part alone
-//
 // A data race is two accesses to one memory location from two threads, at least one of them a write, neither atomic, and
 // neither ordered before the other by a lock, a join or another synchronisation. C++ gives a program with a data race no
 // meaning at all: its behaviour is undefined, and "the result is a little off" is only what one often sees.
@@ -12,31 +10,35 @@
 // advance, the same program may end with 0 each time, and is as wrong: that nobody saw it proves nothing.
 // ThreadSanitizer (-fsanitize=thread) looks at the accesses instead of the result, and names both.
 
+#include <CLI/App.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <mutex>
-#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/launch.hpp"
+#include "examples/support/example.hpp"
+
+using adjoin::example::Options;
+using adjoin::example::Report;
 
 namespace {
 
 constexpr int64_t kChanges = 1'000'000;
 
-/// Calls `change(+1)` on one thread and `change(-1)` on another, a million times each; both begin together.
+/// Calls `change(+1)` on every other thread and `change(-1)` on the rest, a million times each; all begin together.
 template <class Change>
-void from_two_threads(const Change& change) {
+void from_threads(int threads, const Change& change) {
   std::atomic<int> ready = 0;
   const auto work = [&](int64_t by) {
     ++ready;
-    while (ready < 2) continue;  // awake, so that both are running when they begin
+    while (ready < threads) continue;  // awake, so that all are running when they begin
     for (int64_t i = 0; i < kChanges; ++i) change(by);
   };
-  std::jthread adds(work, +1), subtracts(work, -1);
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < threads; ++i) workers.emplace_back(work, i % 2 == 0 ? +1 : -1);
 }
 
 /// The data race. `volatile` makes the compiler carry out every read and write; it makes nothing safe.
@@ -44,17 +46,17 @@ void change_unsafely(volatile int64_t& value, int64_t by) {
   value = value + by;
 }
 
-int64_t unsafe() {
+int64_t unsafe(int threads) {
   volatile int64_t value = 0;
-  from_two_threads([&](int64_t by) { change_unsafely(value, by); });
+  from_threads(threads, [&](int64_t by) { change_unsafely(value, by); });
   return value;
 }
 
 /// One thread at a time has the lock: each reads what the one before it has written.
-int64_t with_a_mutex() {
+int64_t with_a_mutex(int threads) {
   int64_t value = 0;
   std::mutex mutex;
-  from_two_threads([&](int64_t by) {
+  from_threads(threads, [&](int64_t by) {
     const std::lock_guard lock(mutex);
     value += by;
   });
@@ -62,19 +64,19 @@ int64_t with_a_mutex() {
 }
 
 /// Read, add and write are one indivisible instruction.
-int64_t with_an_atomic() {
+int64_t with_an_atomic(int threads) {
   std::atomic<int64_t> value = 0;
-  from_two_threads([&](int64_t by) { value += by; });
+  from_threads(threads, [&](int64_t by) { value += by; });
   return value;
 }
 
 /// Each worker changes a number of its own, which nobody else can see, and in the end the numbers are added up: one
 /// synchronisation instead of two million. So do all programs that compute on many workers.
-int64_t with_a_reduction() {
+int64_t with_a_reduction(int threads) {
   int64_t result = 0;
-  adjoin::launch_threads(2, [&](const adjoin::Communicator& world) {
+  adjoin::launch_threads(threads, [&](const adjoin::Communicator& world) {
     volatile int64_t mine = 0;  // volatile only to have all the million additions carried out, as above
-    const int64_t by = world.rank() == 0 ? +1 : -1;
+    const int64_t by = world.rank() % 2 == 0 ? +1 : -1;
     for (int64_t i = 0; i < kChanges; ++i) mine = mine + by;
     int64_t sum[] = {mine};
     world.all_reduce(adjoin::buffer(sum));
@@ -83,23 +85,41 @@ int64_t with_a_reduction() {
   return result;
 }
 
-int64_t show(const char* name, int64_t (*run)()) {
+struct Way {
+  const char* name;
+  int64_t (*run)(int threads);
+};
+
+int64_t show(const Way& way, int threads, const Report& report) {
   const auto begin = std::chrono::steady_clock::now();
-  const int64_t value = run();
+  const int64_t value = way.run(threads);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
-  std::printf("%-12s ends with %8ld after %7.2f ms\n", name, static_cast<long>(value), elapsed.count());
+  report.line("%-12s ends with %8ld after %7.2f ms", way.name, static_cast<long>(value), elapsed.count());
   return value;
+}
+
+void run_part(const std::string& part, int threads, Report& report) {
+  adjoin::require(part.empty() || part == "safe" || part == "unsafe", "expected safe or unsafe, got " + part);
+  adjoin::require(threads % 2 == 0, "--ranks is odd: as many threads add as subtract");
+  const long changes = kChanges * threads / 2;
+  report.line("%ld additions and %ld subtractions on one number that begins with 0", changes, changes);
+  for (int run = 1; run <= 3 && part != "safe"; ++run)
+    report.value("unsafe_" + std::to_string(run), show({"unsafe", unsafe}, threads, report));
+  if (part == "unsafe") return;
+  for (const Way& way : {Way{"mutex", with_a_mutex}, {"atomic", with_an_atomic}, {"reduction", with_a_reduction}}) {
+    const int64_t end = show(way, threads, report);
+    report.value(way.name, end);
+    if (end != 0) throw adjoin::InternalError("a safe part does not end with 0");
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view part = argc > 1 ? argv[1] : "";
-  std::printf("%ld additions and %ld subtractions on one number that begins with 0\n", static_cast<long>(kChanges),
-              static_cast<long>(kChanges));
-  for (int run = 0; run < 3 && part != "safe"; ++run) show("unsafe", unsafe);
-  if (part == "unsafe") return 0;
-  const int64_t ends[] = {show("mutex", with_a_mutex), show("atomic", with_an_atomic),
-                          show("reduction", with_a_reduction)};
-  for (const int64_t end : ends) adjoin::require(end == 0, "a safe part does not end with 0");
+  std::string part;
+  const adjoin::example::About about{
+      "Threads change one number unsafely, and then in three ways that are right.", 2, /*threads_only=*/true,
+      [&](CLI::App& app) { app.add_option("part", part, "safe or unsafe: that part alone [both]"); }};
+  return run_with(argc, argv, about,
+                  [&](const Options& options, Report& report) { run_part(part, options.ranks, report); });
 }

@@ -1,17 +1,15 @@
-// A two-layer network that 4 workers hold together: each has a quarter of its hidden features.
+// A two-layer network that workers hold together: each of 4 has a quarter of its hidden features.
 
 #include <ATen/ATen.h>
 
-#include <cstdio>
-
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/launch.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/parallel/adamw.hpp"
+#include "examples/support/example.hpp"
 
 using namespace adjoin;
 
-void learn_a_sine(const Communicator& world) {
+void learn_a_sine(const Communicator& world, example::Report& report) {
   const Grid grid(world, {{"tp", world.size()}});  // all workers see the same batch
   nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 64, .out_features = 1}, grid, "tp");
   nn::initialize(*mlp, /*seed=*/1);  // the same global weights for every number of workers
@@ -24,11 +22,12 @@ void learn_a_sine(const Communicator& world) {
     loss.backward();
     optimizer.step(/*learning_rate=*/0.01);
     loss_now = loss.item<double>();
-    if (world.rank() == 0 && step % 100 == 0) std::printf("step %3d  loss %.5f\n", step, loss_now);
+    if (step % 100 == 0) report.line("step %3d  loss %.5f", step, loss_now);
   }
   require(loss_now < 0.01, "the network has not learned the sine");
+  report.value("loss", loss_now);
 }
 
-int main() {
-  launch_threads(4, learn_a_sine);
+int main(int argc, char** argv) {  // launch(4, learn_a_sine), but for what --ranks, --backend and --json say
+  return example::run(argc, argv, {"A two-layer network that workers hold together."}, learn_a_sine);
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "adjoin/movement/move.hpp"
-#include "adjoin/partition/window.hpp"
+#include "adjoin/partition/halo_plan.hpp"
 
 namespace adjoin {
 
@@ -13,9 +13,9 @@ namespace adjoin {
 /// exchange, as far away as they lie; what its own block has beyond is left out.
 class HaloExchange {
  public:
-  /// `windows` has one for each dim of the layout. The outputs of a dim are cut over the axes that cut its inputs, by
-  /// outputs_split. A transposed window fetches its inputs; its pads are of the outputs and are left to the caller.
-  /// Throws: InvalidArgument as halo_of and Move, or for another number of windows than dims
+  /// `windows` has one for each dim of the layout; plan_halo says how the outputs are cut. A transposed window fetches
+  /// its inputs; its pads are of the outputs and are left to the caller.
+  /// Throws: InvalidArgument as plan_halo and Move
   HaloExchange(const Layout& layout, std::vector<Window> windows, Padding padding, const Grid& grid);
 
   /// Shape:   layout.shape_on(rank) -> in each dim what the windows of this worker's outputs span, padding included
@@ -26,17 +26,15 @@ class HaloExchange {
   at::Tensor operator()(const at::Tensor& x) const;
 
   /// Where the windows' outputs lie: the layout of what is computed from the result.
-  const Layout& outputs() const { return outputs_; }
-  const std::vector<Halo>& halos() const { return halos_; }
+  const Layout& outputs() const { return plan_.outputs; }
+  const std::vector<Halo>& halos() const { return plan_.halos; }
   /// The exchange alone, before padding is added.
   const Move& fetch() const { return fetch_; }
 
  private:
-  Padding padding_;
   std::vector<Window> windows_;
-  Layout outputs_;
-  std::vector<Halo> halos_;  // of each dim
-  std::vector<int> parts_;   // this worker's, of each dim; none outside the grid
+  HaloPlan plan_;
+  std::vector<int> parts_;  // this worker's, of each dim; none outside the grid
   Move fetch_;
 };
 

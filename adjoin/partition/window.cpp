@@ -90,7 +90,7 @@ Fetch within(Range fetched, Pads pads) {
 
 Fetch with_zeros(Range needed, int64_t inputs) {
   const int64_t left = std::clamp<int64_t>(-needed.begin, 0, needed.size());
-  const int64_t right = std::clamp<int64_t>(needed.end - inputs, 0, needed.size() - left);
+  const int64_t right = std::clamp<int64_t>(needed.end - inputs, 0, needed.size());
   return within({needed.begin + left, needed.end - right}, {left, right});
 }
 
