@@ -21,5 +21,6 @@ void add_bench(Program& program);
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
+void add_layout(Program& program);
 
 }  // namespace adjoin::cli

@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   adjoin::cli::add_bench(program);
   adjoin::cli::add_doctor(program);
   adjoin::cli::add_collective(program);
+  adjoin::cli::add_layout(program);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::Success& wish) {  // --help and --version
