@@ -29,5 +29,6 @@ void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_moves(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
+void add_layout(Program& program);
 
 }  // namespace adjoin::cli

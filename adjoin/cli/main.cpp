@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   adjoin::cli::add_bench(program);
   adjoin::cli::add_doctor(program);
   adjoin::cli::add_collective(program);
+  adjoin::cli::add_layout(program);
   try {
     adjoin::cli::parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version

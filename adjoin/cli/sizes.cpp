@@ -24,10 +24,10 @@ bool take_number(std::string_view& text, int64_t& number) {
   return error == std::errc();
 }
 
-std::vector<std::string_view> parts_of(std::string_view text) {
+std::vector<std::string_view> parts_of(std::string_view text, char separator = ',') {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
+    const size_t end = std::min(text.find(separator, begin), text.size());
     parts.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -72,6 +72,18 @@ std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, 
     return numbers;
   }
   for (const std::string_view part : parts_of(text)) numbers.push_back(number(part));
+  return numbers;
+}
+
+std::vector<int64_t> numbers_by_dim(std::string_view text, std::string_view option, int64_t least, int64_t most) {
+  std::vector<int64_t> numbers;
+  for (const std::string_view part : parts_of(text, 'x')) {
+    int64_t number = 0;
+    std::string_view rest = part;
+    if (!take_number(rest, number) || !rest.empty() || number < least || number > most)
+      refuse(option, text, "numbers from " + std::to_string(least) + " to " + std::to_string(most) + " as in 4x4x3");
+    numbers.push_back(number);
+  }
   return numbers;
 }
 

@@ -25,4 +25,8 @@ int64_t number_of(std::string_view text, std::string_view option, int64_t least,
 /// Throws: InvalidArgument that names the option.
 std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most);
 
+/// "4x4x3": a number a dim, each from `least` to `most`.
+/// Throws: InvalidArgument that names the option.
+std::vector<int64_t> numbers_by_dim(std::string_view text, std::string_view option, int64_t least, int64_t most);
+
 }  // namespace adjoin::cli

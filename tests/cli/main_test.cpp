@@ -27,7 +27,7 @@ TEST(Program, explains_every_option_of_train) {
 TEST(Program, explains_every_subcommand) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"train", "evaluate", "predict", "tokenize", "bench", "collective", "doctor"}) {
+  for (const char* name : {"train", "evaluate", "predict", "tokenize", "bench", "collective", "layout", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(name));
     EXPECT_EQ(run(std::string(name) + " --help").code, 0);
   }
