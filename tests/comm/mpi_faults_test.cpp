@@ -147,6 +147,44 @@ TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
   EXPECT_LT(outcome.seconds, 20);
 }
 
+TEST(MpiJob, accuses_no_program_that_is_right) {
+  for (const char* kind : {"0 leave-early", "0 stopped", "1 stopped", "1 handle"}) {
+    const Outcome outcome = job(kind);
+    EXPECT_EQ(outcome.code, 0) << kind << ": " << outcome.text;
+  }
+}
+
+TEST(MpiFaults, show_a_deadlock_after_many_groups_and_a_subset_that_a_member_never_comes_to) {
+  for (const char* kind : {"0 many-groups", "2 subset"}) {
+    const Outcome outcome = job(kind, "ADJOIN_DEADLINE=50");
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("recv #"))) << kind;
+  }
+}
+
+TEST(MpiFaults, show_a_message_that_is_received_as_another_type_in_checked_mode) {
+  EXPECT_THAT(job("0 types", "ADJOIN_CHECKED=1").text,
+              AllOf(HasSubstr("expected a message of int32 x 4"), HasSubstr("got float32 x 4")));
+}
+
+TEST(MpiFaults, say_that_mpi_was_finalised_where_a_process_launches_again) {
+  EXPECT_THAT(job("0 twice").text, HasSubstr("MPI was finalised"));
+}
+
+TEST(MpiFaults, say_that_the_environment_tells_of_another_job) {
+  const Outcome outcome =
+      run("env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') PMI_RANK=0 PMI_SIZE=2 timeout "
+          "60 " ADJOIN_FAULT_PROGRAM " 0 fine");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("a job of 2 ranks, but MPI of 1"), HasSubstr("PMI_RANK")));
+}
+
+TEST(MpiJob, goes_on_without_the_watchdog_where_mpi_shares_no_memory) {
+  const Outcome outcome = job("0 fine", "OMPI_MCA_osc=^sm");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("warning: MPI shares no memory"));
+}
+
 TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
   const Outcome outcome = job("0 pieces");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -221,22 +221,9 @@ void make(const Call& call, const Communicator& plain, bool check) {
   }
 }
 
-/// The calls in an order of their kinds: the collectives of each group, those by messages, and the messages. A program
-/// that differs only between these may be right, as a small broadcast or reduce lets most ranks go on.
-std::vector<Call> each_kind_alone(std::vector<Call> calls) {
-  std::stable_sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
-    const auto kind = [](const Call& call) { return std::tuple(call.group, is_of_messages(call), call.in_steps); };
-    return kind(a) < kind(b);
-  });
-  return calls;
-}
-
 TEST(RandomMismatch, ends_at_once_with_a_diagnosis_and_never_in_a_wrong_result) {
   double longest = 0;
-  unsigned right = 0;
-  for (unsigned trial = 0; trial < 2 * kPrograms; ++trial) {
-    const unsigned seed = trial / 2;
-    const bool checked = trial % 2 == 0;
+  for (unsigned seed = 0; seed < 2 * kPrograms; ++seed) {
     Generator generator(seed);
     const std::vector<Call> meant = generator.program();
     const int culprit = generator.below(generator.ranks());
@@ -249,20 +236,14 @@ TEST(RandomMismatch, ends_at_once_with_a_diagnosis_and_never_in_a_wrong_result) 
       for (const Call& call : calls) make(call, groups[call.group], world.rank() != culprit);
     };
     const auto begin = std::chrono::steady_clock::now();
-    const std::string message = testing::failure_of<CommunicationError>(
-        generator.ranks(), run, {.deadline = std::chrono::seconds(20), .checked = checked});
+    const std::string message =
+        testing::failure_of<CommunicationError>(generator.ranks(), run, {.deadline = std::chrono::seconds(20)});
     longest = std::max(longest, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    if (!checked && message == "nothing was thrown") {
-      ASSERT_EQ(each_kind_alone(meant), each_kind_alone(changed)) << "seed " << seed;
-      ++right;
-      continue;
-    }
     ASSERT_THAT(message, AnyOf(StartsWith("deadlock: these calls can never end\n"),
                                StartsWith("mismatched collectives"), StartsWith("the message of rank ")))
         << "seed " << seed;
     ASSERT_THAT(message, HasSubstr("random_mismatch_test.cpp:")) << "seed " << seed;
   }
-  EXPECT_LT(right, kPrograms / 50);
   EXPECT_LT(longest, 1.0) << "seconds until the diagnosis";
 }
 

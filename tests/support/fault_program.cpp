@@ -1,6 +1,8 @@
 // Goes wrong on purpose, for the tests of what mpirun and the library then say: fault_program RANK KIND [OPERATION].
 // With `pieces` it runs every operation on messages that MPI gets three elements at a time, and fails on a wrong result.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi_backend.hpp"
 #include "tests/support/operations.hpp"
@@ -30,6 +33,74 @@ void wait_in_two_groups(const Communicator& world) {
   (world.rank() == 0 ? two : one).barrier();
 }
 
+/// Rank 1 returns after its part of a gather, long before rank 2 comes to it. No fault.
+void leave_early(const Communicator& world) {
+  std::vector<int32_t> part(2), all(2 * static_cast<size_t>(world.size()));
+  if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::seconds(3));
+  world.gather(buffer(part), buffer(all), std::vector<int64_t>(static_cast<size_t>(world.size()), 2), 0);
+}
+
+/// A rank is stopped for some seconds while all send and receive. No fault.
+void be_stopped(int culprit, const Communicator& world) {
+  std::thread stopper;
+  if (world.rank() == culprit)
+    stopper = std::thread([] {
+      const pid_t process = getpid();
+      if (fork() == 0) {
+        usleep(3'500'000);
+        kill(process, SIGCONT);
+        _exit(0);
+      }
+      usleep(300'000);
+      kill(process, SIGSTOP);
+    });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  std::vector<int32_t> goes_on{1}, got(1);
+  while (goes_on[0] != 0) {
+    world.sendrecv(buffer(goes_on), (world.rank() + 1) % world.size(), buffer(got),
+                   (world.rank() + world.size() - 1) % world.size());
+    if (world.rank() == culprit) goes_on[0] = std::chrono::steady_clock::now() < end;
+    world.broadcast(buffer(goes_on), culprit);
+  }
+  if (stopper.joinable()) stopper.join();
+}
+
+/// An exception that is caught ends a handle whose operation the others join later. No fault.
+void drop_a_handle(int culprit, const Communicator& world) {
+  const adjoin::AsyncCommunicator async(world);
+  if (world.rank() != culprit) std::this_thread::sleep_for(std::chrono::seconds(1));
+  try {
+    std::vector<double> x(100'000, 1.0);
+    const adjoin::Handle handle = async.all_reduce(buffer(x));
+    if (world.rank() == culprit) throw std::runtime_error("caught");
+    handle.wait();
+  } catch (const std::runtime_error&) {
+  }
+  world.barrier();
+}
+
+void receive_as_another_type(const Communicator& world) {
+  std::vector<float> sent(4);
+  std::vector<int32_t> got(4);
+  if (world.rank() == 0) world.send(buffer(sent), 1);
+  if (world.rank() == 1) world.recv(buffer(got), 0);
+  world.barrier();
+}
+
+void deadlock_after_many_groups(const Communicator& world) {
+  std::vector<Communicator> groups;
+  for (int i = 0; i < 70; ++i) groups.push_back(*world.split(0, 0));
+  std::vector<float> x(4);
+  groups.back().recv(buffer(x), (world.rank() + 1) % world.size());
+}
+
+void miss_a_subset(int culprit, const Communicator& world) {
+  std::vector<float> x(4);
+  if (world.rank() == culprit) return world.recv(buffer(x), (culprit + 1) % world.size());
+  const std::vector<int> all{0, 1, 2};
+  (void)world.subset(all);
+}
+
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
   std::vector<float> x(1200, 1.0f);
   world.all_reduce(buffer(x));
@@ -37,6 +108,13 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   const bool is_culprit = world.rank() == culprit;
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
   if (kind == "groups") return wait_in_two_groups(world);
+  if (kind == "fine" || kind == "twice") return;
+  if (kind == "leave-early") return leave_early(world);
+  if (kind == "stopped") return be_stopped(culprit, world);
+  if (kind == "handle") return drop_a_handle(culprit, world);
+  if (kind == "types") return receive_as_another_type(world);
+  if (kind == "many-groups") return deadlock_after_many_groups(world);
+  if (kind == "subset") return miss_a_subset(culprit, world);
   if (kind == "in-operation") {
     if (is_culprit) throw adjoin::InvalidArgument("the tank is empty");
     for (;;) adjoin::testing::every_operation()[static_cast<size_t>(operation)](world, x);
@@ -115,6 +193,7 @@ int main(int argc, char** argv) {
     if (kind == "pieces") return run_in_pieces(), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
+    if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 3;
