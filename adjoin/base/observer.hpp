@@ -34,7 +34,8 @@ std::string describe(const Operation& operation, const std::string& where);
 std::string describe(const std::source_location& where);
 
 /// Sees every operation of the communicators that it is attached to. Counts, traces, time accounting and the
-/// flight record are observers. Called on the worker's own thread, so an observer shared by workers guards itself.
+/// flight record are observers. Called on the thread that makes the call: a worker's own, or that of its stream for
+/// asynchronous ones. So an observer that several workers share, or one worker with its stream, guards itself.
 class Observer {
  public:
   virtual ~Observer() = default;

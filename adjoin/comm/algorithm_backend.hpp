@@ -30,6 +30,7 @@ class AlgorithmBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool abandon() noexcept override { return inner_->abandon(); }
+  void fail(std::string_view reason) noexcept override { inner_->fail(reason); }
   bool is_checked() const override { return inner_->is_checked(); }
   bool reduces_in_rank_order() const override {
     return inner_->reduces_in_rank_order() && (!has_reduction(choice_.collective) || in_rank_order());

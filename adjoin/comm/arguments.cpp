@@ -47,6 +47,7 @@ void check_reduce(const CheckedCall& call, ConstBuffer in, Buffer out, Reduction
   if (call.rank() != root) return;
   call.check_elements("out", out, in.count);
   call.check_same_type(in, out);
+  if (in.data != out.data) call.check_apart(in, out);
 }
 
 void check_all_reduce(const CheckedCall& call, Buffer buffer, Reduction reduction) {
@@ -61,6 +62,7 @@ void check_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Counts co
   if (call.rank() != root) return;
   call.check_elements("out", out, total_of(counts));
   call.check_same_type(in, out);
+  call.check_own_or_apart(in, out, counts);
 }
 
 void check_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, int root) {
@@ -70,6 +72,7 @@ void check_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts c
   if (call.rank() != root) return;
   call.check_elements("in", in, total_of(counts));
   call.check_same_type(in, out);
+  call.check_own_or_apart(out, in, counts);
 }
 
 void check_all_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts) {
@@ -77,6 +80,7 @@ void check_all_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Count
   call.check_elements("in", in, own(call, counts));
   call.check_elements("out", out, total_of(counts));
   call.check_same_type(in, out);
+  call.check_own_or_apart(in, out, counts);
 }
 
 void check_reduce_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, Reduction reduction) {
@@ -84,6 +88,7 @@ void check_reduce_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, C
   call.check_elements("in", in, total_of(counts));
   call.check_elements("out", out, own(call, counts));
   call.check_same_type(in, out);
+  call.check_own_or_apart(out, in, counts);
   call.check_reduction(reduction, in.type);
 }
 
@@ -93,6 +98,7 @@ void check_all_to_all(const CheckedCall& call, ConstBuffer in, Counts send_count
   call.check_elements("in", in, total_of(send_counts));
   call.check_elements("out", out, total_of(receive_counts));
   call.check_same_type(in, out);
+  call.check_apart(in, out);
 }
 
 }  // namespace adjoin::arguments

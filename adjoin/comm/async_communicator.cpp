@@ -63,6 +63,7 @@ Handle AsyncCommunicator::sendrecv(ConstBuffer in, int to, Buffer out, int from,
   const CheckedCall call = new_call("sendrecv", where);
   check_send(call, in, to, tag);
   check_recv(call, out, from, tag);
+  call.check_apart(in, out);
   return run([=](const Communicator& group) { group.sendrecv(in, to, out, from, tag, where); });
 }
 

@@ -17,8 +17,9 @@ class [[nodiscard]] Handle {
  public:
   Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task);
 
-  /// Returns when the operation is done, and runs it itself where the stream has not begun it.
-  /// Throws: what the operation has thrown
+  /// Returns when the operation is done. Called by the thread that made the AsyncCommunicator.
+  /// Throws: what the operation has thrown, or an earlier one of the same AsyncCommunicator; InvalidArgument on another
+  ///         thread, or where one operation waits for a later one
   void wait() const;
   bool done() const;
 
@@ -31,8 +32,9 @@ class [[nodiscard]] Handle {
 ///
 /// They run one after the other in the order of their calls, on a group of their own, so they never meet the calls of
 /// the group that they were made from. All ranks call them in the same order. Buffers belong to the operation until it
-/// is done; counts and lists of messages are copied. Arguments are checked in the call, which throws InvalidArgument.
-/// Cost: a queued task; a blocking call's time, where one waits at once, and some microseconds.
+/// is done; counts, lists of messages and their boxes are copied. Arguments are checked in the call, which throws
+/// InvalidArgument. An error of one operation is that of all later ones, and ends the world.
+/// Cost: a queued task; a blocking call's time and two changes of thread, where one waits at once.
 class AsyncCommunicator {
  public:
   using Where = std::source_location;

@@ -54,6 +54,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
   /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
   virtual bool abandon() noexcept { return false; }
+  /// As abort, because this rank fails with `reason`, of which nobody else of the rank may ever hear.
+  virtual void fail(std::string_view reason) noexcept { abort(reason); }
 
   /// Whether the world was launched with calls compared (LaunchOptions::checked).
   virtual bool is_checked() const { return false; }

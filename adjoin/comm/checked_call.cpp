@@ -77,6 +77,19 @@ void CheckedCall::check_elements(const char* role, ConstBuffer buffer, int64_t c
   if (buffer.count != count) fail(text(count) + " elements of '" + role + "'", text(buffer.count));
 }
 
+void CheckedCall::check_apart(ConstBuffer in, ConstBuffer out) const {
+  const auto begin = [](ConstBuffer b) { return reinterpret_cast<uintptr_t>(b.data); };
+  const auto end = [&](ConstBuffer b) { return begin(b) + static_cast<uintptr_t>(b.bytes()); };
+  if (in.count > 0 && out.count > 0 && begin(in) < end(out) && begin(out) < end(in))
+    fail("'in' and 'out' that do not overlap", "some bytes that are of both");
+}
+
+void CheckedCall::check_own_or_apart(ConstBuffer block, ConstBuffer all, std::span<const int64_t> counts) const {
+  int64_t start = 0;
+  for (const int64_t count : counts.first(static_cast<size_t>(rank()))) start += count;
+  if (block.data != all.slice(start, 0).data) check_apart(block, all);
+}
+
 void CheckedCall::check_same_type(ConstBuffer in, ConstBuffer out) const {
   if (in.type != out.type)
     fail("one element type of 'in' and 'out'", std::string(name(in.type)) + " and " + std::string(name(out.type)));

@@ -32,6 +32,10 @@ class CheckedCall {
   void check_buffer(const char* role, ConstBuffer buffer) const;
   void check_box(const Message& message) const;
   void check_elements(const char* role, ConstBuffer buffer, int64_t count) const;
+  /// That no byte is of both.
+  void check_apart(ConstBuffer in, ConstBuffer out) const;
+  /// That `block` is this rank's own place in `all`, or apart from it.
+  void check_own_or_apart(ConstBuffer block, ConstBuffer all, std::span<const int64_t> counts) const;
   void check_same_type(ConstBuffer in, ConstBuffer out) const;
   void check_reduction(Reduction reduction, ElementType type) const;
   void check_counts(const char* role, std::span<const int64_t> counts) const;

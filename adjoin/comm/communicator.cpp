@@ -71,6 +71,7 @@ void Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int ta
   CheckedCall call = new_call("sendrecv", where);
   check_send(call, in, to, tag);
   check_recv(call, out, from, tag);
+  call.check_apart(in, out);
   call.begin({.elements = in, .peer = to, .tag = tag});
   const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
   state_->backend->exchange(messages);

@@ -1,8 +1,10 @@
 #include "adjoin/comm/launch.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <future>
 #include <mutex>
@@ -65,9 +67,11 @@ class FirstCause {
   std::exception_ptr cause_;
 };
 
-/// Whether a rank was only told of what happened elsewhere.
-bool is_consequence(const std::exception_ptr& cause, const threads::World& world) {
+/// Whether a rank only failed since the world had ended, in whatever words of its own it says so. The rank that ended
+/// it, by the end of a handle as it unwound, may have yet to tell why.
+bool is_consequence(const std::exception_ptr& cause, int rank, const threads::World& world) {
   if (!world.aborted()) return false;
+  if (world.culprit() != rank) return true;
   try {
     std::rethrow_exception(cause);
   } catch (const CommunicationError& e) {
@@ -85,21 +89,17 @@ void run_worker(const ThreadWorld& world, int rank, const std::function<void(con
     fn(Communicator(backend));
   } catch (...) {
     const auto thrown = std::current_exception();
-    if (!is_consequence(thrown, *world.world)) cause.record(rank, thrown);
-    world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown));
+    world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown), rank);
+    if (!is_consequence(thrown, rank, *world.world)) cause.record(rank, thrown);
   }
   world.depart(rank);
 }
 
 /// The first of the variables that is set to a number, else `otherwise`.
-double number_from_environment(std::initializer_list<const char*> variables, double otherwise) {
-  for (const char* variable : variables)
-    if (const char* value = std::getenv(variable); value && *value) return std::atof(value);
-  return otherwise;
-}
-
 int job_number(std::initializer_list<const char*> variables, int otherwise) {
-  return static_cast<int>(number_from_environment(variables, otherwise));
+  for (const char* variable : variables)
+    if (const char* value = std::getenv(variable); value && *value) return std::atoi(value);
+  return otherwise;
 }
 
 /// Slurm's list of the tasks on each node, "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is none.
@@ -121,12 +121,24 @@ bool is_set(const char* variable) {
 }  // namespace
 
 std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
-  const double seconds = number_from_environment({"ADJOIN_DEADLINE"}, 300);
-  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::max(seconds, 0.001)));
+  const char* value = std::getenv("ADJOIN_DEADLINE");
+  if (!value || !*value) return std::chrono::minutes(5);
+  double seconds = 0;
+  const char* end = value + std::strlen(value);
+  const auto [rest, error] = std::from_chars(value, end, seconds);
+  const std::string expected = "the environment's ADJOIN_DEADLINE: expected seconds, a number of at least 0.001, got '";
+  require(error == std::errc() && rest == end && seconds >= 0.001, expected + value + "'");
+  const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // which is longer than anybody waits
+  return std::chrono::duration_cast<std::chrono::milliseconds>(wanted);
 }
 
 bool LaunchOptions::checked_from_environment() {
-  return number_from_environment({"ADJOIN_CHECKED"}, 0) == 1;
+  const char* value = std::getenv("ADJOIN_CHECKED");
+  const std::string_view text = value ? value : "";
+  if (text.empty() || text == "0" || text == "false") return false;
+  require(text == "1" || text == "true",
+          "the environment's ADJOIN_CHECKED: expected 0, 1, true or false, got '" + std::string(text) + "'");
+  return true;
 }
 
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
@@ -148,10 +160,8 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
                           std::to_string(workers.size()) + " threads");
   }
   all_exist.set_value(true);
-  workers.clear();      // joined
-  world.group.reset();  // which sees whether all ranks made the same calls
-  if (world.world->diagnosed() && (world.world->is_sure() || !cause.exists()))
-    throw CommunicationError(world.world->reason());
+  workers.clear();  // joined
+  if (world.world->diagnosed()) throw CommunicationError(world.world->reason());
   if (cause.exists()) cause.rethrow();
   if (world.world->aborted()) throw CommunicationError(world.world->reason());
 }
@@ -183,6 +193,11 @@ int mpi_job_ranks_here() {
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   const MpiSession session({.deadline = options.deadline, .checked = options.checked});
   const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
+  // PMI_RANK and its like may be left over from another launcher, or be of another MPI.
+  require(backend->size() == mpi_job_size(),
+          "launch: the environment tells of a job of " + std::to_string(mpi_job_size()) + " ranks, but MPI of " +
+              std::to_string(backend->size()) +
+              "; start it by the mpirun of this program's MPI, or unset PMI_RANK and PMI_SIZE");
   try {
     fn(Communicator(backend));
   } catch (const InvalidArgument& e) {

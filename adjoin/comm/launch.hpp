@@ -12,11 +12,11 @@ struct LaunchOptions {
   /// A call that waits longer ends the job with a report of who waits for whom. Deadlocks within one process are
   /// found without it. Default: the environment's ADJOIN_DEADLINE, in seconds, or 5 minutes.
   std::chrono::milliseconds deadline = deadline_from_environment();
-  /// MPI: collectives that do not match are found before the call, at the price of a small one more. Threads find them
-  /// always; there a checked broadcast or reduce of few bytes waits for all ranks, as large ones do, so that an order of
-  /// calls that works only where it need not wait is found too. Default: whether the environment's ADJOIN_CHECKED is 1.
+  /// MPI: collectives and types of messages that do not match are found, at the price of a small message more before
+  /// each. Threads find them always. Default: the environment's ADJOIN_CHECKED, 1 or true for yes, 0 or false for no.
   bool checked = checked_from_environment();
 
+  /// These throw InvalidArgument that names the variable where it has another value.
   static std::chrono::milliseconds deadline_from_environment();
   static bool checked_from_environment();
 };
@@ -44,11 +44,13 @@ int mpi_job_rank();
 int mpi_job_ranks_here();
 
 /// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
+/// So a process that launches several times initialises MPI itself, before the first.
 ///
 /// A rank that throws ends the whole job and does not return from here: it prints the first cause on stderr, once for
 /// the job, led by "adjoin: rank N: ", and exits by MPI_Abort, with 2 for InvalidArgument and IoError, else 1. So a
 /// `main` that catches Error around launch and prints it prints nothing twice, and mpirun's exit code is that of the
 /// cause.
+/// Throws: InvalidArgument where MPI was finalised before, or has another number of ranks than the environment tells
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options = {});
 
 /// Runs `fn(world)` on MPI when started by mpirun or srun, else on `ranks` threads.

@@ -1,7 +1,6 @@
 #include "adjoin/comm/machine.hpp"
 
 #include <mpi.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
+#include "adjoin/base/cores.hpp"
 #include "adjoin/comm/kernels/instruction_set.hpp"
 
 namespace adjoin {
@@ -28,52 +27,6 @@ std::string host_name() {
   return name;
 }
 
-/// The number at the beginning of a file; `otherwise` where there is none ("max" in a cgroup's files) or no file.
-double number_in(const fs::path& file, double otherwise) {
-  std::ifstream in(file);
-  double number = otherwise;
-  return in >> number ? number : otherwise;
-}
-
-/// The cgroup of this process for a controller of version 1, or for version 2 ("").
-std::string cgroup_of(const fs::path& root, const std::string& controller) {
-  std::ifstream in(root / "proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {  // number:controller,controller:/path
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == line.npos) continue;
-    std::stringstream names(line.substr(first + 1, second - first - 1) + ",");
-    for (std::string name; std::getline(names, name, ',');)
-      if (name == controller) return line.substr(second + 1);
-  }
-  return "/";
-}
-
-/// The least of `limit(folder)` over a cgroup's folder and those above it. A container may see its own cgroup at the
-/// top of the tree and not at the path that /proc tells.
-template <class Limit>
-double least_limit(const fs::path& top, const std::string& cgroup, Limit limit) {
-  double least = limit(top);
-  for (fs::path path = fs::path(cgroup).relative_path(); !path.empty(); path = path.parent_path())
-    least = std::min(least, limit(top / path));
-  return least;
-}
-
-/// Cores' worth of time that the cgroup allows.
-double cpu_quota(const fs::path& root) {
-  const fs::path cgroups = root / "sys/fs/cgroup";
-  const double unified = least_limit(cgroups, cgroup_of(root, ""), [](const fs::path& folder) {
-    std::ifstream in(folder / "cpu.max");
-    double quota = 0, period = 0;
-    return in >> quota >> period ? quota / period : kNoLimit;
-  });
-  const double first_version = least_limit(cgroups / "cpu", cgroup_of(root, "cpu"), [](const fs::path& folder) {
-    const double quota = number_in(folder / "cpu.cfs_quota_us", -1),
-                 period = number_in(folder / "cpu.cfs_period_us", 0);
-    return quota > 0 && period > 0 ? quota / period : kNoLimit;
-  });
-  return std::min(unified, first_version);
-}
-
 double cgroup_memory(const fs::path& root) {
   const fs::path cgroups = root / "sys/fs/cgroup";
   return std::min(least_limit(cgroups, cgroup_of(root, ""),
@@ -89,12 +42,6 @@ int64_t memory_of(const fs::path& root) {
   int64_t kibibytes = 0;
   while (in >> name && name != "MemTotal:") in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   return in >> kibibytes ? kibibytes * 1024 : 0;
-}
-
-int cores_of_affinity(int otherwise) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : otherwise;  // fails beyond 1,024 cores
 }
 
 int numa_nodes(const fs::path& root) {
@@ -125,9 +72,7 @@ Machine this_machine(const fs::path& root) {
   Machine machine;
   machine.host = host_name();
   machine.cores = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  machine.usable_cores = cores_of_affinity(machine.cores);
-  const double quota = cpu_quota(root);
-  if (quota < machine.usable_cores) machine.usable_cores = std::max(1, static_cast<int>(quota));
+  machine.usable_cores = usable_cores(root);
   machine.numa_nodes = numa_nodes(root);
   machine.simd = simd_level();
   machine.memory = memory_of(root);

@@ -80,17 +80,23 @@ class MpiBackend final : public Backend {
   void rest(bool rests) noexcept override { agent_->rest(rests); }
 
   void exchange(std::span<const Message> messages) override {
-    if (mpi::AgentEntry* entry = agent_->entry()) mpi::write_messages(*entry, messages);
+    const bool is_users = !messages.empty() && messages[0].tag != kCollectiveTag;
+    if (mpi::AgentEntry* entry = agent_->entry(); entry && is_users && group_->entry())
+      mpi::write_messages(*entry, *group_->entry(), rank_, messages);
     requests_.clear();
+    if (is_users && options_.checked) requests_.headers.resize(messages.size());
     for (const auto kind : {Message::Kind::receive, Message::Kind::send})  // so that what comes finds its place
       for (size_t i = 0; i < messages.size(); ++i)
         if (messages[i].kind == kind) post(messages[i], i);
     requests_.done.resize(requests_.all.size());
     requests_.statuses.resize(requests_.all.size());
     for (size_t left = requests_.all.size(); left > 0;) left -= wait_for_some();
+    for (size_t i = 0; i < requests_.headers.size(); ++i) check_header(messages[i], requests_.headers[i]);
   }
 
   std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
+    if (mpi::AgentEntry* entry = agent_->entry(); entry && group_->entry())
+      mpi::write_subset(*entry, *group_->entry(), ranks);
     return std::make_shared<MpiBackend>(group_->subset(ranks), agent_);
   }
 
@@ -236,6 +242,11 @@ class MpiBackend final : public Backend {
         Message::Kind::send, peer, {const_cast<void*>(what.data), what.count, what.type, what.device}, kCollectiveTag};
   }
 
+  /// What goes before each message of users in checked mode, as MPI itself compares only lengths.
+  struct Header {
+    int64_t type = 0, count = 0;
+  };
+
   /// What MPI was asked for by an exchange: a request for each piece of each message. Kept from one to the next, as they
   /// are small most often.
   struct Requests {
@@ -245,15 +256,32 @@ class MpiBackend final : public Backend {
     std::vector<int> done;           // those that one wait ended, and how
     std::vector<MPI_Status> statuses;
 
+    std::vector<Header> headers;  // of each message in checked mode
+
     void clear() {
       all.clear();
       pieces.clear();
       message_of.clear();
+      headers.clear();
     }
   };
 
+  void post_header(const Message& m, size_t place, int tag) {
+    Header& header = requests_.headers[place];
+    MPI_Request& request = requests_.all.emplace_back();
+    requests_.message_of.push_back(place);
+    requests_.pieces.push_back({});
+    if (m.kind == Message::Kind::receive) {
+      check_mpi(MPI_Irecv(&header, 2, MPI_INT64_T, m.peer, tag, comm_, &request), "recv");
+    } else {
+      header = {static_cast<int64_t>(m.buffer.type), m.buffer.count};
+      check_mpi(MPI_Isend(&header, 2, MPI_INT64_T, m.peer, tag, comm_, &request), "send");
+    }
+  }
+
   void post(const Message& m, size_t place) {
     const int tag = m.tag - kCollectiveTag;  // MPI's tags begin at 0
+    if (!requests_.headers.empty()) post_header(m, place, tag);
     for_each_piece(m.buffer.count, [&](int64_t begin, int count) {
       const bool is_box = !m.sizes.empty() && count > 0;
       const Buffer piece = is_box ? m.buffer.slice(0, count) : m.buffer.slice(begin, count);
@@ -289,6 +317,12 @@ class MpiBackend final : public Backend {
       if (requests_.pieces[i].data) check_length(requests_.pieces[i], status);
     }
     return static_cast<size_t>(count);
+  }
+
+  void check_header(const Message& message, const Header& header) const {
+    const Buffer came{nullptr, header.count, static_cast<ElementType>(header.type)};
+    if (came.type != message.buffer.type || came.count != message.buffer.count)
+      throw_wrong_length(message.buffer, describe(came));
   }
 
   void check_status(int code, const Buffer& piece) const {
@@ -327,6 +361,9 @@ class MpiBackend final : public Backend {
 MpiSession::MpiSession(const MpiOptions& options) {
   int initialized = 0, level = 0;
   MPI_Initialized(&initialized);
+  require(!initialized || mpi_is_alive(),
+          "MPI was finalised, by an earlier launch or by the program, and cannot be initialised again in this process: "
+          "initialise it before the first launch to launch several times");
   if (!initialized) check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
   finalizes_ = !initialized;
   shared_ = std::make_shared<MpiShared>(options);

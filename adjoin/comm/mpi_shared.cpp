@@ -1,5 +1,7 @@
 #include "adjoin/comm/mpi_shared.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -66,11 +68,14 @@ bool is_half(ElementType type) {
   return type == ElementType::float16 || type == ElementType::bfloat16;
 }
 
-/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, and it knows no 16-bit floats.
+/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, it knows no 16-bit floats, and its
+/// sums of bytes saturate where they are vectorised.
 bool has_builtin(ElementType type, Reduction reduction) {
   const bool is_float = type == ElementType::float32 || type == ElementType::float64;
   const bool is_order = reduction == Reduction::min || reduction == Reduction::max;
-  return !is_half(type) && !(is_float && is_order);
+  const bool may_saturate =
+      type == ElementType::uint8 && (reduction == Reduction::sum || reduction == Reduction::product);
+  return !is_half(type) && !(is_float && is_order) && !may_saturate;
 }
 
 /// Whether MPI is ever asked for it.
@@ -150,20 +155,28 @@ void MpiShared::share_memory() {
   MPI_Comm_size(host, &host_size);
   void* memory = nullptr;
   const size_t bytes = host_rank == 0 ? mpi::PendingTable::bytes_for(host_size) : 0;
-  check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_),
-            "MPI_Win_allocate_shared");
+  MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN);
+  if (MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_) != MPI_SUCCESS) {
+    window_ = MPI_WIN_NULL;
+    if (host_rank == 0)
+      say("adjoin: warning: MPI shares no memory between the processes of this host, so that nobody can tell of "
+          "deadlocks or the deadline");
+    MPI_Comm_free(&host);
+    return;
+  }
   MPI_Aint size = 0;
   int unit = 0;
   MPI_Win_shared_query(window_, 0, &size, &unit, &memory);
-  table_ = mpi::PendingTable::at(memory, host_size);
-  if (host_rank == 0) table_.clear();
+  table = mpi::PendingTable::at(memory, host_size);
+  if (host_rank == 0) table.clear();
   MPI_Barrier(host);
-  own = &table_.entries[static_cast<size_t>(host_rank)];
+  own = &table.entries[static_cast<size_t>(host_rank)];
+  own->pid.store(::getpid());
   own->world_rank.store(world_rank);
   MPI_Barrier(host);  // nobody looks like one that has returned
   MPI_Comm_free(&host);
   if (host_rank != 0) return;
-  watchdog_ = std::make_unique<mpi::Watchdog>(table_, world_size, options.deadline, [this](const std::string& report) {
+  watchdog_ = std::make_unique<mpi::Watchdog>(table, world_size, options.deadline, [this](const std::string& report) {
     if (!is_first_to_fail()) return;  // the job ends already
     say("adjoin: " + report);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -181,7 +194,8 @@ MpiShared::~MpiShared() {
 }
 
 void MpiShared::release() noexcept {
-  if (window_ == MPI_WIN_NULL || !mpi_is_alive()) return;
+  if (is_released_ || !mpi_is_alive()) return;
+  is_released_ = true;
   for (int t = 0; t < kElementTypes; ++t)
     for (int r = 0; r < kReductions; ++r) {
       const auto type = static_cast<ElementType>(t);
@@ -190,7 +204,7 @@ void MpiShared::release() noexcept {
         MPI_Op_free(&operations_[static_cast<size_t>(t)][static_cast<size_t>(r)]);
     }
   own = nullptr;
-  MPI_Win_free(&window_);
+  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
 MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
@@ -198,7 +212,7 @@ MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
-  return !own || table_.header->somebody_failed.exchange(1) == 0;
+  return !own || table.header->somebody_failed.exchange(1) == 0;
 }
 
 void MpiShared::say(const std::string& message) const noexcept {

@@ -40,6 +40,7 @@ struct MpiShared {
 
   const MpiOptions options;
   int world_rank = 0, world_size = 1;
+  mpi::PendingTable table;           // empty where the processes of this host share no memory
   mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
 
  private:
@@ -49,7 +50,7 @@ struct MpiShared {
 
   std::array<std::array<MPI_Op, kReductions>, kElementTypes> operations_;
   MPI_Win window_ = MPI_WIN_NULL;
-  mpi::PendingTable table_;
+  bool is_released_ = false;
   std::unique_ptr<mpi::Watchdog> watchdog_;  // in one process of each host
 };
 

@@ -4,8 +4,14 @@
 #include <sched.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <numeric>
+#include <string>
 #include <utility>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin {
 
@@ -13,25 +19,22 @@ struct Stream::State {
   State(const Communicator& of, const Communicator& own) : owner(of), group(own) {}
 
   const Communicator owner, group;
+  const std::thread::id waiting_thread = std::this_thread::get_id();
   mutable std::mutex mutex;
-  std::condition_variable work, done;       // for the stream's thread, and for those who wait
-  std::deque<std::shared_ptr<Task>> queue;  // the first is running where `runs`
-  bool runs = false, ends = false;
-  bool is_lazy = false;       // nobody wakes the thread, which looks by itself now and then
-  int runs_by_waiters = 0;    // in a row
-  int looks_for_nothing = 0;  // in a row
+  std::condition_variable work, done;       // for the stream's thread, and for who waits
+  std::deque<std::shared_ptr<Task>> queue;  // the first is running
+  std::exception_ptr error;                 // the first one
+  bool ends = false;
 };
 
 namespace {
 
-/// Where waiters come before the stream's thread so many times in a row, waking it for every task is lost work: two
-/// changes of threads, on cores that the ranks share.
-constexpr int kLazyAfter = 16;
-constexpr auto kLookEvery = std::chrono::milliseconds(1);
-constexpr int kMostLooksForNothing = 100;
+/// How long an operation may go on where an exception has ended its handle and the backend cannot end it: its peers may
+/// be about to complete it.
+constexpr std::chrono::seconds kGrace(10);
 
 /// Lets a thread that is woken not push a running one off its core: most often that one is about to wait for the
-/// operation, and then runs it itself.
+/// operation.
 void step_back() {
 #ifdef SCHED_BATCH
   const sched_param none{};
@@ -46,6 +49,16 @@ Communicator own_group(const Communicator& owner, std::source_location where) {
   return Communicator(group.backend()->for_thread(/*is_for_any_thread=*/true), owner.observer());
 }
 
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
 }  // namespace
 
 Stream::Stream(const Communicator& owner, std::source_location where)
@@ -55,25 +68,15 @@ Stream::Stream(const Communicator& owner, std::source_location where)
 }
 
 Stream::~Stream() {
-  bool is_idle;
   {
     const std::lock_guard lock(state_->mutex);
     state_->ends = true;
-    is_idle = state_->queue.empty();
   }
   state_->work.notify_one();
-  if (is_idle && thread_.get_id() != std::this_thread::get_id())
+  if (thread_.get_id() != std::this_thread::get_id())
     thread_.join();
   else
-    thread_.detach();  // the job is about to end, or a task held the last handle
-}
-
-void Stream::release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
-  try {
-    if (is_done(*task) || (is_left_by_exception && !state_->owner.backend()->abandon())) return;
-    wait(task);
-  } catch (...) {  // nobody asked; a call that failed has ended the world
-  }
+    thread_.detach();  // a task held the last handle
 }
 
 const Communicator& Stream::group() const {
@@ -83,15 +86,12 @@ const Communicator& Stream::group() const {
 std::shared_ptr<Stream::Task> Stream::submit(Work work) {
   auto task = std::make_shared<Task>();
   task->work = std::move(work);
-  State& state = *state_;
-  bool is_lazy;
   {
-    const std::lock_guard lock(state.mutex);
-    if (state.queue.empty()) state.group.backend()->rest(false);
-    state.queue.push_back(task);
-    is_lazy = state.is_lazy;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->queue.empty()) state_->group.backend()->rest(false);
+    state_->queue.push_back(task);
   }
-  if (!is_lazy) state.work.notify_one();
+  state_->work.notify_one();
   return task;
 }
 
@@ -102,67 +102,65 @@ bool Stream::is_done(const Task& task) const {
 
 void Stream::wait(const std::shared_ptr<Task>& task) {
   State& state = *state_;
-  const std::shared_ptr<Backend>& waiter = state.owner.backend();
   std::unique_lock lock(state.mutex);
   if (!task->is_done) {
-    task->waiters.push_back(waiter);
-    waiter->rest(true);
-    while (!task->is_done) {
-      if (state.runs) {
-        state.done.wait(lock);
-        continue;
-      }
-      run_next(state, lock);
-      const bool begins_to_be_lazy = ++state.runs_by_waiters == kLazyAfter;
-      if (begins_to_be_lazy) state.is_lazy = true;
-      if (begins_to_be_lazy || (!state.is_lazy && !state.queue.empty())) state.work.notify_one();
-    }
+    require(std::this_thread::get_id() != thread_.get_id(),
+            "wait: a task of a stream waits for a later one of the same stream, which would never begin");
+    require(std::this_thread::get_id() == state.waiting_thread,
+            "wait: an asynchronous operation is waited for by another thread than the one that made its "
+            "AsyncCommunicator; make one for each thread, of a communicator from for_thread()");
+    task->has_waiter = true;
+    state.owner.backend()->rest(true);
+    state.done.wait(lock, [&] { return task->is_done; });
   }
   if (task->error) std::rethrow_exception(task->error);
 }
 
-/// Runs the first of the queue; the lock is released meanwhile. Those who wait for it act again before the stream rests:
-/// a rank of which all rest would look stuck.
-void Stream::run_next(State& state, std::unique_lock<std::mutex>& lock) {
-  const std::shared_ptr<Task> task = state.queue.front();
-  state.runs = true;
-  lock.unlock();
-  std::exception_ptr error;
+void Stream::release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
+  if (is_done(*task)) return;
+  if (std::this_thread::get_id() == thread_.get_id())
+    return state_->owner.backend()->fail("a task of a stream let go of a later one, which it cannot wait for");
+  if (is_left_by_exception && !state_->owner.backend()->abandon()) end_within_grace(*task);
   try {
-    task->work(state.group);
-  } catch (...) {
-    error = std::current_exception();
+    if (std::this_thread::get_id() == state_->waiting_thread) return wait(task);
+  } catch (...) {  // nobody asked; it has ended the world
+    return;
   }
-  task->work = nullptr;
-  lock.lock();
-  task->error = error;
-  task->is_done = true;
-  state.runs = false;
-  state.queue.pop_front();
-  for (const auto& waiter : task->waiters) waiter->rest(false);
-  task->waiters.clear();
-  if (state.queue.empty()) state.group.backend()->rest(true);
-  state.done.notify_all();
+  std::unique_lock lock(state_->mutex);
+  state_->done.wait(lock, [&] { return task->is_done; });
 }
 
+/// The operation uses the caller's buffers: nobody returns to the caller while it goes on.
+void Stream::end_within_grace(const Task& task) noexcept {
+  std::unique_lock lock(state_->mutex);
+  if (!state_->done.wait_for(lock, kGrace, [&] { return task.is_done; }))
+    state_->owner.backend()->fail("left by an exception amid asynchronous operations");
+}
+
+/// Runs the tasks. Who waits for one acts again before the stream rests: a rank of which all rest would look stuck.
 void Stream::serve(State& state) {
   step_back();
-  const auto is_wanted = [&] { return !state.runs && (state.ends || !state.queue.empty()); };
   std::unique_lock lock(state.mutex);
   for (;;) {
-    if (state.is_lazy)
-      state.work.wait_for(lock, kLookEvery, [&] { return state.ends; });
-    else
-      state.work.wait(lock, [&] { return is_wanted() || state.is_lazy; });
-    if (is_wanted()) {
-      if (state.queue.empty()) return;
-      run_next(state, lock);
-      state.looks_for_nothing = 0;
-    } else if (!state.is_lazy || ++state.looks_for_nothing < kMostLooksForNothing) {
-      continue;
+    state.work.wait(lock, [&] { return state.ends || !state.queue.empty(); });
+    if (state.queue.empty()) return;
+    const std::shared_ptr<Task> task = state.queue.front();
+    std::exception_ptr error = state.error;
+    lock.unlock();
+    try {
+      if (!error) task->work(state.group);
+    } catch (...) {
+      error = std::current_exception();
+      state.group.backend()->fail(message_of(error));
     }
-    state.is_lazy = false;  // its turn has come, or nothing has been to do for long
-    state.runs_by_waiters = state.looks_for_nothing = 0;
+    task->work = nullptr;
+    lock.lock();
+    state.error = task->error = error;
+    task->is_done = true;
+    state.queue.pop_front();
+    if (task->has_waiter) state.owner.backend()->rest(false);
+    if (state.queue.empty()) state.group.backend()->rest(true);
+    state.done.notify_all();
   }
 }
 

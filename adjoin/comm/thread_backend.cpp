@@ -68,20 +68,14 @@ std::shared_ptr<Backend> ThreadWorld::backend(int rank) const {
 }
 
 void ThreadWorld::depart(int rank) const {
-  world->depart(*agents[static_cast<size_t>(rank)]);
+  world->detector().leave(*agents[static_cast<size_t>(rank)]);
 }
 
 ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank)
-    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {
-  group_->hold(rank_);
-}
-
-ThreadBackend::~ThreadBackend() {
-  group_->release(rank_);
-}
+    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
 
 void ThreadBackend::abort(std::string_view reason) noexcept {
-  group_->world().abort(reason);
+  group_->world().abort(reason, agent_->rank());
 }
 
 void ThreadBackend::begin_call(Operation& operation) {
@@ -101,8 +95,12 @@ void ThreadBackend::rest(bool rests) noexcept {
 }
 
 bool ThreadBackend::abandon() noexcept {
-  abort("rank " + std::to_string(agent_->rank()) + " was left by an exception amid asynchronous operations");
+  fail("left by an exception amid asynchronous operations");
   return true;
+}
+
+void ThreadBackend::fail(std::string_view reason) noexcept {
+  abort("rank " + std::to_string(agent_->rank()) + ": " + std::string(reason));
 }
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {

@@ -16,12 +16,11 @@ namespace adjoin {
 ///
 /// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
 /// each does its share, and meet again. A small message travels with the published call and needs only the first
-/// meeting; the root of a small broadcast, and all but the root of a small reduce, wait for nobody. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls
-/// that do not agree, and deadlocks, end the world at once: all ranks throw CommunicationError with every pending call.
+/// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls that
+/// do not agree, and deadlocks, end the world at once: all ranks throw CommunicationError with every pending call.
 class ThreadBackend final : public Backend {
  public:
   ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank);
-  ~ThreadBackend() override;
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
@@ -32,6 +31,7 @@ class ThreadBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
   bool abandon() noexcept override;
+  void fail(std::string_view reason) noexcept override;
   bool is_checked() const override { return group_->world().is_checked(); }
   bool reduces_in_rank_order() const override { return true; }
 
@@ -47,9 +47,6 @@ class ThreadBackend final : public Backend {
                   std::span<const int64_t> receive_counts) override;
 
  private:
-  /// Whether a call of which only some wait does so: those who need nothing of their peers leave it at once.
-  bool runs_ahead(int64_t bytes) const { return bytes <= group_->small_bytes() && !group_->world().is_checked(); }
-  void publish(threads::Call call, int64_t own_bytes, threads::Group::Awaits awaits);
   /// Publishes the next collective and meets all; true where it is small and must not be finished.
   bool begin(threads::Call call, int64_t bytes_of_each, int64_t own_bytes);
   void finish();

@@ -12,7 +12,6 @@
 namespace adjoin {
 
 using algorithm::total_of;
-using Awaits = threads::Group::Awaits;
 using threads::Call;
 using threads::Counts;
 using threads::Signature;
@@ -58,17 +57,13 @@ int64_t start_of(std::span<const int64_t> counts, int rank) {
 
 bool ThreadBackend::begin(Call call, int64_t bytes_of_each, int64_t own_bytes) {
   const bool small = bytes_of_each <= group_->small_bytes();
-  publish(call, small ? own_bytes : 0, Awaits::all);
+  call.operation = call_;
+  sequence_ = group_->publish(rank_, call, small ? own_bytes : 0);
   if (small)
     group_->meet(*agent_, rank_, sequence_);
   else
     group_->meet_to_work(*agent_, rank_, sequence_);
   return small;
-}
-
-void ThreadBackend::publish(Call call, int64_t own_bytes, Awaits awaits) {
-  call.operation = call_;
-  sequence_ = group_->publish(*agent_, rank_, call, own_bytes, awaits);
 }
 
 void ThreadBackend::finish() {
@@ -105,12 +100,6 @@ void ThreadBackend::broadcast(Buffer buffer, int root) {
       .collective = Collective::broadcast, .type = buffer.type, .root = root, .count = buffer.count};
   const Call call{.signature = signature, .in = buffer.data, .out = buffer.data};
   const int64_t given = rank_ == root ? buffer.bytes() : 0;
-  if (runs_ahead(buffer.bytes())) {
-    publish(call, given, rank_ == root ? Awaits::nobody : Awaits::one);
-    if (rank_ == root) return group_->pass(rank_, sequence_);
-    group_->meet_one(*agent_, rank_, sequence_, root);
-    return copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
-  }
   if (begin(call, buffer.bytes(), given)) {
     if (rank_ != root) copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
     return;
@@ -126,10 +115,6 @@ void ThreadBackend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int 
   const Signature signature{
       .collective = Collective::reduce, .type = in.type, .reduction = reduction, .root = root, .count = in.count};
   const Call call{.signature = signature, .in = in.data, .out = out.data};
-  if (runs_ahead(in.bytes()) && rank_ != root) {
-    publish(call, in.bytes(), Awaits::nobody);
-    return group_->pass(rank_, sequence_);
-  }
   if (begin(call, in.bytes(), in.bytes())) {
     if (rank_ == root) reduce_all_into(out, inputs(0), reduction);
     return;

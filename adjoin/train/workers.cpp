@@ -10,8 +10,8 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
 
+#include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
@@ -26,7 +26,7 @@ int64_t ranks_here(const WorkerOptions& options) {
 
 int threads_of_a_rank(const WorkerOptions& options) {
   if (options.threads_per_rank > 0) return static_cast<int>(options.threads_per_rank);
-  return static_cast<int>(std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks_here(options)));
+  return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks_here(options)));
 }
 
 /// Keeps freed memory for the next tensor. A step frees and allocates gigabytes; given back to the system, each page

@@ -93,30 +93,7 @@ TEST(AsyncCommunicator, goes_on_while_the_caller_does_something_else) {
   });
 }
 
-TEST(AsyncCommunicator, goes_on_by_itself_also_after_many_operations_that_waiters_ran) {
-  for_each_world({1, 2, 3}, [](const Communicator& world) {
-    const AsyncCommunicator async(world);
-    std::vector<float> x(5);
-    for (int round = 0; round < 3; ++round) {
-      for (int i = 0; i < 50; ++i) async.all_reduce(buffer(x)).wait();
-      EXPECT_TRUE(ends_by_itself(async.all_reduce(buffer(x))));
-    }
-  });
-}
-
-TEST(AsyncCommunicator, goes_on_by_itself_with_what_a_waiter_left_in_the_queue) {
-  for_each_world({1, 2, 3}, [](const Communicator& world) {
-    const AsyncCommunicator async(world);
-    std::vector<float> x(5);
-    for (int round = 0; round < 100; ++round) {
-      const Handle first = async.all_reduce(buffer(x)), second = async.barrier();
-      first.wait();
-      ASSERT_TRUE(ends_by_itself(second));
-    }
-  });
-}
-
-TEST(AsyncCommunicator, keeps_the_order_of_calls_whoever_runs_them) {
+TEST(AsyncCommunicator, keeps_the_order_of_calls) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     const AsyncCommunicator async(world);
     for (int round = 0; round < 200; ++round) {
@@ -140,21 +117,6 @@ TEST(AsyncCommunicator, refuses_wrong_arguments_in_the_call) {
     EXPECT_THROW((void)async.broadcast(buffer(x), world.size()), InvalidArgument);
     EXPECT_THROW((void)async.recv(buffer(x), 0, -1), InvalidArgument);
     EXPECT_THROW((void)async.all_gather(buffer(x), buffer(x), Counts{1}), InvalidArgument);
-  });
-}
-
-TEST(AsyncCommunicator, hands_the_error_of_its_work_to_the_waiter) {
-  for_each_world({1, 2}, [](const Communicator& world) {
-    const AsyncCommunicator async(world);
-    const Handle bad = async.run([](const Communicator&) { throw std::runtime_error("the pump is dry"); });
-    const Handle good = async.barrier();
-    try {
-      bad.wait();
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const std::runtime_error& e) {
-      EXPECT_STREQ(e.what(), "the pump is dry");
-    }
-    good.wait();
   });
 }
 
@@ -195,6 +157,100 @@ TEST(AsyncFailure, ends_what_is_under_way_and_tells_the_first_cause) {
     });
     EXPECT_EQ(message, "rank 1: expected fuel, got water");
   }
+}
+
+TEST(AsyncFailure, of_one_task_is_that_of_all_later_ones_and_ends_the_world) {
+  std::atomic<int> told = 0;
+  const std::string message = failure_of<Error>(2, [&](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    const Handle bad = async.run([&](const Communicator& group) {
+      if (group.rank() == 1) throw std::runtime_error("the pump is dry");
+      group.barrier();
+    });
+    const Handle later = async.barrier();
+    for (const Handle& handle : {bad, later}) {
+      try {
+        handle.wait();
+      } catch (const std::runtime_error& e) {
+        told += std::string(e.what()).find("the pump is dry") != std::string::npos;
+      }
+    }
+    later.wait();
+  });
+  EXPECT_EQ(told, 4);
+  EXPECT_EQ(message, "rank 1: the pump is dry");
+}
+
+TEST(AsyncFailure, that_nobody_waits_for_does_not_let_later_calls_pair_with_others) {
+  std::atomic<bool> was_wrong = false;
+  const std::string message = failure_of<Error>(2, [&](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::vector<int32_t> first{1 + world.rank()}, second{10 * (1 + world.rank())};
+    {
+      const Handle dropped = async.run([&](const Communicator& group) {
+        if (group.rank() == 1) throw std::runtime_error("no water");
+        group.all_reduce(buffer(first));
+      });
+    }
+    async.all_reduce(buffer(second)).wait();
+    was_wrong = true;
+  });
+  EXPECT_FALSE(was_wrong);
+  EXPECT_EQ(message, "rank 1: no water");
+}
+
+TEST(AsyncFailure, is_told_and_not_what_others_make_of_it) {
+  for (int round = 0; round < 100; ++round) {
+    const std::string message = failure_of<InvalidArgument>(3, [](const Communicator& world) {
+      const AsyncCommunicator async(world);
+      std::vector<double> x(2000);
+      const Handle handle = async.all_reduce(buffer(x)), other = async.barrier();
+      if (world.rank() == 1) throw InvalidArgument("expected fuel, got water");
+      try {
+        for (;;) async.all_reduce(buffer(x)).wait();
+      } catch (const CommunicationError& e) {
+        throw std::runtime_error(std::string("step 7 failed: ") + e.what() + " (sorry)");
+      }
+    });
+    ASSERT_EQ(message, "rank 1: expected fuel, got water");
+  }
+}
+
+TEST(AsyncFailure, of_a_wait_that_could_hang_is_told_in_the_call) {
+  const std::string of_thread = failure_of<InvalidArgument>(2, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::exception_ptr error;
+    std::atomic<bool> may_end = false;
+    {
+      const Handle handle = async.run([&](const Communicator&) {
+        while (!may_end) std::this_thread::yield();
+      });
+      std::thread([&] {
+        try {
+          if (world.rank() == 0) handle.wait();
+        } catch (...) {
+          error = std::current_exception();
+        }
+      }).join();
+      may_end = true;
+    }
+    if (error) std::rethrow_exception(error);
+    world.barrier();
+  });
+  EXPECT_THAT(of_thread, HasSubstr("rank 0: wait: an asynchronous operation is waited for by another thread"));
+  const std::string of_task = failure_of<InvalidArgument>(1, [](const Communicator& world) {
+    const AsyncCommunicator async(world);
+    std::optional<Handle> later;
+    std::atomic<bool> is_there = false;
+    const Handle first = async.run([&](const Communicator&) {
+      while (!is_there) std::this_thread::yield();
+      later->wait();
+    });
+    later = async.barrier();
+    is_there = true;
+    first.wait();
+  });
+  EXPECT_THAT(of_task, HasSubstr("waits for a later one of the same stream"));
 }
 
 TEST(Threads, of_one_rank_use_groups_of_their_own_at_once) {

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
 
 namespace adjoin {
 namespace {
@@ -74,6 +78,44 @@ TEST(Launch, reads_from_the_environment_what_started_it) {
   // mpirun in a job of Slurm's
   EXPECT_EQ(job_of({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_NTASKS", "8"}}),
             (Job{true, 2, 1, 2}));
+}
+
+/// A variable of the environment for its life.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = ::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST(Launch, reads_whole_values_of_the_environment_and_refuses_others_by_name) {
+  const auto deadline_of = [](const char* value) {
+    const Variable variable("ADJOIN_DEADLINE", value);
+    return LaunchOptions::deadline_from_environment();
+  };
+  const auto checked_of = [](const char* value) {
+    const Variable variable("ADJOIN_CHECKED", value);
+    return LaunchOptions::checked_from_environment();
+  };
+  EXPECT_EQ(deadline_of("2.5"), std::chrono::milliseconds(2500));
+  EXPECT_EQ(deadline_of(""), std::chrono::minutes(5));
+  for (const char* wrong : {"abc", "0", "5m", "-1", "nan", " 5"})
+    EXPECT_NE(testing::thrown_by<InvalidArgument>([&] { deadline_of(wrong); }).find("ADJOIN_DEADLINE"),
+              std::string::npos)
+        << wrong;
+  EXPECT_TRUE(checked_of("1") && checked_of("true"));
+  EXPECT_FALSE(checked_of("0") || checked_of("false") || checked_of(""));
+  for (const char* wrong : {"yes", "2", "10"})
+    EXPECT_NE(testing::thrown_by<InvalidArgument>([&] { checked_of(wrong); }).find("ADJOIN_CHECKED"), std::string::npos)
+        << wrong;
 }
 
 }  // namespace

@@ -121,6 +121,42 @@ TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
   EXPECT_LT(outcome.seconds, 20);
 }
 
+TEST(MpiJob, goes_on_after_an_exception_that_ended_a_handle_was_caught) {
+  const Outcome outcome = job("1 handle");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+TEST(MpiFaults, show_a_deadlock_after_many_groups_and_a_subset_that_a_member_never_comes_to) {
+  for (const char* kind : {"0 many-groups", "2 subset"}) {
+    const Outcome outcome = job(kind, "ADJOIN_DEADLINE=50");
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("recv #"))) << kind;
+  }
+}
+
+TEST(MpiFaults, show_a_message_that_is_received_as_another_type_in_checked_mode) {
+  EXPECT_THAT(job("0 types", "ADJOIN_CHECKED=1").text,
+              AllOf(HasSubstr("expected a message of int32 x 4"), HasSubstr("got float32 x 4")));
+}
+
+TEST(MpiFaults, say_that_mpi_was_finalised_where_a_process_launches_again) {
+  EXPECT_THAT(job("0 twice").text, HasSubstr("MPI was finalised"));
+}
+
+TEST(MpiFaults, say_that_the_environment_tells_of_another_job) {
+  const Outcome outcome = testing::run(
+      "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') PMI_RANK=0 PMI_SIZE=2 timeout "
+      "60 " ADJOIN_FAULT_PROGRAM " 0 fine");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("a job of 2 ranks, but MPI of 1"), HasSubstr("PMI_RANK")));
+}
+
+TEST(MpiJob, goes_on_without_the_watchdog_where_mpi_shares_no_memory) {
+  const Outcome outcome = job("0 fine", "OMPI_MCA_osc=^sm");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("warning: MPI shares no memory"));
+}
+
 TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
   const Outcome outcome = job("0 pieces");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -1,6 +1,7 @@
 // Goes wrong on purpose, for the tests of what mpirun and the library then say: fault_program RANK KIND [OPERATION].
 // With `random` it runs the wrong program of the seed OPERATION. With `late`, `stopped`, `leaves` and `frees` it is right,
-// though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets three elements at a time, and fails on a wrong result.
+// though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets
+// three elements at a time, and fails on a wrong result.
 
 #include <chrono>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi_backend.hpp"
 #include "tests/support/operations.hpp"
@@ -40,6 +42,42 @@ void run_wrong_program(int seed, const Communicator& world) {
   run(program.of(world.rank()), world, [](const std::string&) {});  // after the change results mean nothing
 }
 
+/// An exception that is caught ends a handle whose operation the others join later. No fault.
+void drop_a_handle(int culprit, const Communicator& world) {
+  const adjoin::AsyncCommunicator async(world);
+  if (world.rank() != culprit) std::this_thread::sleep_for(std::chrono::seconds(1));
+  try {
+    std::vector<double> x(100'000, 1.0);
+    const adjoin::Handle handle = async.all_reduce(buffer(x));
+    if (world.rank() == culprit) throw std::runtime_error("caught");
+    handle.wait();
+  } catch (const std::runtime_error&) {
+  }
+  world.barrier();
+}
+
+void receive_as_another_type(const Communicator& world) {
+  std::vector<float> sent(4);
+  std::vector<int32_t> got(4);
+  if (world.rank() == 0) world.send(buffer(sent), 1);
+  if (world.rank() == 1) world.recv(buffer(got), 0);
+  world.barrier();
+}
+
+void deadlock_after_many_groups(const Communicator& world) {
+  std::vector<Communicator> groups;
+  for (int i = 0; i < 70; ++i) groups.push_back(*world.split(0, 0));
+  std::vector<float> x(4);
+  groups.back().recv(buffer(x), (world.rank() + 1) % world.size());
+}
+
+void miss_a_subset(int culprit, const Communicator& world) {
+  std::vector<float> x(4);
+  if (world.rank() == culprit) return world.recv(buffer(x), (culprit + 1) % world.size());
+  const std::vector<int> all{0, 1, 2};
+  (void)world.subset(all);
+}
+
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
   if (kind == "random") return run_wrong_program(operation, world);
   for (const char* odd : {"late", "stopped", "leaves", "frees"})
@@ -51,6 +89,11 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   const bool is_culprit = world.rank() == culprit;
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
   if (kind == "groups") return wait_in_two_groups(world);
+  if (kind == "fine" || kind == "twice") return;
+  if (kind == "handle") return drop_a_handle(culprit, world);
+  if (kind == "types") return receive_as_another_type(world);
+  if (kind == "many-groups") return deadlock_after_many_groups(world);
+  if (kind == "subset") return miss_a_subset(culprit, world);
   if (kind == "in-operation") {
     if (is_culprit) throw adjoin::InvalidArgument("the tank is empty");
     for (;;) adjoin::testing::every_operation()[static_cast<size_t>(operation)](world, x);
@@ -129,6 +172,7 @@ int main(int argc, char** argv) {
     if (kind == "pieces") return run_in_pieces(), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
+    if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 3;

@@ -1,8 +1,12 @@
 #include "adjoin/comm/mpi/pending_table.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <new>
 #include <string_view>
+
+#include "adjoin/base/hash.hpp"
 
 namespace adjoin::mpi {
 
@@ -26,6 +30,41 @@ std::string_view file_of(const char* path) {
   last_name = path;
   last_name = last_name.substr(last_name.rfind('/') + 1);
   return last_name;
+}
+
+/// What a rank posts for a peer; those of subsets have the highest bit.
+constexpr uint64_t kSubsetKey = uint64_t{1} << 63;
+uint64_t key_of(int peer, int tag, bool is_send) {
+  const uint64_t tags = kMaxTag + 1 - kCollectiveTag;
+  return 1 + 2 * (static_cast<uint64_t>(peer) * tags + static_cast<uint64_t>(tag - kCollectiveTag)) + is_send;
+}
+
+/// Counts one more of what has this key; how many there are now, 0 where there is no room.
+uint64_t count(GroupEntry& group, uint64_t key) {
+  for (size_t i = 0; i < GroupEntry::kMostChannels; ++i) {
+    Channel& channel = group.channels[(key + i) % GroupEntry::kMostChannels];
+    uint64_t there = channel.key.load();
+    if (there == 0 && channel.key.compare_exchange_strong(there, key)) there = key;
+    if (there == key) return channel.posted.fetch_add(1) + 1;
+  }
+  return 0;
+}
+
+void list(AgentEntry& agent, size_t place, int peer, uint64_t key, uint64_t ordinal) {
+  if (place >= static_cast<size_t>(AgentEntry::kMostAwaited)) return;
+  const auto relaxed = std::memory_order_relaxed;
+  Awaited& awaited = agent.awaited[place];
+  awaited.peer.store(peer, relaxed);
+  awaited.key.store(key, relaxed);
+  awaited.ordinal.store(ordinal, relaxed);
+  awaited.is_done.store(0, relaxed);
+}
+
+/// Of a list that is too long nothing is listed, and the call counts as one that can go on.
+void begin_list(AgentEntry& agent, size_t entries) {
+  const bool fits = entries <= static_cast<size_t>(AgentEntry::kMostAwaited);
+  agent.listed.store(fits ? static_cast<int32_t>(entries) : 0, std::memory_order_relaxed);
+  agent.kind.store(AgentEntry::Kind::others, std::memory_order_relaxed);
 }
 
 void change(AgentEntry& agent) {
@@ -53,34 +92,64 @@ AgentEntry* take_agent(ProcessEntry& process) {
     auto expected = AgentEntry::State::free;
     if (agent.state.compare_exchange_strong(expected, AgentEntry::State::computes)) return &agent;
   }
-  process.has_more.store(1);
+  process.agents_left_out.fetch_add(1);
   return nullptr;
 }
 
-void free_agent(AgentEntry* agent) {
-  if (!agent) return;
+void free_agent(ProcessEntry& process, AgentEntry* agent) {
+  if (!agent) {
+    process.agents_left_out.fetch_sub(1);
+    return;
+  }
   agent->state.store(AgentEntry::State::free);
   change(*agent);
 }
 
-GroupEntry* take_group(ProcessEntry& process, uint64_t id, std::span<const int> world_ranks) {
-  for (GroupEntry& group : process.groups) {
-    uint64_t expected = 0;
-    if (!group.id.compare_exchange_strong(expected, id)) continue;
+const GroupEntry* group_of(const ProcessEntry& process, uint64_t id) {
+  for (const GroupEntry& group : process.groups)
+    if (group.id.load() == id) return &group;
+  return nullptr;
+}
+
+GroupEntry* take_group(const PendingTable& table, ProcessEntry& process, uint64_t id,
+                       std::span<const int> world_ranks) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const auto is_needed = [&](const GroupEntry& group) {
+    const uint64_t old = group.id.load();
+    return old != 0 && std::any_of(table.entries.begin(), table.entries.end(), [&](const ProcessEntry& other) {
+             const GroupEntry* theirs = group_of(other, old);
+             return theirs && !theirs->is_freed.load();
+           });
+  };
+  for (int i = 0; i < ProcessEntry::kMostGroups; ++i) {
+    GroupEntry& group = process.groups[process.next_group.fetch_add(1) % ProcessEntry::kMostGroups];
+    if (is_needed(group)) continue;
+    group.id.store(0);
     group.collectives.store(0);
+    group.is_freed.store(0);
+    for (Channel& channel : group.channels) channel.key.store(0), channel.posted.store(0);
     const bool fits = world_ranks.size() <= static_cast<size_t>(GroupEntry::kMostMembers);
     if (fits) std::copy(world_ranks.begin(), world_ranks.end(), group.world_ranks);
     group.size.store(fits ? static_cast<int32_t>(world_ranks.size()) : 0);
+    group.id.store(id);
     return &group;
   }
-  process.has_more.store(1);
   return nullptr;
 }
 
 void free_group(GroupEntry* group) {
-  if (!group) return;
-  group->size.store(0);
-  group->id.store(0);
+  if (group) group->is_freed.store(1);
+}
+
+uint64_t posted(const GroupEntry& group, uint64_t key) {
+  for (size_t i = 0; i < GroupEntry::kMostChannels; ++i) {
+    const Channel& channel = group.channels[(key + i) % GroupEntry::kMostChannels];
+    const uint64_t there = channel.key.load();
+    if (there == key) return channel.posted.load();
+    if (there == 0) return 0;
+  }
+  return std::numeric_limits<uint64_t>::max();  // there was no room: nobody can say
 }
 
 void write_call(AgentEntry& agent, uint64_t group, const Operation& operation) {
@@ -108,24 +177,28 @@ void write_collective(AgentEntry& agent, GroupEntry& group) {
   change(agent);
 }
 
-void write_messages(AgentEntry& agent, std::span<const Message> messages) {
-  const auto relaxed = std::memory_order_relaxed;
-  const bool fits = messages.size() <= static_cast<size_t>(AgentEntry::kMostMessages);
-  for (size_t i = 0; fits && i < messages.size(); ++i) {
-    PendingMessage& listed = agent.messages[i];
-    listed.peer.store(messages[i].peer, relaxed);
-    listed.tag.store(messages[i].tag, relaxed);
-    listed.is_send.store(messages[i].kind == Message::Kind::send, relaxed);
-    listed.is_done.store(0, relaxed);
+void write_messages(AgentEntry& agent, GroupEntry& group, int own_rank, std::span<const Message> messages) {
+  begin_list(agent, messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const bool is_send = message.kind == Message::Kind::send;
+    const uint64_t ordinal = count(group, key_of(message.peer, message.tag, is_send));
+    list(agent, i, message.peer, key_of(own_rank, message.tag, !is_send), ordinal);
   }
-  agent.messages_listed.store(fits ? static_cast<int32_t>(messages.size()) : 0, relaxed);
-  agent.kind.store(fits ? AgentEntry::Kind::messages : AgentEntry::Kind::many_messages, relaxed);
+  change(agent);
+}
+
+void write_subset(AgentEntry& agent, GroupEntry& group, std::span<const int> members) {
+  const uint64_t key = hash_of(members) | kSubsetKey;
+  const uint64_t ordinal = count(group, key);
+  begin_list(agent, members.size());
+  for (size_t i = 0; i < members.size(); ++i) list(agent, i, members[i], key, ordinal);
   change(agent);
 }
 
 void write_message_done(AgentEntry& agent, size_t message) {
-  if (message >= static_cast<size_t>(agent.messages_listed.load(std::memory_order_relaxed))) return;
-  agent.messages[message].is_done.store(1, std::memory_order_relaxed);
+  if (message >= static_cast<size_t>(agent.listed.load(std::memory_order_relaxed))) return;
+  agent.awaited[message].is_done.store(1, std::memory_order_relaxed);
   change(agent);
 }
 

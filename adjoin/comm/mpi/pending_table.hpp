@@ -14,37 +14,48 @@
 /// data at fixed places: a process writes its own entries alone, and readers take what they find.
 namespace adjoin::mpi {
 
-/// One message that a pending exchange has yet to complete.
-struct PendingMessage {
-  std::atomic<int32_t> peer = 0;  // in the group
-  std::atomic<int32_t> tag = 0;
-  std::atomic<int32_t> is_send = 0;
+/// How often a process has posted something that a peer may wait for: sends to one rank, receives from one with a tag, or
+/// that it takes part in one subset. Counts only grow, so what a process did before it was stopped, or left, stays told.
+struct Channel {
+  std::atomic<uint64_t> key = 0;  // 0: free
+  std::atomic<uint64_t> posted = 0;
+};
+
+/// What a call has yet to see a peer do: post for the `ordinal`th time what has this key.
+struct Awaited {
+  std::atomic<uint64_t> key = 0;
+  std::atomic<uint64_t> ordinal = 0;  // 0: nobody can say
+  std::atomic<int32_t> peer = 0;      // in the group
   std::atomic<int32_t> is_done = 0;
 };
 
-/// One group as one process knows it.
+/// One group as one process knows it. It is kept when the process has freed the group, until all members here have: they
+/// may wait for what this one has done its part of.
 struct GroupEntry {
   static constexpr int kMostMembers = 1024;
+  static constexpr size_t kMostChannels = 128;
 
-  std::atomic<uint64_t> id = 0;           // the same on all members; 0 while the entry is free
+  std::atomic<uint64_t> id = 0;           // the same on all members; 0 while the entry was never used
   std::atomic<uint64_t> collectives = 0;  // that this process has begun on the group
   std::atomic<int32_t> size = 0;          // 0 where the group is too large to be listed
+  std::atomic<int32_t> is_freed = 0;
+  std::array<Channel, kMostChannels> channels;
   int32_t world_ranks[kMostMembers] = {};
 };
 
 /// What one thread of one process is in.
 struct AgentEntry {
   enum class State : int32_t { free, computes, calls, rests };
-  enum class Kind : int32_t { nothing, collective, messages, many_messages };  // the last: more than are listed
-  static constexpr int kMostMessages = 16;
+  enum class Kind : int32_t { nothing, collective, others };  // others: those that are listed
+  static constexpr int kMostAwaited = 64;
 
   std::atomic<uint64_t> version = 0;  // counts every change of the rest; a call's fields are valid while it stands
   std::atomic<State> state = State::free;
   std::atomic<Kind> kind = Kind::nothing;
   std::atomic<uint64_t> group = 0;       // the GroupEntry's id
   std::atomic<uint64_t> collective = 0;  // the number of the collective on that group
-  std::atomic<int32_t> messages_listed = 0;
-  PendingMessage messages[kMostMessages];
+  std::atomic<int32_t> listed = 0;
+  Awaited awaited[kMostAwaited];
 
   char name[20] = {}, algorithm[20] = {}, reduction[16] = {}, file[64] = {};
   std::atomic<int64_t> count = 0;
@@ -54,10 +65,12 @@ struct AgentEntry {
 
 /// All that one process writes.
 struct ProcessEntry {
-  static constexpr int kMostAgents = 16, kMostGroups = 64;
+  static constexpr int kMostAgents = 64, kMostGroups = 256;
 
   std::atomic<int32_t> world_rank = -1;  // -1 until the process has begun
-  std::atomic<int32_t> has_more = 0;     // threads or groups than there is room for: then nobody knows what it may do
+  std::atomic<int32_t> pid = 0;
+  std::atomic<int32_t> agents_left_out = 0;  // for want of room: then nobody knows what it may do
+  std::atomic<uint32_t> next_group = 0;      // the entry that was taken longest ago
   std::array<AgentEntry, kMostAgents> agents;
   std::array<GroupEntry, kMostGroups> groups;
 };
@@ -79,17 +92,23 @@ struct PendingTable {
   void clear() const;
 };
 
-/// Takes a free agent of a process; nullptr where there is none, which is noted.
+/// Takes a free agent of a process; nullptr where there is none, which is noted until it is freed.
 AgentEntry* take_agent(ProcessEntry& process);
-void free_agent(AgentEntry* agent);
-/// Takes a free group entry and fills it.
-GroupEntry* take_group(ProcessEntry& process, uint64_t id, std::span<const int> world_ranks);
+void free_agent(ProcessEntry& process, AgentEntry* agent);
+/// Takes a group entry that nobody here needs any more and fills it; nullptr where there is none.
+GroupEntry* take_group(const PendingTable& table, ProcessEntry& process, uint64_t id, std::span<const int> world_ranks);
 void free_group(GroupEntry* group);
+/// The entry of a process for a group, freed or not; nullptr where it has none.
+const GroupEntry* group_of(const ProcessEntry& process, uint64_t id);
+/// How often the process has posted what has this key.
+uint64_t posted(const GroupEntry& group, uint64_t key);
 
 /// Writes a call that begins. Cost: some ten stores and the copies of short names
 void write_call(AgentEntry& agent, uint64_t group, const Operation& operation);
 void write_collective(AgentEntry& agent, GroupEntry& group);
-void write_messages(AgentEntry& agent, std::span<const Message> messages);
+void write_messages(AgentEntry& agent, GroupEntry& group, int own_rank, std::span<const Message> messages);
+/// That this process comes to the group of these members.
+void write_subset(AgentEntry& agent, GroupEntry& group, std::span<const int> members);
 void write_message_done(AgentEntry& agent, size_t message);
 void write_end(AgentEntry& agent);
 /// It does nothing before another thread of its process has acted; or it does again.

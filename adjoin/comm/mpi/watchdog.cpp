@@ -1,6 +1,7 @@
 #include "adjoin/comm/mpi/watchdog.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 namespace adjoin::mpi {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kBelieveAfter = std::chrono::seconds(1);
+constexpr std::chrono::hours kLongest(24 * 365 * 10);  // than anybody waits; clocks can add it
 
 const ProcessEntry* process_of(const PendingTable& table, int world_rank) {
   for (const ProcessEntry& process : table.entries)
@@ -18,60 +20,48 @@ const ProcessEntry* process_of(const PendingTable& table, int world_rank) {
   return nullptr;
 }
 
-const GroupEntry* group_of(const ProcessEntry& process, uint64_t id) {
-  for (const GroupEntry& group : process.groups)
-    if (group.id.load() == id) return &group;
-  return nullptr;
-}
-
-bool has_come(const ProcessEntry& process, uint64_t group, uint64_t collective) {
-  const GroupEntry* entry = group_of(process, group);
-  return entry && entry->collectives.load() >= collective;
-}
-
-/// Whether the peer is in a call on the same group that will take this message.
-bool is_matched(const ProcessEntry& peer, uint64_t group, int own_rank, const PendingMessage& message) {
-  for (const AgentEntry& agent : peer.agents) {
-    if (agent.state.load() != AgentEntry::State::calls || agent.group.load() != group) continue;
-    if (agent.kind.load() == AgentEntry::Kind::many_messages) return true;  // nobody can say
-    if (agent.kind.load() != AgentEntry::Kind::messages) continue;
-    for (int i = 0; i < agent.messages_listed.load(); ++i) {
-      const PendingMessage& other = agent.messages[i];
-      if (!other.is_done.load() && other.peer.load() == own_rank && other.tag.load() == message.tag.load() &&
-          other.is_send.load() != message.is_send.load())
-        return true;
-    }
-  }
-  return false;
+/// Whether a debugger or a signal has stopped the process, which then goes on some time.
+bool is_stopped(const ProcessEntry& process) {
+  std::ifstream in("/proc/" + std::to_string(process.pid.load()) + "/stat");
+  std::string line;
+  std::getline(in, line);
+  const size_t name_end = line.rfind(')');  // pid (name) state …
+  return name_end != line.npos && name_end + 2 < line.size() &&
+         (line[name_end + 2] == 'T' || line[name_end + 2] == 't');
 }
 
 std::vector<int> missing_members(const PendingTable& table, const GroupEntry& group, uint64_t collective) {
   std::vector<int> missing;
   for (int i = 0; i < group.size.load(); ++i) {
     const ProcessEntry* process = process_of(table, group.world_ranks[i]);
-    if (process && !has_come(*process, group.id.load(), collective)) missing.push_back(group.world_ranks[i]);
+    const GroupEntry* theirs = process ? group_of(*process, group.id.load()) : nullptr;
+    if (theirs && theirs->collectives.load() < collective) missing.push_back(group.world_ranks[i]);
   }
   return missing;
 }
 
-std::vector<int> missing_peers(const PendingTable& table, const GroupEntry& group, const AgentEntry& agent, int rank) {
-  const auto* end = group.world_ranks + group.size.load();
-  const auto own_rank = static_cast<int>(std::find(group.world_ranks, end, rank) - group.world_ranks);
+std::vector<int> missing_peers(const PendingTable& table, const GroupEntry& group, const AgentEntry& agent) {
   std::vector<int> missing;
-  for (int i = 0; i < agent.messages_listed.load(); ++i) {
-    const PendingMessage& message = agent.messages[i];
-    const int peer = message.peer.load();
-    if (message.is_done.load() || peer < 0 || peer >= group.size.load()) continue;
+  for (int i = 0; i < agent.listed.load(); ++i) {
+    const Awaited& awaited = agent.awaited[i];
+    const int peer = awaited.peer.load();
+    if (awaited.is_done.load() || peer < 0 || peer >= group.size.load()) continue;
     const ProcessEntry* process = process_of(table, group.world_ranks[peer]);
-    if (process && !is_matched(*process, group.id.load(), own_rank, message))
+    const GroupEntry* theirs = process ? group_of(*process, group.id.load()) : nullptr;
+    if (theirs && posted(*theirs, awaited.key.load()) < awaited.ordinal.load())
       missing.push_back(group.world_ranks[peer]);
   }
   return missing;
 }
 
 std::string name_of(const GroupEntry& group, int world_size) {
-  if (group.size.load() == world_size || group.size.load() == 0) return "";
-  return " on group {" + diagnosis::ranges_of({group.world_ranks, static_cast<size_t>(group.size.load())}) + "}";
+  const std::span<const int> ranks(group.world_ranks, static_cast<size_t>(group.size.load()));
+  const bool is_sorted = std::is_sorted(ranks.begin(), ranks.end());
+  if ((group.size.load() == world_size && is_sorted) || ranks.empty()) return "";
+  if (is_sorted) return " on group {" + diagnosis::ranges_of(ranks) + "}";
+  std::string list;
+  for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  return " on group {" + list + "}";
 }
 
 Worker worker_of(const PendingTable& table, const ProcessEntry& process, const AgentEntry& agent, int world_size) {
@@ -84,9 +74,9 @@ Worker worker_of(const PendingTable& table, const ProcessEntry& process, const A
   worker.call += name_of(*group, world_size);
   if (agent.kind.load() == AgentEntry::Kind::collective)
     worker.needs = missing_members(table, *group, agent.collective.load());
-  else if (agent.kind.load() == AgentEntry::Kind::messages)
-    worker.needs = missing_peers(table, *group, agent, worker.rank);
-  if (!worker.needs.empty()) worker.state = Worker::State::waits;
+  else if (agent.kind.load() == AgentEntry::Kind::others)
+    worker.needs = missing_peers(table, *group, agent);
+  if (!worker.needs.empty() && !is_stopped(process)) worker.state = Worker::State::waits;
   return worker;
 }
 
@@ -103,7 +93,7 @@ Seen look_at(const PendingTable& table, int world_size) {
     const int rank = process.world_rank.load();
     if (rank < 0) continue;
     is_here[static_cast<size_t>(rank)] = true;
-    if (process.has_more.load()) add({.rank = rank, .call = "more threads or groups than are watched"}, nullptr);
+    if (process.agents_left_out.load() > 0) add({.rank = rank, .call = "more threads than are watched"}, nullptr);
     for (const AgentEntry& agent : process.agents)
       if (agent.state.load() != AgentEntry::State::free) add(worker_of(table, process, agent, world_size), &agent);
   }
@@ -114,7 +104,10 @@ Seen look_at(const PendingTable& table, int world_size) {
 
 Watchdog::Watchdog(PendingTable table, int world_size, std::chrono::milliseconds deadline,
                    std::function<void(const std::string&)> report)
-    : table_(table), world_size_(world_size), deadline_(deadline), report_(std::move(report)) {
+    : table_(table),
+      world_size_(world_size),
+      deadline_(std::min<std::chrono::milliseconds>(deadline, kLongest)),
+      report_(std::move(report)) {
   thread_ = std::thread([this] { watch(); });
 }
 

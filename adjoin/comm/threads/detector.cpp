@@ -56,10 +56,7 @@ void Detector::leave(Agent& agent) {
     const std::lock_guard lock(mutex_);
     std::vector<Agent*>& agents = agents_[static_cast<size_t>(agent.rank())];
     if (std::erase(agents, &agent)) report = find_deadlock();
-    if (agents.empty()) {
-      has_left_[static_cast<size_t>(agent.rank())].store(true);
-      has_anybody_left_.store(true);
-    }
+    if (agents.empty()) has_left_[static_cast<size_t>(agent.rank())].store(true);
   }
   tell(report);
 }

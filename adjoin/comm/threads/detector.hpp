@@ -71,9 +71,8 @@ class Detector {
   void rest(Agent& agent, bool rests);
   /// Says that `agent` never calls again, though it may live on.
   void leave(Agent& agent);
-  /// Whether all agents of `rank` have left, and whether there is such a rank.
+  /// Whether all agents of `rank` have left.
   bool has_left(int rank) const { return has_left_[static_cast<size_t>(rank)].load(); }
-  bool has_anybody_left() const { return has_anybody_left_.load(); }
   /// What everybody is in, under a headline of the caller's.
   std::string look(const std::string& headline) const;
 
@@ -89,7 +88,6 @@ class Detector {
   mutable std::mutex mutex_;
   std::vector<std::vector<Agent*>> agents_;  // of each rank
   std::unique_ptr<std::atomic<bool>[]> has_left_;
-  std::atomic<bool> has_anybody_left_ = false;
 };
 
 }  // namespace adjoin::threads

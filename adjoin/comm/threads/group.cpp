@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 
 #include "adjoin/base/error.hpp"
 
@@ -10,20 +9,19 @@ namespace adjoin::threads {
 
 namespace {
 
-/// The wait of a rank that is in `call` for ranks [first, last) of its group to come to one collective.
+/// The wait of a rank that is in `call` for all ranks of its group to come to one collective.
 class Arrivals final : public Waiting {
  public:
-  Arrivals(const Group& group, const Call& call, uint64_t sequence, int first, int last)
-      : group_(group), call_(call), sequence_(sequence), first_(first), last_(last) {}
+  Arrivals(const Group& group, const Call& call, uint64_t sequence) : group_(group), call_(call), sequence_(sequence) {}
 
   bool is_over() const override {
-    for (int peer = first_; peer < last_; ++peer)
+    for (int peer = 0; peer < group_.size(); ++peer)
       if (!group_.has_come(peer, sequence_)) return false;
     return true;
   }
   std::vector<int> needs() const override {
     std::vector<int> missing;
-    for (int peer = first_; peer < last_; ++peer)
+    for (int peer = 0; peer < group_.size(); ++peer)
       if (!group_.has_come(peer, sequence_)) missing.push_back(group_.world_rank(peer));
     return missing;
   }
@@ -33,13 +31,12 @@ class Arrivals final : public Waiting {
   const Group& group_;
   const Call& call_;
   const uint64_t sequence_;
-  const int first_, last_;
 };
 
 int64_t small_bytes_for(const Patience& patience, size_t ranks) {
-  constexpr size_t kRoom = 1 << 20;  // of a group; more ranks than 8 have less each
+  constexpr size_t kRoom = 1 << 20;  // of a group; more ranks than 128 have less each
   if (patience.spins > 0) return 512;
-  return static_cast<int64_t>(std::clamp<size_t>(kRoom / (Group::kPlaces * ranks), 512, 4096));
+  return static_cast<int64_t>(std::clamp<size_t>(kRoom / (2 * ranks), 512, 4096));
 }
 
 }  // namespace
@@ -54,93 +51,49 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
       small_(new std::byte[kPlaces * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
       mailboxes_(world_ranks_.size()) {}
 
-Group::~Group() {
-  if (was_unwound_.load()) return;
-  uint64_t least = progress(0).calls, most = least;
-  for (int rank = 1; rank < size(); ++rank) {
-    least = std::min(least, progress(rank).calls);
-    most = std::max(most, progress(rank).calls);
-  }
-  if (least < most) end_mismatched(least + 1, /*is_suspected=*/true);
-}
-
-void Group::release(int rank) {
-  if (progress(rank).holders.fetch_sub(1) == 1 && std::uncaught_exceptions() > 0) was_unwound_.store(true);
-}
-
-uint64_t Group::publish(Agent& agent, int rank, const Call& call, int64_t small_bytes, Awaits awaits) {
+uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes) {
   if (world_->aborted()) world_->throw_aborted();
-  const uint64_t sequence = progress(rank).calls + 1;
-  wait_for_place(agent, rank, sequence, call);
+  const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
   mine.call = call;
   if (small_bytes > 0) {
     std::memcpy(small_room(rank, sequence), call.in, static_cast<size_t>(small_bytes));
     mine.call.in = small_room(rank, sequence);
   }
-  mine.awaits = awaits;
-  if (awaits != Awaits::all && call.operation) {
-    mine.operation = *call.operation;
-    mine.call.operation = &mine.operation;
-  }
-  progress(rank).calls = sequence;
   mine.sequence.store(sequence);
   parking_.wake();
   return sequence;
 }
 
-void Group::wait_for_place(Agent& agent, int rank, uint64_t sequence, const Call& call) {
-  uint64_t& all_came = progress(rank).all_came;
-  if (sequence < all_came + kPlaces) return;
-  const uint64_t awaited = sequence - kPlaces + 1;
-  const Arrivals arrivals(*this, call, awaited, 0, size());
-  if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); }))
-    world_->sleep(agent, parking_, arrivals);
-  if (!arrivals.is_over()) world_->throw_aborted();
-  all_came = awaited;
-}
-
-/// Whether ranks [first, last) have come, whose calls then agree; otherwise the world is aborted.
-bool Group::wait_for(Agent& agent, int rank, uint64_t sequence, int first, int last) {
-  const Arrivals arrivals(*this, call_of(rank, sequence), sequence, first, last);
+/// Whether all have come, whose calls then agree; otherwise the world is aborted.
+bool Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
+  const Arrivals arrivals(*this, call_of(rank, sequence), sequence);
   if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); })) {
-    compare(rank, sequence, 0, size());  // some may come much later, or never
+    compare(rank, sequence);  // some may come much later, or never
     world_->sleep(agent, parking_, arrivals);
   }
   const bool came = arrivals.is_over();  // before they are compared: one may come later, into a world that is aborted
-  compare(rank, sequence, first, last);
+  compare(rank, sequence);
   return came;
 }
 
 void Group::meet(Agent& agent, int rank, uint64_t sequence) {
-  if (!wait_for(agent, rank, sequence, 0, size())) leave();
-  progress(rank).all_came = sequence;
+  if (!wait_for_all(agent, rank, sequence)) leave();
 }
 
 void Group::meet_to_work(Agent& agent, int rank, uint64_t sequence) {
-  const bool all_came = wait_for(agent, rank, sequence, 0, size());
+  const bool all_came = wait_for_all(agent, rank, sequence);
   if (!goes_ahead(rank, sequence, all_came)) leave();
-  progress(rank).all_came = sequence;
   if (sends_what_is_received(sequence)) return;
   end_mismatched(sequence);
   finish(rank, sequence);  // peers may still read this rank's counts
   leave();
 }
 
-void Group::meet_one(Agent& agent, int rank, uint64_t sequence, int peer) {
-  if (!wait_for(agent, rank, sequence, peer, peer + 1)) leave();
-}
-
-void Group::pass(int rank, uint64_t sequence) {
-  compare(rank, sequence, 0, size());
-  check_departed();
-  if (world_->aborted()) leave();
-}
-
-/// Checks the calls of those of ranks [first, last) that have come against this rank's.
-void Group::compare(int rank, uint64_t sequence, int first, int last) {
+/// Checks the calls of those who have come against this rank's.
+void Group::compare(int rank, uint64_t sequence) {
   const Signature& mine = call_of(rank, sequence).signature;
-  for (int peer = first; peer < last; ++peer)
+  for (int peer = 0; peer < size(); ++peer)
     if (has_come(peer, sequence) && !(call_of(peer, sequence).signature == mine)) {
       end_mismatched(sequence);
       leave();
@@ -184,9 +137,7 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
 ///
 /// Their operations lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
 /// lock, and who takes the lock after the world has ended reads nothing.
-///
-/// `is_suspected`: a member let go of the group, perhaps because of an error that it has yet to tell.
-void Group::end_mismatched(uint64_t sequence, bool is_suspected) {
+void Group::end_mismatched(uint64_t sequence) {
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
@@ -194,7 +145,7 @@ void Group::end_mismatched(uint64_t sequence, bool is_suspected) {
     calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(call_of(peer, sequence))
                                        : world_->detector().has_left(world_rank(peer)) ? "has returned"
                                                                                        : "has not come"});
-  world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls), is_suspected);
+  world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
 }
 
 /// Leaves a call because the world has ended, once nobody tells of it any more.
@@ -203,19 +154,8 @@ void Group::leave() {
   world_->throw_aborted();
 }
 
-void Group::check_departed() {
-  const Detector& detector = world_->detector();
-  if (!detector.has_anybody_left() || was_unwound_.load()) return;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!detector.has_left(world_rank(rank))) continue;
-    const uint64_t missed = progress(rank).calls + 1;
-    for (int peer = 0; peer < size(); ++peer)
-      if (has_come(peer, missed) && place(peer, missed).awaits == Awaits::nobody) return end_mismatched(missed);
-  }
-}
-
 std::string Group::name() const {
-  if (size() == world_->size()) return "";
+  if (size() == world_->size() && std::is_sorted(world_ranks_.begin(), world_ranks_.end())) return "";
   std::string text;
   for (const int rank : world_ranks_) text += (text.empty() ? "" : ", ") + std::to_string(rank);
   return " on group {" + text + "}";

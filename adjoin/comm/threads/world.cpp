@@ -1,36 +1,41 @@
 #include "adjoin/comm/threads/world.hpp"
 
+#include <algorithm>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/threads/group.hpp"
 
 namespace adjoin::threads {
 
+namespace {
+
+/// Longer than anybody waits, and short enough for clocks to add.
+constexpr std::chrono::hours kLongest(24 * 365 * 10);
+
+}  // namespace
+
 World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
     : size_(ranks),
       patience_(Patience::for_ranks(ranks)),
       placement_(ranks),
-      deadline_(deadline),
+      deadline_(std::min<std::chrono::milliseconds>(deadline, kLongest)),
       is_checked_(is_checked),
-      detector_(ranks, [this](const std::string& report) {
-        check_departed();  // a call that a rank has missed tells more than who waits for it, maybe many calls later
-        end(report);
-      }) {}
+      detector_(ranks, [this](const std::string& report) { end(report); }) {}
 
-void World::abort(std::string_view reason) noexcept {
-  end(reason, /*is_diagnosis=*/false, /*is_suspected=*/false);
+void World::abort(std::string_view reason, int rank) noexcept {
+  end(reason, rank);
 }
 
-void World::end(const std::string& diagnosis, bool is_suspected) noexcept {
-  end(diagnosis, /*is_diagnosis=*/true, is_suspected);
+void World::end(const std::string& diagnosis) noexcept {
+  end(diagnosis, /*culprit=*/-1);
 }
 
-void World::end(std::string_view reason, bool is_diagnosis, bool is_suspected) noexcept {
+void World::end(std::string_view reason, int culprit) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load()) return;
     reason_ = reason;
-    diagnosed_.store(is_diagnosis);
-    is_sure_.store(!is_suspected);
+    culprit_.store(culprit);
     aborted_.store(true);
   }
   for (const auto& group : groups()) group->wake_all();
@@ -67,15 +72,6 @@ std::vector<std::shared_ptr<Group>> World::groups() const {
   for (const auto& weak : groups_)
     if (auto group = weak.lock()) living.push_back(std::move(group));
   return living;
-}
-
-void World::depart(Agent& agent) {
-  detector_.leave(agent);
-  check_departed();
-}
-
-void World::check_departed() {
-  for (const auto& group : groups()) group->check_departed();
 }
 
 }  // namespace adjoin::threads
