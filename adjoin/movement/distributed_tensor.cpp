@@ -30,7 +30,10 @@ DistributedTensor move(const DistributedTensor& x, const Layout& layout) {
 
 at::Tensor whole(const DistributedTensor& x) {
   check_exact("whole", x.layout);
-  return move(x.local, stored(x.layout), everywhere(x.layout, x.grid), x.grid);
+  // Copies of one value are one value, which the first of them gives; the others stay in the graph, with gradient 0.
+  const Layout held = first_copy(x.layout);
+  const bool gives = held.grid().cell_of(x.grid.world().rank()).has_value();
+  return move(gives ? x.local : x.local.flatten().narrow(0, 0, 0), held, everywhere(x.layout, x.grid), x.grid);
 }
 
 DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor(const at::Tensor&)>& f) {

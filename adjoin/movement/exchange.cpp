@@ -44,7 +44,8 @@ Exchange::Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world
 }
 
 at::Tensor Exchange::operator()(const at::Tensor& x) {
-  require(x.is_cpu(), [&] { return "move: expected a CPU tensor, got one on " + x.device().str(); });
+  require(x.is_cpu() && x.layout() == at::kStrided && !x.is_neg(),
+          [&] { return "move: expected a plain CPU tensor, got one on " + x.device().str(); });
   x_strides_.assign(x.strides().begin(), x.strides().end());
   const auto options = x.options().requires_grad(false);
   const at::Tensor y = plan_.sums ? at::zeros(shape_, options) : at::empty(shape_, options);

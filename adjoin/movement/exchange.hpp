@@ -12,7 +12,7 @@ namespace adjoin {
 
 /// Carries out a plan, without autograd: a message a box, straight from the sender's tensor to the receiver's.
 ///
-/// Where boxes are summed they are received one summand at a time, and added in the order of the ranks that send them,
+/// Where boxes are summed they are received one summand at a time, and added in the order of the cells that give them,
 /// 16-bit floats in float32. Used again it allocates no tensor but its result.
 class Exchange {
  public:

@@ -4,6 +4,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,10 +17,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// Carries a map through autograd's saved data.
+/// Carries a map, and who takes part in it, through autograd's saved data.
 struct Capsule : torch::CustomClassHolder {
-  explicit Capsule(LinearMap m) : map(std::move(m)) {}
+  Capsule(LinearMap m, std::optional<Communicator> w) : map(std::move(m)), workers(std::move(w)) {}
   LinearMap map;
+  std::optional<Communicator> workers;
 };
 
 struct Apply : torch::autograd::Function<Apply> {
@@ -32,7 +34,10 @@ struct Apply : torch::autograd::Function<Apply> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
-    return {adjoin::apply({capsule->map.adjoint, capsule->map.forward}, gradients[0]), at::Tensor()};
+    const LinearMap adjoint{capsule->map.adjoint, capsule->map.forward};
+    return {capsule->workers ? adjoin::apply(adjoint, gradients[0], *capsule->workers)
+                             : adjoin::apply(adjoint, gradients[0]),
+            at::Tensor()};
   }
 };
 
@@ -58,16 +63,17 @@ void check_alike(bool requires_grad, const Communicator& workers) {
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
   if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, c10::make_intrusive<Capsule>(map));
+  return Apply::apply(x, c10::make_intrusive<Capsule>(map, std::nullopt));
 }
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
   if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
-  return apply(map, x);
+  if (!x.requires_grad()) return map.forward(x);
+  return Apply::apply(x, c10::make_intrusive<Capsule>(map, workers));
 }
 
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {
-  if (!x.is_complex()) return movement(x);
+  if (!x.is_complex()) return movement(x.resolve_neg());
   return at::view_as_complex(movement(at::view_as_real(x.resolve_conj())));
 }
 

@@ -33,9 +33,9 @@ class Passage {
 
   at::Tensor operator()(const at::Tensor& x) {
     check(x);
-    if (kind_.way == Way::exchange) return (*exchange_)(x);
+    at::Tensor y = x.resolve_neg();
+    if (kind_.way == Way::exchange) return (*exchange_)(y);
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
-    at::Tensor y = x;
     for (const int64_t dim : kind_.taken) y = take_block(y, to_.split(dim), parts_[static_cast<size_t>(dim)]);
     switch (kind_.way) {
       case Way::all_reduce:
@@ -78,13 +78,10 @@ class Passage {
 Layout with_pairs(const Layout& layout) {
   std::vector<int64_t> shape = layout.shape();
   shape.push_back(2);
-  std::vector<Layout::Cut> cuts;
-  for (const Layout::Cut& cut : layout.cuts())
-    if (!cut.axes.empty()) cuts.push_back(cut);
   std::map<std::string, Kind> kinds;
   for (const auto& axis : layout.grid().axes())
     if (layout.kind(axis.name) != Kind::split) kinds.emplace(axis.name, layout.kind(axis.name));
-  return Layout(layout.grid(), std::move(shape), std::move(cuts), std::move(kinds));
+  return Layout(layout.grid(), std::move(shape), layout.cuts(), std::move(kinds));
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class Move {
 
 /// Moves a tensor from one layout to another, on the same workers or others: every element goes to whoever wants it.
 ///
-/// Differentiable to any order. A worker that is in neither grid need not call.
+/// Differentiable to any order. A worker that is in neither grid need not call. Where nothing moves the result may be x
+/// or a view of it.
 /// Shape:   from.shape_on(rank) -> to.shape_on(rank); outside a layout's grid any zero-volume tensor -> [0]
 /// Kinds:   split, replicated, partial -> split, replicated, copied; an axis that is copied, or partial, in both stays
 ///          so, and its coordinates never mix. A covering split in `to` is copied to all that want an element; in

@@ -14,6 +14,16 @@
 namespace adjoin::nn {
 namespace {
 
+/// The cell of this worker on a layout's grid, which may be another than that of `grid`.
+int cell_here(const Layout& layout, const Grid& grid, const std::string& name) {
+  const auto cell = layout.grid().cell_of(grid.world().rank());
+  require(cell.has_value(), [&] {
+    return "parameter '" + name + "': rank " + std::to_string(grid.world().rank()) + " is not a worker of " +
+           layout.to_string();
+  });
+  return *cell;
+}
+
 /// A tensor of a module, with its piece where a ShardedModule owns it.
 struct Found {
   std::string name;
@@ -77,19 +87,24 @@ void fill_normal(const at::Tensor& flat, PhiloxKey key, int64_t first, double de
 
 void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, PhiloxKey key) {
   const at::Tensor flat = tensor.detach().view({-1});
-  piece.layout.visit_runs(piece.grid.cell(), [&](int64_t local, int64_t global, int64_t count) {
+  const int cell = cell_here(piece.layout, piece.grid, "");
+  piece.layout.visit_runs(cell, [&](int64_t local, int64_t global, int64_t count) {
     fill_normal(flat.narrow(0, local, count), key, global, piece.initial.deviation);
   });
 }
 
 }  // namespace
 
-Communicator copies_of(const Parameter& parameter) {
+std::vector<int> ranks_of_copies(const Parameter& parameter) {
   const GridShape& shape = parameter.layout.grid();
-  const auto cell = shape.cell_of(parameter.grid.world().rank());
-  require(cell.has_value(), [&] { return "parameter '" + parameter.name + "' is not held here"; });
+  const int cell = cell_here(parameter.layout, parameter.grid, parameter.name);
   std::vector<int> ranks;
-  for (const int c : shape.cells_along(*cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
+  for (const int c : shape.cells_along(cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
+  return ranks;
+}
+
+Communicator copies_of(const Parameter& parameter) {
+  const std::vector<int> ranks = ranks_of_copies(parameter);
   return ranks.size() == 1 ? Communicator() : parameter.grid.group_of(ranks);
 }
 
@@ -109,8 +124,9 @@ at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, 
            piece.layout.to_string();
   });
   const auto type = options.dtype().toScalarType();
-  const at::Tensor unset = at::full(piece.layout.shape_of(piece.grid.cell()),
-                                    at::isFloatingType(type) ? std::numeric_limits<double>::quiet_NaN() : 0, options);
+  const at::Tensor unset = at::full(
+      piece.layout.shape_of(cell_here(piece.layout, piece.grid, name)),
+      at::isFloatingType(type) || at::isComplexType(type) ? std::numeric_limits<double>::quiet_NaN() : 0, options);
   pieces_.emplace(name, std::move(piece));
   return is_buffer ? register_buffer(name, unset) : register_parameter(name, unset);
 }

@@ -36,8 +36,9 @@ struct Parameter {
   bool is_buffer = false;
 };
 
-/// The workers that hold copies of a parameter's piece, this one among them; this one alone where it is not copied.
-/// The first call for a set of axes makes their group, together with the others.
+/// The ranks that hold copies of this worker's piece of a parameter, its own among them.
+std::vector<int> ranks_of_copies(const Parameter& parameter);
+/// Their group; this worker alone where there is one. The first call for a set of ranks makes it, together with the others.
 Communicator copies_of(const Parameter& parameter);
 
 /// How a layer lays out a tensor: cut by `split` over one axis of the grid, or replicated along it where there is no

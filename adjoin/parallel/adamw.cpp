@@ -8,10 +8,10 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
@@ -34,6 +34,11 @@ bool counts_replicas(const nn::Parameter& parameter) {
   return true;
 }
 
+std::vector<int> sorted(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 at::Tensor gradient_of(const nn::Parameter& parameter) {
   const at::Tensor& gradient = parameter.tensor.grad();
   return (gradient.defined() ? gradient : at::zeros_like(parameter.tensor)).reshape({-1});
@@ -42,34 +47,35 @@ at::Tensor gradient_of(const nn::Parameter& parameter) {
 }  // namespace
 
 DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, AdamWOptions options) : options_(options) {
-  using Names = std::vector<std::string>;
-  // Of one bucket: those that are copied, and replicated, along the same axes of the same workers.
-  std::map<std::tuple<std::vector<int>, Names, Names, bool>, Bucket> small;
+  // Of one bucket: those that the same workers hold copies of, and that this one counts in the norm or leaves to others.
+  std::map<std::tuple<std::vector<int>, bool, bool>, Bucket> small;
   std::optional<at::ScalarType> type;
-  std::set<int> ranks;
+  std::vector<int> ranks;
   for (nn::Parameter& parameter : parameters) {
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     if (!type) type = parameter.tensor.scalar_type();
     require(parameter.tensor.scalar_type() == *type,
             [&] { return "AdamW: expected parameters of one element type, got " + parameter.name + " of another"; });
-    const Layout& layout = parameter.layout;
-    ranks.insert(layout.grid().ranks().begin(), layout.grid().ranks().end());
+    const std::vector<int> held_by = sorted(parameter.layout.grid().ranks());
+    require(ranks.empty() || ranks == held_by, [&] {
+      return "AdamW: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
+    });
+    ranks = held_by;
     const bool decays = parameter.tensor.dim() > 1;
     const bool is_large = parameter.tensor.numel() >= kLarge;
     Bucket single;
-    Bucket& bucket =
-        is_large ? single
-                 : small[{layout.grid().ranks(), layout.axes(Kind::copied), layout.axes(Kind::replicated), decays}];
+    const bool counts = counts_replicas(parameter);
+    Bucket& bucket = is_large ? single : small[{nn::ranks_of_copies(parameter), counts, decays}];
     if (bucket.parameters.empty()) {
       bucket.decays = decays;
-      bucket.counts = counts_replicas(parameter);
+      bucket.counts = counts;
       bucket.copies = nn::copies_of(parameter);
     }
     bucket.parameters.push_back(std::move(parameter));
     if (is_large) add(std::move(single));
   }
   for (auto& [key, bucket] : small) add(std::move(bucket));
-  if (ranks.size() > 1) workers_ = buckets_[0].parameters[0].grid.group_of({ranks.begin(), ranks.end()});
+  if (ranks.size() > 1) workers_ = buckets_[0].parameters[0].grid.group_of(ranks);
 }
 
 void DataParallelAdamW::add(Bucket bucket) {
@@ -122,7 +128,9 @@ at::Tensor DataParallelAdamW::reduced_gradients(const Bucket& bucket) const {
 double DataParallelAdamW::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    const double norm = at::linalg_vector_norm(gradients[i]).item<double>();
+    // The squares of 16-bit floats would soon be infinite in their own type.
+    const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
+    const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
     if (buckets_[i].counts) squares[0] += norm * norm;
   }
   workers_.all_reduce(buffer(squares));

@@ -31,9 +31,9 @@ enum class Moment : uint8_t { first, second };
 ///         Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class DataParallelAdamW {
  public:
-  /// Made by all workers of the parameters' grids. Small parameters become views of one buffer, so that they travel
+  /// Made by all workers of the parameters' grids, which are of the same ranks. Small parameters become views of one buffer, so that they travel
   /// together. Buffers, and what does not require gradients when the optimizer is made, are left alone.
-  /// Throws: InvalidArgument for parameters of several element types
+  /// Throws: InvalidArgument for parameters of several element types, or on several sets of ranks
   DataParallelAdamW(std::vector<nn::Parameter> parameters, AdamWOptions options);
 
   /// Sums the gradients, clips them by their global norm, in which each element of a global tensor counts once, and

@@ -39,7 +39,7 @@ void sum_gradients(const torch::nn::Module& module) {
 
 void sum_gradients(const std::vector<nn::Parameter>& parameters) {
   const at::NoGradGuard no_gradient;
-  std::map<std::tuple<std::vector<int>, std::vector<std::string>, at::ScalarType>, Together> small;
+  std::map<std::pair<std::vector<int>, at::ScalarType>, Together> small;
   for (const nn::Parameter& parameter : parameters) {
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     const Communicator copies = nn::copies_of(parameter);
@@ -51,8 +51,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
       copies.all_reduce(as_buffer(gradient));
       continue;
     }
-    Together& together =
-        small[{parameter.layout.grid().ranks(), parameter.layout.axes(Kind::copied), parameter.tensor.scalar_type()}];
+    Together& together = small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type()}];
     together.copies = copies;
     together.gradients.push_back(gradient);
   }

@@ -116,13 +116,10 @@ Layout Layout::with_cut(Cut cut) const {
 Layout Layout::at(const std::string& axis, int coordinate) const {
   const GridShape others = grid_.at(axis, coordinate);
   require(kind(axis) != Kind::split, [&] { return "layout: axis '" + axis + "' cuts a dim"; });
-  std::vector<Cut> cuts;
-  for (const Cut& cut : cuts_)
-    if (!cut.axes.empty()) cuts.push_back(cut);
   std::map<std::string, Kind> kinds;
   for (const auto& other : others.axes())
     if (kind(other.name) != Kind::split) kinds.emplace(other.name, kind(other.name));
-  return Layout(others, shape_, std::move(cuts), std::move(kinds));
+  return Layout(others, shape_, cuts_, std::move(kinds));
 }
 
 Layout first_copy(const Layout& layout) {
@@ -132,9 +129,6 @@ Layout first_copy(const Layout& layout) {
 }
 
 Layout Layout::on(const GridShape& grid, Kind elsewhere) const {
-  std::vector<Cut> cuts;
-  for (const Cut& cut : cuts_)
-    if (!cut.axes.empty()) cuts.push_back(cut);
   std::map<std::string, Kind> kinds;
   for (const auto& axis : grid.axes()) kinds[axis.name] = elsewhere;
   for (size_t i = 0; i < kinds_.size(); ++i) {
@@ -148,7 +142,7 @@ Layout Layout::on(const GridShape& grid, Kind elsewhere) const {
     else if (size > 1)
       kinds[axis] = kinds_[i];
   }
-  return Layout(grid, shape_, std::move(cuts), std::move(kinds));
+  return Layout(grid, shape_, cuts_, std::move(kinds));
 }
 
 Layout stored(const Layout& layout) {

@@ -81,7 +81,9 @@ Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int6
   require(!parts.empty(), "Split::of_ranges: expected at least 1 part, got none");
   Split split(parts, size, dim);
   for (const Range& range : split.ranges_->all)
-    require(range.size() >= 0, [&] { return "Split::of_ranges: a range ends before it begins: " + text(range); });
+    require(range.size() >= 0 && range.begin >= 0, [&] {
+      return "Split::of_ranges: expected ranges from 0 on that do not end before they begin, got " + text(range);
+    });
   int64_t covered = 0;
   for (const auto& [range, part, offset, furthest] : split.ranges_->by_index) {
     require(range.begin == covered, [&] {

@@ -109,7 +109,7 @@ BenchMovesResult bench_moves(const BenchMovesOptions& options) {
     const Grid grid(world, {{"ranks", world.size()}});
     const auto [repartition, copy] = time_repartition(options, grid);
     const BenchMovesOptions small{.workers = options.workers,
-                                  .rows = std::min<int64_t>(options.rows, 256),
+                                  .rows = std::max<int64_t>(ranks, std::min<int64_t>(options.rows, 256)),
                                   .columns = std::min<int64_t>(options.columns, 256),
                                   .times = options.times};
     const auto [halo, raw_halo] = time_halo(small, grid);

@@ -41,15 +41,15 @@ void save(const std::filesystem::path& path, const std::vector<Named>& tensors, 
     if (!held.grid().cell_of(grid.world().rank())) local = local.new_empty({0});
     return move(local, held, Layout(writer, held.shape()), grid);
   };
-  const Communicator& world = grid.world();
+  const Communicator workers = grid.group_of(grid.shape().ranks());  // whose rank 0 is cell 0
   const std::string what = "writing " + path.string();
   std::optional<SafetensorsWriter> file;  // of rank 0
-  on_root(world, what, [&] { file.emplace(path, entries, metadata); });
+  on_root(workers, what, [&] { file.emplace(path, entries, metadata); });
   for (const size_t i : writing_order(entries)) {
     const at::Tensor tensor = get(i).contiguous();
-    on_root(world, what, [&] { file->write(tensor); });
+    on_root(workers, what, [&] { file->write(tensor); });
   }
-  on_root(world, what, [&] { file->publish(); });
+  on_root(workers, what, [&] { file->publish(); });
 }
 
 at::Tensor read_part(const SafetensorsFile& file, const std::string& name, const Split& split, int part) {
@@ -73,7 +73,7 @@ void check_tensor(const SafetensorsFile& file, const std::filesystem::path& path
 
 at::Tensor read_unchecked(const SafetensorsFile& file, const std::string& name, const nn::Parameter& parameter) {
   const Layout& layout = parameter.layout;
-  const std::vector<int> parts = layout.parts_of(parameter.grid.cell());
+  const std::vector<int> parts = layout.parts_of(layout.grid().cell_of(parameter.grid.world().rank()).value());
   at::Tensor piece;
   for (int64_t dim = 0; dim < layout.dims(); ++dim) {
     const Split& split = layout.split(dim);
@@ -89,7 +89,7 @@ at::Tensor read_piece(const SafetensorsFile& file, const std::filesystem::path& 
                       const nn::Parameter& parameter) {
   check_tensor(file, path, name, parameter);
   const at::Tensor piece = read_unchecked(file, name, parameter);
-  require(at::isfinite(piece).all().item<bool>(),
+  require(parameter.is_buffer || at::isfinite(piece).all().item<bool>(),
           [&] { return path.string() + ": tensor '" + name + "' holds numbers that are not finite"; });
   return piece;
 }

@@ -35,6 +35,16 @@ TEST(DistributedTensor, placed_moved_and_made_whole_is_what_it_was) {
   });
 }
 
+TEST(DistributedTensor, that_is_copied_counts_once_in_the_gradient_of_the_whole) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Grid grid(world, {{"w", world.size()}});
+    const Layout copied(grid.shape(), {3}, {}, {{"w", Kind::copied}});
+    const at::Tensor x = at::ones({3}, at::kDouble).requires_grad_(true);
+    whole(place(x, copied, grid)).sum().backward();
+    EXPECT_TRUE(x.grad().equal(at::ones({3}, at::kDouble)));
+  });
+}
+
 TEST(DistributedTensor, refuses_what_does_not_agree) {
   const Grid grid(Communicator(), {{"w", 1}});
   const Layout whole_layout(grid.shape(), {4});

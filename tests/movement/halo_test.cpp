@@ -125,6 +125,20 @@ TEST(HaloExchange, fetches_corners_in_one_exchange_and_leaves_out_what_is_not_ne
   });
 }
 
+TEST(HaloExchange, of_complex_numbers_is_that_of_their_parts) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Grid grid(world, {{"a", world.size()}});
+    const Layout layout(grid.shape(), {6, 4}, {{Split::balanced(6, world.size(), 0), {"a"}}});
+    const Window around{.kernel = 3, .before = 1, .after = 1};
+    const HaloExchange exchange(layout, {around, around}, Padding::circular, grid);
+    const at::Tensor real = piece_of(at::arange(24).view({6, 4}).to(at::kDouble), layout, world.rank());
+    const at::Tensor y = exchange(at::complex(real, 2 * real));
+    EXPECT_TRUE(at::real(y).equal(exchange(real)));
+    EXPECT_TRUE(at::imag(y).equal(2 * exchange(real)));
+    EXPECT_TRUE(exchange(at::imag(at::complex(real, real).conj())).equal(-exchange(real)));
+  });
+}
+
 TEST(HaloExchange, refuses_windows_that_do_not_fit) {
   const Grid grid(Communicator(), {{"a", 1}});
   const Layout layout(grid.shape(), {4}, {{Split::balanced(4, 1, 0), {"a"}}});

@@ -5,8 +5,11 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
+#include <cmath>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
+#include "adjoin/parallel/adamw.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
@@ -45,6 +48,34 @@ TEST(SumGradients, lets_torchs_sgd_train_what_lies_on_any_grid) {
       }
       expect_same_tensors(global_tensors(*layer, false), global_tensors(*single, false), "weights");
     }
+  });
+}
+
+/// Two parameters on two grids of the same workers, along whose axes of one name other workers hold copies.
+struct OnTwoGrids : nn::ShardedModule {
+  OnTwoGrids(const Grid& a, const Grid& b) {
+    first = register_piece("first", {nn::along(a, "tp", {4}, Split::balanced(4, 2, 0)), a, nn::Initial::ones()},
+                           at::kDouble);
+    second = register_piece("second", {nn::along(b, "tp", {4}), b, nn::Initial::ones()}, at::kDouble);
+    nn::initialize(*this, 1);
+  }
+  at::Tensor first, second;
+};
+
+TEST(SumGradients, tells_grids_of_the_same_workers_apart) {
+  for_each_world({4}, [](const Communicator& world) {
+    if (world.size() != 4) return;
+    const Grid square(world, {{"dp", 2}, {"tp", 2}}), line(world, {{"dp", 4}, {"tp", 1}});
+    OnTwoGrids module(square, line);
+    (module.first.sum() + module.second.sum()).backward();
+    sum_gradients(module);
+    EXPECT_TRUE(module.first.grad().equal(at::full({2}, 2, at::kDouble)));
+    EXPECT_TRUE(module.second.grad().equal(at::full({4}, 4, at::kDouble)));
+
+    OnTwoGrids trained(square, line);
+    (trained.first.sum() + trained.second.sum()).backward();
+    parallel::DataParallelAdamW optimizer(nn::parameters_of(trained), {});
+    EXPECT_NEAR(optimizer.step(0.1), std::sqrt(4 * 2.0 * 2.0 + 4 * 4.0 * 4.0), 1e-12);
   });
 }
 
