@@ -120,17 +120,17 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
 
 namespace {
 
-enum class Way : uint8_t { take, join, sum };
+enum class Step : uint8_t { take, join, sum };
 
 /// One of the four movements between a whole tensor and its blocks.
-at::Tensor apply_blocks(const char* operation, Way forward, Way adjoint, const at::Tensor& x, const Communicator& group,
-                        const Split& split) {
-  check(operation, x, group, split, forward == Way::join ? split.size(group.rank()) : split.size());
-  const auto map = [=](Way way) {
+at::Tensor apply_blocks(const char* operation, Step forward, Step adjoint, const at::Tensor& x,
+                        const Communicator& group, const Split& split) {
+  check(operation, x, group, split, forward == Step::join ? split.size(group.rank()) : split.size());
+  const auto map = [=](Step way) {
     return [=](const at::Tensor& t) {
       BlockStaging staging;
-      if (way == Way::take) return take_block(t, split, group.rank());
-      return way == Way::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
+      if (way == Step::take) return take_block(t, split, group.rank());
+      return way == Step::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
     };
   };
   return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint)}, t, group); });
@@ -139,19 +139,19 @@ at::Tensor apply_blocks(const char* operation, Way forward, Way adjoint, const a
 }  // namespace
 
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split) {
-  return apply_blocks("gather_from", Way::join, Way::take, x, group, split);
+  return apply_blocks("gather_from", Step::join, Step::take, x, group, split);
 }
 
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split) {
-  return apply_blocks("scatter_to", Way::take, Way::join, x, group, split);
+  return apply_blocks("scatter_to", Step::take, Step::join, x, group, split);
 }
 
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split) {
-  return apply_blocks("all_gather", Way::join, Way::sum, x, group, split);
+  return apply_blocks("all_gather", Step::join, Step::sum, x, group, split);
 }
 
 at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split) {
-  return apply_blocks("reduce_scatter", Way::sum, Way::join, x, group, split);
+  return apply_blocks("reduce_scatter", Step::sum, Step::join, x, group, split);
 }
 
 }  // namespace adjoin

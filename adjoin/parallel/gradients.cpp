@@ -11,7 +11,7 @@ namespace adjoin::parallel {
 namespace {
 
 // A gradient of at least so many elements travels alone, without a copy.
-constexpr int64_t kLarge = 1 << 16;
+constexpr int64_t kTravelsAlone = 1 << 16;
 
 /// Gradients of one element type that the same workers add.
 struct Together {
@@ -46,7 +46,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     if (copies.size() == 1) continue;
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor);
-    if (gradient.numel() >= kLarge) {
+    if (gradient.numel() >= kTravelsAlone) {
       gradient = gradient.contiguous();
       copies.all_reduce(as_buffer(gradient));
       continue;
