@@ -8,9 +8,9 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr size_t kPage = 80;         // columns
-constexpr size_t kMostListed = 200;  // transfers
-constexpr int64_t kBytes = 4;        // of a float32
+constexpr size_t kPage = 80;              // columns
+constexpr size_t kMostPairsListed = 200;  // transfers
+constexpr int64_t kBytes = 4;             // of a float32
 
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
@@ -127,14 +127,15 @@ void print_traffic(const Placement& placement) {
   if (traffic.transfers.empty()) return;
   std::vector<Row> rows{{"from", "to", "boxes", "elements", "bytes"}};
   for (const Transfer& transfer : traffic.transfers) {
-    if (rows.size() > kMostListed) break;
+    if (rows.size() > kMostPairsListed) break;
     rows.push_back({std::to_string(transfer.from), std::to_string(transfer.to), std::to_string(transfer.boxes),
                     std::to_string(transfer.elements), std::to_string(transfer.elements * kBytes)});
   }
   std::printf("\n");
   print_table(rows, rows[0].size());
-  if (traffic.transfers.size() > kMostListed)
-    std::printf("… and between %zu more pairs of ranks; --json lists all\n", traffic.transfers.size() - kMostListed);
+  if (traffic.transfers.size() > kMostPairsListed)
+    std::printf("… and between %zu more pairs of ranks; --json lists all\n",
+                traffic.transfers.size() - kMostPairsListed);
 }
 
 Json json_of(const std::vector<std::vector<Range>>& ranges) {
