@@ -27,9 +27,9 @@ std::vector<int64_t> shape_with(int64_t size, int64_t dim) {
   return shape;
 }
 
-using Operation = at::Tensor (*)(const at::Tensor&, const Communicator&, const Split&);
+using BlockMovement = at::Tensor (*)(const at::Tensor&, const Communicator&, const Split&);
 
-void check_adjoints(Operation operation, Kind from, Kind to) {
+void check_adjoints(BlockMovement operation, Kind from, Kind to) {
   for_each_world({1, 2, 3, 4}, [=](const Communicator& world) {
     for (int64_t dim = 0; dim < 3; ++dim)
       for (const Split& split : splits_of_seven(world.size(), dim)) {
