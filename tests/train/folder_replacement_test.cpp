@@ -30,7 +30,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-class Replacement : public testing::Test {
+class Replacement : public ::testing::Test {
  protected:
   bool replace(const std::string& text) {
     FolderReplacement fresh(parent_.path(), "checkpoint");
@@ -94,7 +94,7 @@ TEST_F(Replacement, takes_nothing_for_whole_that_was_torn_or_replaced) {
 }
 
 /// Runs tests/support/checkpoint_program.cpp, which replaces the folder by so many generations, with faults.
-class KilledReplacement : public testing::Test {
+class KilledReplacement : public ::testing::Test {
  protected:
   /// Its exit code, or 128 and the signal that ended it.
   int replace(int first, int last, const std::vector<std::string>& faults = {}) const {

@@ -11,9 +11,9 @@ TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_by_the_n
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const InterruptGuard guard(/*speaks=*/true);
     EXPECT_FALSE(interrupted());
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     std::raise(signal);
-    EXPECT_TRUE(testing::internal::GetCapturedStderr().ends_with(
+    EXPECT_TRUE(::testing::internal::GetCapturedStderr().ends_with(
         "adjoin: interrupted: the step is finished and saved first; once more ends at once\n"));
     EXPECT_TRUE(interrupted());
     EXPECT_EQ(interrupting_signal(), signal);
@@ -22,9 +22,9 @@ TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_by_the_n
 
 TEST(Interrupt, is_answered_by_one_process_of_a_job) {
   const InterruptGuard guard(/*speaks=*/false);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   std::raise(SIGINT);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(Interrupt, is_no_hang_up_where_these_are_ignored) {
@@ -43,9 +43,9 @@ TEST(InterruptDeathTest, ends_the_program_at_the_second_signal) {
     std::raise(signal);
     std::raise(signal);
   };
-  EXPECT_EXIT(twice(SIGINT), testing::ExitedWithCode(130), "");
-  EXPECT_EXIT(twice(SIGTERM), testing::ExitedWithCode(143), "");
-  EXPECT_EXIT(twice(SIGHUP), testing::ExitedWithCode(129), "");
+  EXPECT_EXIT(twice(SIGINT), ::testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(twice(SIGTERM), ::testing::ExitedWithCode(143), "");
+  EXPECT_EXIT(twice(SIGHUP), ::testing::ExitedWithCode(129), "");
 }
 
 TEST(InterruptDeathTest, leaves_signals_as_they_were_after_the_guard) {
@@ -53,7 +53,7 @@ TEST(InterruptDeathTest, leaves_signals_as_they_were_after_the_guard) {
     { const InterruptGuard guard(/*speaks=*/false); }
     std::raise(SIGTERM);
   };
-  EXPECT_EXIT(after(), testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(after(), ::testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace

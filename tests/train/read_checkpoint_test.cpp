@@ -56,9 +56,13 @@ TEST(ReadCheckpoint, gives_all_workers_the_same_one_while_they_are_replaced) {
       writer = std::jthread([&] {
         for (int i = 1; !ends; ++i) {
           save(run, std::to_string(i));
-          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
         }
       });
+    const struct Stop {  // also where a reader throws, or the writer would be waited for without end
+      std::atomic<bool>& ends;
+      ~Stop() { ends = true; }
+    } stop{ends};
     for (int i = 0; i < 50; ++i) {
       int64_t mine = 0;
       read_checkpoint(run, world, [&](const SavedCheckpoint& saved) {
@@ -70,7 +74,6 @@ TEST(ReadCheckpoint, gives_all_workers_the_same_one_while_they_are_replaced) {
       world.all_gather(const_buffer(one), buffer(all), counts);
       for (const int64_t number : all) ASSERT_EQ(number, mine);
     }
-    ends = true;
   });
 }
 
