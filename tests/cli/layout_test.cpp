@@ -26,7 +26,7 @@ std::string printed(const std::string& arguments) {
   return outcome.out;
 }
 
-json printed_json(const std::string& arguments) {
+json printed_layout(const std::string& arguments) {
   return json::parse(printed(arguments + " --json"));
 }
 
@@ -48,7 +48,7 @@ TEST(LayoutCommand, says_which_rank_holds_what) {
 }
 
 TEST(LayoutCommand, says_what_a_move_sends_to_whom) {
-  const json move = printed_json("--shape 4x6 --grid 2x1 --to-grid 1x3")["move"];
+  const json move = printed_layout("--shape 4x6 --grid 2x1 --to-grid 1x3")["move"];
   EXPECT_EQ(move["boxes"], 4);  // ranks 0 and 1 have halves of all columns, of which ranks 0, 1 and 2 want thirds
   EXPECT_EQ(move["elements"], 16);
   EXPECT_EQ(move["bytes"], 64);
@@ -63,14 +63,14 @@ TEST(LayoutCommand, says_what_a_move_sends_to_whom) {
 
 TEST(LayoutCommand, adds_up_a_partial_tensor_and_gathers_to_copies) {
   // Each of 4 ranks keeps a quarter of its 8 summands and receives it from the 3 others.
-  const json summed = printed_json("--shape 8 --grid 1x4 --kind partial --to-grid 4x1")["move"];
+  const json summed = printed_layout("--shape 8 --grid 1x4 --kind partial --to-grid 4x1")["move"];
   EXPECT_EQ(summed["elements"], 24);
   EXPECT_EQ(summed["staying"], 8);
   EXPECT_THAT(printed("--shape 8 --grid 4 --to-grid 1x4 --to-kind copied"), HasSubstr("copied along axis 1"));
 }
 
 TEST(LayoutCommand, shows_the_halo_of_windows) {
-  const json halo = printed_json("--shape 10 --grid 4 --window 2 --stride 2");  // 3, 3, 2, 2 indices
+  const json halo = printed_layout("--shape 10 --grid 4 --window 2 --stride 2");  // 3, 3, 2, 2 indices
   EXPECT_EQ(halo["to"]["ranks"][0]["ranges"], json::parse("[[[0, 4]]]"));
   EXPECT_EQ(halo["to"]["ranks"][1]["ranges"], json::parse("[[[4, 6]]]"));
   EXPECT_EQ(halo["move"]["boxes"], 1);
@@ -93,7 +93,7 @@ TEST(LayoutCommand, fits_80_columns) {
 TEST(LayoutCommand, lists_so_many_transfers_and_says_how_many_more_there_are) {
   const std::string table = printed("--shape 32x32 --grid 32x1 --to-grid 1x32");
   EXPECT_THAT(table, HasSubstr("… and between 792 more pairs of ranks"));  // 32 * 31 - 200
-  EXPECT_EQ(printed_json("--shape 32x32 --grid 32x1 --to-grid 1x32")["move"]["transfers"].size(), 992u);
+  EXPECT_EQ(printed_layout("--shape 32x32 --grid 32x1 --to-grid 1x32")["move"]["transfers"].size(), 992u);
 }
 
 TEST(LayoutCommand, draws_what_it_shows) {
