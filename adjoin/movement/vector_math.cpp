@@ -1,0 +1,29 @@
+// One seed trains the same model on every worker only if a function of the same numbers has the same bits on each. The
+// vector mathematics of oneMKL 2024.2, which LibTorch carries, chooses a function's kernel at its first call, and while
+// one thread chooses, another's first call may run one of low accuracy: exp in float64 was 2.6e-9 off on one worker of
+// four in one of 400 processes. So each function is called once before there are workers: 1.5 ms.
+// Source: https://github.com/pytorch/pytorch/issues/188792.
+
+#include <ATen/Functions.h>
+#include <c10/core/ScalarType.h>
+
+/// The linker is told to ask for this name (CMakeLists.txt), so that every program which links adjoin has the calls.
+extern "C" const bool adjoin_vector_math_is_chosen;
+
+namespace {
+
+/// The functions that LibTorch gives to oneMKL (ATen/cpu/vml.h).
+bool call_each_once() {
+  using Function = at::Tensor (*)(const at::Tensor&);
+  constexpr Function kFunctions[] = {at::acos, at::asin, at::atan,  at::cos,  at::erf, at::erfc, at::erfinv, at::exp,
+                                     at::log,  at::log2, at::log10, at::sqrt, at::sin, at::tan,  at::tanh,   at::trunc};
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const at::Tensor x = at::full({1}, 0.5, type);
+    for (const Function function : kFunctions) function(x);
+  }
+  return true;
+}
+
+}  // namespace
+
+const bool adjoin_vector_math_is_chosen = call_each_once();
