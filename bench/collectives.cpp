@@ -16,8 +16,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/measure/sizes.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 #include "bench/contenders.hpp"
 #include "bench/picture.hpp"
 

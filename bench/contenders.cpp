@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/measure/collectives.hpp"
-#include "adjoin/comm/measure/workload.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/lab/measure/collectives.hpp"
+#include "adjoin/lab/measure/workload.hpp"
 
 namespace bench {
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "adjoin/comm/measure/operation.hpp"
+#include "adjoin/lab/measure/operation.hpp"
 
 namespace bench {
 
-/// Microseconds of one call, each the median of its blocks (adjoin/comm/measure/timing.hpp).
+/// Microseconds of one call, each the median of its blocks (adjoin/lab/measure/timing.hpp).
 struct Row {
   adjoin::measure::Operation operation;
   int ranks = 0;

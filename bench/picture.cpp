@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "adjoin/comm/measure/sizes.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 
 namespace bench {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/lab/recording.hpp"
+#include "adjoin/lab/recording.hpp"
 #include "examples/support/example.hpp"
 
 using adjoin::Communicator;

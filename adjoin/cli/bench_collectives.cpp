@@ -11,9 +11,9 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/machine.hpp"
-#include "adjoin/comm/measure/collectives.hpp"
-#include "adjoin/comm/measure/sizes.hpp"
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/measure/collectives.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 
 namespace adjoin::cli {
 namespace {

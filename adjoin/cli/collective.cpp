@@ -10,7 +10,7 @@
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/algorithm/broadcast.hpp"
 #include "adjoin/comm/algorithm/rule.hpp"
-#include "adjoin/comm/lab/comparison.hpp"
+#include "adjoin/lab/comparison.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/comm/lab/diagram.hpp"
-#include "adjoin/comm/measure/sizes.hpp"
+#include "adjoin/lab/diagram.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/train/output_file.hpp"
 
 namespace adjoin::cli {

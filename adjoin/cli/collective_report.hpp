@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/cost.hpp"
-#include "adjoin/comm/lab/comparison.hpp"
-#include "adjoin/comm/lab/exercise.hpp"
-#include "adjoin/comm/lab/simulator.hpp"
-#include "adjoin/comm/lab/trial.hpp"
+#include "adjoin/lab/comparison.hpp"
+#include "adjoin/lab/exercise.hpp"
+#include "adjoin/lab/simulator.hpp"
+#include "adjoin/lab/trial.hpp"
 
 namespace adjoin::cli {
 

@@ -14,8 +14,8 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/machine.hpp"
-#include "adjoin/comm/self_test.hpp"
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/self_test.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/machine.hpp"
-#include "adjoin/comm/self_test.hpp"
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/self_test.hpp"
 
 namespace adjoin::cli {
 

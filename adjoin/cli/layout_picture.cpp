@@ -6,7 +6,7 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/lab/svg.hpp"
+#include "adjoin/lab/svg.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/measure/sizes.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 
 namespace adjoin::cli {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/comm/algorithm/algorithm_backend.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "adjoin/comm/algorithm_backend.hpp"
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/checked_call.hpp"
-#include "adjoin/comm/thread_backend.hpp"
+#include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
 

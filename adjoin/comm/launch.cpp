@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
-#include "adjoin/comm/thread_backend.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/machine.hpp"
+#include "adjoin/lab/machine.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -16,7 +16,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "tests/support/operations.hpp"
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"

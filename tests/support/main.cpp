@@ -7,7 +7,7 @@
 #include <string>
 
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/comm/mpi_backend.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/diagnosis.hpp"
-#include "adjoin/comm/mpi_shared.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
 
 namespace adjoin::mpi {
 

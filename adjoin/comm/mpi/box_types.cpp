@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adjoin/base/box.hpp"
-#include "adjoin/comm/mpi_shared.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
 
 namespace adjoin::mpi {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adjoin/comm/mpi/pending_table.hpp"
-#include "adjoin/comm/mpi_shared.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
 #include "adjoin/comm/thread_owner.hpp"
 
 namespace adjoin::mpi {

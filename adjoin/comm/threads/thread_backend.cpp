@@ -1,0 +1,174 @@
+#include "adjoin/comm/threads/thread_backend.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+
+using threads::Posting;
+
+namespace {
+
+/// Shorter messages are copied by whoever posts second, which saves waking the other.
+constexpr int64_t kLeastForReceiver = 16 << 10;
+
+/// The wait for all messages of one exchange.
+class Messages final : public threads::Waiting {
+ public:
+  Messages(const threads::Group& group, std::span<const Posting> postings, const threads::Pending& pending)
+      : group_(group), postings_(postings), pending_(pending) {}
+
+  bool is_over() const override { return pending_.is_over(); }
+  std::vector<int> needs() const override {
+    std::vector<int> peers;
+    for (const Posting& posting : postings_)
+      if (posting.state.load() == Posting::State::waiting) peers.push_back(group_.world_rank(posting.message.peer));
+    return peers;
+  }
+  std::string describe() const override {
+    const Operation* operation = postings_[0].operation;
+    std::string text = (operation ? adjoin::describe(*operation) : "exchange") + group_.name();
+    if (operation && operation->peer >= 0 && postings_.size() == 1) return text;
+    std::string list;
+    for (const Posting& posting : postings_) {
+      if (posting.state.load() != Posting::State::waiting) continue;
+      list += list.empty() ? ", has yet to " : " and ";
+      list += (posting.message.kind == Message::Kind::send ? "send to rank " : "receive from rank ") +
+              std::to_string(posting.message.peer);
+    }
+    return text + list;
+  }
+
+ private:
+  const threads::Group& group_;
+  const std::span<const Posting> postings_;
+  const threads::Pending& pending_;
+};
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline, bool is_checked)
+    : world(std::make_shared<threads::World>(ranks, deadline, is_checked)) {
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  group = std::make_shared<threads::Group>(world, std::move(all));
+  world->watch(group);
+  for (int rank = 0; rank < ranks; ++rank)
+    agents.push_back(std::make_shared<threads::Agent>(
+        world->detector(), rank, ranks == 1 ? threads::Agent::Kind::of_any_thread : threads::Agent::Kind::of_launch));
+}
+
+std::shared_ptr<Backend> ThreadWorld::backend(int rank) const {
+  return std::make_shared<ThreadBackend>(group, agents[static_cast<size_t>(rank)], rank);
+}
+
+void ThreadWorld::depart(int rank) const {
+  world->detector().leave(*agents[static_cast<size_t>(rank)]);
+}
+
+ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_ptr<threads::Agent> agent, int rank)
+    : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
+
+void ThreadBackend::abort(std::string_view reason) noexcept {
+  group_->world().abort(reason, agent_->rank());
+}
+
+void ThreadBackend::begin_call(Operation& operation) {
+  agent_->owner().check(operation);
+  Backend::begin_call(operation);
+}
+
+std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
+  auto agent = std::make_shared<threads::Agent>(
+      group_->world().detector(), agent_->rank(),
+      is_for_any_thread ? threads::Agent::Kind::of_any_thread : threads::Agent::Kind::of_user);
+  return std::make_shared<ThreadBackend>(group_, std::move(agent), rank_);
+}
+
+void ThreadBackend::rest(bool rests) noexcept {
+  if (!rests || agent_->owner().is_here()) group_->world().detector().rest(*agent_, rests);
+}
+
+bool ThreadBackend::abandon() noexcept {
+  fail("left by an exception amid asynchronous operations");
+  return true;
+}
+
+void ThreadBackend::fail(std::string_view reason) noexcept {
+  abort("rank " + std::to_string(agent_->rank()) + ": " + std::string(reason));
+}
+
+std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+  return std::make_shared<ThreadBackend>(group_->subset(rank_, ranks), agent_, static_cast<int>(mine));
+}
+
+void ThreadBackend::exchange(std::span<const Message> messages) {
+  threads::World& world = group_->world();
+  if (world.aborted()) world.throw_aborted();
+  threads::Pending pending;
+  pending.left.store(static_cast<int>(messages.size()));
+  std::vector<Posting> postings(messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    postings[i].message = messages[i];
+    postings[i].owner = rank_;
+    postings[i].operation = call_;
+    postings[i].pending = &pending;
+    post(postings[i]);
+  }
+  wait_for(postings, pending);
+}
+
+void ThreadBackend::post(Posting& mine) {
+  Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
+  if (!theirs) return;
+  const int peer = theirs->owner;
+  const bool is_send = mine.message.kind == Message::Kind::send;
+  Posting &send = is_send ? mine : *theirs, &receive = is_send ? *theirs : mine;
+  if (const auto text = threads::difference(send, receive)) {
+    group_->world().end(*text + group_->name());
+    threads::fail(send, receive);
+  } else if (mine.message.buffer.bytes() > kLeastForReceiver) {
+    threads::give_to_receiver(send, receive);
+    if (!is_send) return;  // once all is posted
+  } else {
+    threads::complete(send, receive);
+  }
+  group_->mailbox(peer).parking().wake();
+}
+
+void ThreadBackend::copy_matched(std::vector<Posting>& postings, threads::Pending& pending) {
+  for (Posting& posting : postings) {
+    if (posting.state.load() != Posting::State::matched) continue;
+    pending.to_copy.fetch_sub(1);
+    threads::complete(*posting.match, posting);
+    group_->mailbox(posting.message.peer).parking().wake();
+  }
+}
+
+void ThreadBackend::wait_for(std::vector<Posting>& postings, threads::Pending& pending) {
+  threads::World& world = group_->world();
+  threads::Parking& parking = group_->mailbox(rank_).parking();
+  copy_matched(postings, pending);
+  while (pending.left.load() > 0 && !world.aborted()) {
+    if (!world.wait_briefly(*agent_, [&] { return pending.is_over() || world.aborted(); }))
+      world.sleep(*agent_, parking, Messages(*group_, postings, pending));
+    copy_matched(postings, pending);
+  }
+  for (Posting& posting : postings)
+    if (pending.left.load() > 0 && group_->mailbox(posting.receiver()).withdraw(posting)) {
+      posting.state.store(Posting::State::failed);
+      pending.left.fetch_sub(1);
+    }
+  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings, pending);  // or a peer is copying
+  for (const Posting& posting : postings)
+    if (posting.state.load() == Posting::State::failed) world.throw_aborted();
+}
+
+}  // namespace adjoin

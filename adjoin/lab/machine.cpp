@@ -1,0 +1,110 @@
+#include "adjoin/lab/machine.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+#include "adjoin/base/cores.hpp"
+#include "adjoin/comm/kernels/instruction_set.hpp"
+
+namespace adjoin {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+std::string host_name() {
+  if (const char* node = std::getenv("SLURMD_NODENAME"); node && *node) return node;
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+double cgroup_memory(const fs::path& root) {
+  const fs::path cgroups = root / "sys/fs/cgroup";
+  return std::min(least_limit(cgroups, cgroup_of(root, ""),
+                              [](const fs::path& folder) { return number_in(folder / "memory.max", kNoLimit); }),
+                  least_limit(cgroups / "memory", cgroup_of(root, "memory"), [](const fs::path& folder) {
+                    return number_in(folder / "memory.limit_in_bytes", kNoLimit);
+                  }));
+}
+
+int64_t memory_of(const fs::path& root) {
+  std::ifstream in(root / "proc/meminfo");
+  std::string name;
+  int64_t kibibytes = 0;
+  while (in >> name && name != "MemTotal:") in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  return in >> kibibytes ? kibibytes * 1024 : 0;
+}
+
+int numa_nodes(const fs::path& root) {
+  int nodes = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/node", none)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("node") && name.find_first_not_of("0123456789", 4) == name.npos) ++nodes;
+  }
+  return std::max(1, nodes);
+}
+
+std::string simd_level() {
+  if (kernels::is_supported(kernels::InstructionSet::avx512)) return "AVX-512";
+  if (kernels::is_supported(kernels::InstructionSet::avx2)) return "AVX2";
+#if defined(__x86_64__)
+  return "SSE2";
+#elif defined(__aarch64__)
+  return "NEON";
+#else
+  return "the compiler's";
+#endif
+}
+
+}  // namespace
+
+Machine this_machine(const fs::path& root) {
+  Machine machine;
+  machine.host = host_name();
+  machine.cores = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.usable_cores = usable_cores(root);
+  machine.numa_nodes = numa_nodes(root);
+  machine.simd = simd_level();
+  machine.memory = memory_of(root);
+  const double limit = cgroup_memory(root);  // version 1 says 2^63 less a page where there is none
+  if (limit < static_cast<double>(machine.memory)) machine.memory_limit = static_cast<int64_t>(limit);
+  return machine;
+}
+
+std::string mpi_library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version(text, static_cast<size_t>(length));
+  return version.substr(0, version.find_first_of(",\n"));  // Open MPI goes on with the package and its builder
+}
+
+std::string mpi_thread_level() {
+  int alive = 0, finalized = 0, level = 0;
+  MPI_Initialized(&alive);
+  MPI_Finalized(&finalized);
+  if (!alive || finalized) return "";
+  MPI_Query_thread(&level);
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "single";
+    case MPI_THREAD_FUNNELED:
+      return "funneled";
+    case MPI_THREAD_SERIALIZED:
+      return "serialized";
+    default:
+      return "multiple";
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/lab/measure/operation.hpp"
+
+namespace adjoin::measure {
+
+/// The memory of one rank for float32 collectives whose largest buffer has `bytes` bytes: zeros,
+/// which stay zeros however often they are summed, aligned to cache lines as tensors are.
+class Workload {
+ public:
+  Workload(const Communicator& world, int64_t bytes);
+
+  /// One call of the operation on `world`, the root being rank 0; all_reduce is in place.
+  void call(Operation operation) const;
+  /// Copies as many bytes from one buffer to the other: what all ranks do together to measure the limit.
+  void copy() const;
+
+  Buffer in() const { return {in_.get(), count_, ElementType::float32}; }
+  Buffer out() const { return {out_.get(), count_, ElementType::float32}; }
+  /// The elements of each rank's block; what does not divide by the ranks is left out.
+  int64_t block() const { return counts_[0]; }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const;
+  };
+  using Memory = std::unique_ptr<float[], Free>;
+
+  static Memory zeros(int64_t count);
+  Buffer blocks_of(Buffer all) const { return all.slice(0, block() * world_.size()); }
+  Buffer own_block_of(Buffer all) const { return all.slice(block() * world_.rank(), block()); }
+
+  Communicator world_;
+  int64_t count_;
+  std::vector<int64_t> counts_;
+  Memory in_, out_;
+};
+
+}  // namespace adjoin::measure

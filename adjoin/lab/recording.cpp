@@ -1,0 +1,92 @@
+#include "adjoin/lab/recording.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/lab/log.hpp"
+#include "adjoin/lab/recording_backend.hpp"
+
+namespace adjoin::lab {
+
+namespace {
+
+template <class Choose, class Value>
+int64_t sum(const std::vector<RecordedMessage>& messages, const Choose& choose, const Value& value) {
+  int64_t total = 0;
+  for (const RecordedMessage& message : messages)
+    if (choose(message)) total += value(message);
+  return total;
+}
+
+constexpr auto kOne = [](const RecordedMessage&) -> int64_t { return 1; };
+constexpr auto kBytes = [](const RecordedMessage& message) { return message.bytes; };
+
+auto is_from(int rank) {
+  return [rank](const RecordedMessage& message) { return message.from == rank; };
+}
+
+auto is_to(int rank) {
+  return [rank](const RecordedMessage& message) { return message.to == rank; };
+}
+
+}  // namespace
+
+int64_t Recording::sent_by(int rank) const {
+  return sum(messages, is_from(rank), kOne);
+}
+int64_t Recording::received_by(int rank) const {
+  return sum(messages, is_to(rank), kOne);
+}
+int64_t Recording::bytes_sent_by(int rank) const {
+  return sum(messages, is_from(rank), kBytes);
+}
+int64_t Recording::bytes_received_by(int rank) const {
+  return sum(messages, is_to(rank), kBytes);
+}
+int64_t Recording::sent(int from, int to) const {
+  return sum(
+      messages, [&](const RecordedMessage& message) { return message.from == from && message.to == to; }, kOne);
+}
+int64_t Recording::bytes() const {
+  return sum(
+      messages, [](const RecordedMessage&) { return true; }, kBytes);
+}
+int64_t Recording::steps() const {
+  return messages.empty() ? 0 : messages.back().step;
+}
+
+std::string describe(const Recording& recording) {
+  std::string text;
+  for (const RecordedMessage& message : recording.messages)
+    text += "step " + std::to_string(message.step) + ": " + std::to_string(message.from) + " -> " +
+            std::to_string(message.to) + " (" + std::to_string(message.bytes) + " bytes)\n";
+  return text;
+}
+
+Recorder::Recorder(int ranks) : log_(std::make_shared<Log>(ranks)) {}
+Recorder::~Recorder() = default;
+
+Communicator Recorder::watch(const Communicator& world) const {
+  RecordedGroup all{.name = "", .members = std::vector<int>(static_cast<size_t>(world.size()))};
+  std::iota(all.members.begin(), all.members.end(), 0);
+  require(world.size() == log_->ranks(), [&] {
+    return "Recorder::watch: expected a world of " + std::to_string(log_->ranks()) + " ranks, got one of " +
+           std::to_string(world.size());
+  });
+  return Communicator(std::make_shared<RecordingBackend>(world.backend(), log_, std::move(all)), world.observer());
+}
+
+Recording Recorder::recording() const {
+  return log_->recording();
+}
+
+Recording record(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
+  require(ranks >= 1, "record: expected at least 1 rank, got " + std::to_string(ranks));
+  const Recorder recorder(ranks);
+  launch_threads(
+      ranks, [&](const Communicator& world) { fn(recorder.watch(world)); }, options);
+  return recorder.recording();
+}
+
+}  // namespace adjoin::lab

@@ -1,0 +1,253 @@
+#include "adjoin/lab/simulator.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <queue>
+#include <string>
+#include <tuple>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/lab/plan.hpp"
+
+namespace adjoin::lab {
+
+namespace {
+
+using algorithm::Network;
+using diagnosis::Worker;
+
+/// A moment with its place on the clock, by which moments are compared.
+struct Time {
+  Moment moment;
+  double seconds = 0;
+};
+
+struct Rank {
+  std::shared_ptr<const Plan> plan;
+  Plan::Cursor at = {};
+  std::vector<bool> met = {};  // the items of the step whose other end is posted
+  size_t pending = 0;          // items that are not complete
+  bool sends = false, receives = false;
+  std::vector<int> outgoing = {}, incoming = {};  // messages that wait for a port
+  Moment end = {};
+};
+
+/// A message whose two ends are posted.
+struct Flight {
+  int from = 0, to = 0, place = 0;
+  int64_t bytes = 0, step = 0;
+  Time ready = {}, end = {};
+};
+
+class Simulator {
+ public:
+  Simulator(int ranks, const ProgramOf& program_of, int64_t bytes_per_element, const Network& network,
+            const OnMessage& on_message)
+      : network_(network), on_message_(on_message), ranks_(static_cast<size_t>(ranks)) {
+    std::shared_ptr<const Plan> last;
+    for (int r = 0; r < ranks; ++r) {
+      auto plan = std::make_shared<const Plan>(program_of(r), r, ranks, bytes_per_element);
+      if (!last || *plan != *last) last = std::move(plan);
+      rank(r).plan = last;
+    }
+  }
+
+  Simulation run() {
+    for (int r = 0; r < size(); ++r) post(r);
+    begin_what_can();
+    while (!ends_.empty()) {
+      now_ = flights_[static_cast<size_t>(ends_.top().flight)].end;
+      while (!ends_.empty() && ends_.top().seconds == now_.seconds) {
+        const int flight = ends_.top().flight;
+        ends_.pop();
+        land(flight);
+      }
+      begin_what_can();
+    }
+    return result();
+  }
+
+ private:
+  struct Landing {
+    double seconds;
+    int flight;
+    bool operator>(const Landing& other) const { return seconds > other.seconds; }
+  };
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  Rank& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
+  Flight& flight(int id) { return flights_[static_cast<size_t>(id)]; }
+  int peer_of(int r, const Plan::Item& item) const { return (r + item.shift) % size(); }
+
+  /// Posts the next step that has transfers.
+  void post(int r) {
+    Rank& me = rank(r);
+    while (!me.plan->is_over(me.at) && me.plan->items(me.at).empty()) me.plan->advance(me.at);
+    if (me.plan->is_over(me.at)) {
+      me.end = now_.moment;
+      return;
+    }
+    const auto items = me.plan->items(me.at);
+    me.pending = items.size();
+    me.met.assign(items.size(), false);
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!me.met[i]) meet(r, i);
+  }
+
+  /// Looks for the other end of an item among what its peer has posted.
+  void meet(int r, size_t mine) {
+    const Plan::Item& item = rank(r).plan->items(rank(r).at)[mine];
+    const int p = peer_of(r, item);
+    Rank& peer = rank(p);
+    if (peer.pending == 0) return;
+    const auto items = peer.plan->items(peer.at);
+    const auto key = std::tuple(!item.is_send, (r - p + size()) % size());
+    const auto of = [](const Plan::Item& other) { return std::tuple(other.is_send, other.shift); };
+    auto found = std::lower_bound(items.begin(), items.end(), key,
+                                  [&](const Plan::Item& other, const auto& wanted) { return of(other) < wanted; });
+    const auto index = [&] { return static_cast<size_t>(found - items.begin()); };
+    while (found != items.end() && of(*found) == key && peer.met[index()]) ++found;
+    if (found == items.end() || of(*found) != key) return;
+    peer.met[index()] = true;
+    rank(r).met[mine] = true;
+    if (item.is_send)
+      make_ready(r, item, p, *found);
+    else
+      make_ready(p, *found, r, item);
+  }
+
+  void make_ready(int from, const Plan::Item& send, int to, const Plan::Item& receive) {
+    if (send.bytes != receive.bytes)
+      throw CommunicationError("the message of rank " + std::to_string(from) + " in its " + step_of(from) +
+                               " to rank " + std::to_string(to) + " in its " + step_of(to) + " is sent as " +
+                               std::to_string(send.bytes) + " bytes, but received as " + std::to_string(receive.bytes));
+    int id = static_cast<int>(flights_.size());
+    if (free_.empty())
+      flights_.emplace_back();
+    else
+      id = free_.back(), free_.pop_back();
+    flight(id) = {from, to, send.place, send.bytes, rank(from).at.step + 1, now_, {}};
+    candidates_.push_back(id);
+  }
+
+  /// Begins each candidate whose two ports are free, and has the others wait at both.
+  void begin_what_can() {
+    const auto is_before = [&](int a, int b) {
+      const Flight &x = flight(a), &y = flight(b);
+      return std::tie(x.ready.seconds, x.place, x.from) < std::tie(y.ready.seconds, y.place, y.from);
+    };
+    if (!std::is_sorted(candidates_.begin(), candidates_.end(), is_before))
+      std::sort(candidates_.begin(), candidates_.end(), is_before);
+    for (const int id : candidates_) {
+      Flight& f = flight(id);
+      Rank &from = rank(f.from), &to = rank(f.to);
+      if (!from.sends && !to.receives) {
+        begin(id);
+      } else {
+        from.outgoing.push_back(id);
+        to.incoming.push_back(id);
+      }
+    }
+    candidates_.clear();
+  }
+
+  void begin(int id) {
+    Flight& f = flight(id);
+    rank(f.from).sends = rank(f.to).receives = true;
+    f.end.moment = {now_.moment.messages + 1, now_.moment.bytes + f.bytes};
+    f.end.seconds = f.end.moment.seconds(network_);
+    ends_.push({f.end.seconds, id});
+    ++messages_;
+    if (on_message_) on_message_({f.from, f.to, f.bytes, f.step, now_.moment, f.end.moment});
+  }
+
+  void land(int id) {
+    const Flight f = flight(id);
+    free_.push_back(id);
+    rank(f.from).sends = rank(f.to).receives = false;
+    look_again(rank(f.from).outgoing);
+    look_again(rank(f.to).incoming);
+    for (const int r : {f.from, f.to})
+      if (--rank(r).pending == 0) {
+        rank(r).plan->advance(rank(r).at);
+        post(r);
+      }
+  }
+
+  /// What waits at a port that is free now becomes a candidate.
+  void look_again(std::vector<int>& waiting) {
+    const std::vector<int> ids = std::move(waiting);
+    waiting.clear();
+    for (const int id : ids) {
+      Rank &from = rank(flight(id).from), &to = rank(flight(id).to);
+      std::erase(&waiting == &from.outgoing ? to.incoming : from.outgoing, id);
+      candidates_.push_back(id);
+    }
+  }
+
+  std::string step_of(int r) {
+    return "step " + std::to_string(rank(r).at.step + 1) + " of " + std::to_string(rank(r).plan->steps());
+  }
+
+  Worker waiting(int r) {
+    constexpr size_t kNamed = 4;
+    const Rank& me = rank(r);
+    Worker worker{.rank = r, .state = Worker::State::waits};
+    const auto items = me.plan->items(me.at);
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (me.met[i]) continue;
+      const int peer = peer_of(r, items[i]);
+      worker.needs.push_back(peer);
+      if (worker.needs.size() > kNamed) continue;
+      worker.call += (worker.call.empty() ? "" : " and ") + std::string(items[i].is_send ? "send " : "receive ") +
+                     std::to_string(items[i].bytes) + " bytes " + (items[i].is_send ? "to" : "from") + " rank " +
+                     std::to_string(peer);
+    }
+    if (worker.needs.size() > kNamed) worker.call += " and " + std::to_string(worker.needs.size() - kNamed) + " more";
+    worker.call = step_of(r) + ": " + worker.call;
+    return worker;
+  }
+
+  Simulation result() {
+    Simulation simulation{.ends = {}, .end = {}, .seconds = 0, .messages = messages_};
+    std::vector<Worker> workers;
+    for (int r = 0; r < size(); ++r) {
+      if (!rank(r).plan->is_over(rank(r).at)) workers.push_back(waiting(r));
+      simulation.ends.push_back(rank(r).end);
+      if (rank(r).end.seconds(network_) >= simulation.seconds)
+        simulation.end = rank(r).end, simulation.seconds = rank(r).end.seconds(network_);
+    }
+    if (!workers.empty())
+      throw CommunicationError(diagnosis::report("deadlock: these programs never end", workers, size()));
+    return simulation;
+  }
+
+  const Network network_;
+  const OnMessage& on_message_;
+  std::vector<Rank> ranks_;
+  std::vector<Flight> flights_;
+  std::vector<int> free_;        // flights that have ended
+  std::vector<int> candidates_;  // ready, and a port was free of late
+  std::priority_queue<Landing, std::vector<Landing>, std::greater<>> ends_;
+  Time now_ = {};
+  int64_t messages_ = 0;
+};
+
+}  // namespace
+
+Simulation simulate(int ranks, const ProgramOf& program_of, int64_t bytes_per_element, const Network& network,
+                    const OnMessage& on_message) {
+  require(ranks >= 1, "simulate: expected at least 1 rank, got " + std::to_string(ranks));
+  require(network.alpha >= 0 && network.beta >= 0, "simulate: expected alpha and beta that are not negative");
+  return Simulator(ranks, program_of, bytes_per_element, network, on_message).run();
+}
+
+Simulation simulate(const algorithm::Request& request, std::string_view algorithm, int64_t bytes_per_element,
+                    const Network& network, const OnMessage& on_message) {
+  return simulate(
+      request.size, [&](int rank) { return algorithm::program_of(request, algorithm, rank); }, bytes_per_element,
+      network, on_message);
+}
+
+}  // namespace adjoin::lab

@@ -1,0 +1,68 @@
+#include "adjoin/lab/svg.hpp"
+
+#include <iterator>
+
+namespace adjoin::lab {
+namespace {
+
+constexpr const char* kPalette[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#c85a00", "#0f8a99",
+                                    "#c2459f", "#7f8000", "#8c564b", "#393b79", "#637939", "#7b4173",
+                                    "#3182bd", "#843c39", "#8c6d31", "#555555"};
+static_assert(std::size(kPalette) == Svg::kColours);
+constexpr double kTitleX = 24, kTitleY = 24;
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '&')
+      safe += "&amp;";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+}  // namespace
+
+const char* Svg::colour_of(int rank) {
+  return kPalette[rank % kColours];
+}
+
+void Svg::text(double x, double y, const char* anchor, const std::string& words, const std::string& style) {
+  out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\" " << style << ">"
+       << escaped(words) << "</text>\n";
+}
+
+void Svg::line(double x1, double y1, double x2, double y2, const std::string& style) {
+  out_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" " << style << "/>\n";
+}
+
+void Svg::box(double x, double y, double width, double height, const std::string& style) {
+  out_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" " << style
+       << "/>\n";
+}
+
+void Svg::begin_group(const std::string& tip) {
+  out_ << "<g><title>" << escaped(tip) << "</title>";
+}
+
+void Svg::end_group() {
+  out_ << "</g>\n";
+}
+
+std::string Svg::picture(double width, double height, const std::string& title, const std::string& definitions) const {
+  std::ostringstream whole;
+  whole << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << " " << height << "\" width=\""
+        << width << "\" height=\"" << height << "\" font-family=\"sans-serif\" font-size=\"12\">\n";
+  if (!definitions.empty()) whole << "<defs>\n" << definitions << "</defs>\n";
+  whole << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"" << kTitleX << "\" y=\"" << kTitleY
+        << "\" font-size=\"15\" font-weight=\"bold\">" << escaped(title) << "</text>\n"
+        << out_.str() << "</svg>\n";
+  return whole.str();
+}
+
+}  // namespace adjoin::lab

@@ -1,0 +1,60 @@
+#include "adjoin/lab/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::lab {
+namespace {
+
+using algorithm::Network;
+
+constexpr Network kNetwork{.alpha = 1e-6, .beta = 1e-9};
+
+TEST(Comparison, names_the_quickest_first) {
+  // Short messages cost steps: log2(8) = 3 of a butterfly against 14 of a ring. Long ones cost bytes: 3 S against 1.75 S.
+  EXPECT_EQ(compare(Collective::all_reduce, 8, 8, 0, kNetwork).contenders.front().algorithm, "butterfly");
+  const Contest contest = compare(Collective::all_reduce, 8, 1 << 26, 0, kNetwork);
+  EXPECT_EQ(contest.contenders.front().algorithm, "rabenseifner");  // as many bytes as the ring in 6 messages
+  EXPECT_NEAR(contest.contenders.front().seconds, 6e-6 + 1.75 * 1e-9 * (1 << 26), 1e-12);
+  EXPECT_EQ(contest.contenders.back().algorithm, "naive");
+  EXPECT_NEAR(contest.contenders.back().seconds, 14 * (1e-6 + 1e-9 * (1 << 26)), 1e-12);
+}
+
+TEST(Comparison, compares_every_algorithm_of_every_operation) {
+  for (int i = 0; i < kCollectives; ++i)
+    for (const int ranks : {1, 2, 6, 64}) {
+      const auto collective = static_cast<Collective>(i);
+      const Contest contest = compare(collective, ranks, 1000, 0, kNetwork);
+      EXPECT_EQ(contest.contenders.size(), algorithm::names_of(collective).size());
+      for (size_t c = 1; c < contest.contenders.size(); ++c)
+        EXPECT_LE(contest.contenders[c - 1].seconds, contest.contenders[c].seconds);
+    }
+}
+
+double seconds_of_ring(int ranks, int64_t bytes, int64_t chunk) {
+  const Contest contest = compare(Collective::broadcast, ranks, bytes, chunk, kNetwork);
+  return std::find_if(contest.contenders.begin(), contest.contenders.end(),
+                      [](const Contender& c) { return c.algorithm == "ring"; })
+      ->seconds;
+}
+
+TEST(Comparison, gives_a_pipeline_the_best_of_chunks) {
+  const int64_t best = best_chunk(16, 1 << 20, kNetwork);  // 1 MiB / sqrt(14 * 1e-9 * 2^20 / 1e-6) = 8654
+  EXPECT_EQ(best, 8654);
+  const double seconds = seconds_of_ring(16, 1 << 20, 0);
+  for (const int64_t chunk : {best / 4, best / 2, best * 2, best * 4, int64_t{1} << 20})
+    EXPECT_LT(seconds, seconds_of_ring(16, 1 << 20, chunk)) << chunk;
+  EXPECT_EQ(best_chunk(2, 1 << 20, kNetwork), 0);  // nobody passes anything on
+  EXPECT_EQ(best_chunk(16, 0, kNetwork), 0);
+  EXPECT_EQ(best_chunk(16, 1 << 20, {.alpha = 1e-6, .beta = 0}), 0);
+  EXPECT_EQ(best_chunk(16, 1 << 20, {.alpha = 0, .beta = 1e-9}), 1);
+}
+
+}  // namespace
+}  // namespace adjoin::lab

@@ -1,0 +1,87 @@
+#include "adjoin/lab/measure/collectives.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::measure {
+namespace {
+
+using testing::for_each_world;
+
+constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3, .most_calls = 5};
+
+TEST(Measure, times_every_collective_and_says_what_bounds_it) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const std::vector<int64_t> sizes{64, 10000};
+    for (const Operation operation : kOperations) {
+      const auto results = measure_collective(world, operation, sizes, kShort);
+      const bool is_barrier = operation == Operation::barrier;
+      ASSERT_EQ(results.size(), is_barrier ? 1u : 2u);
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_EQ(results[i].operation, operation);
+        EXPECT_EQ(results[i].ranks, world.size());
+        EXPECT_EQ(results[i].bytes, is_barrier ? 0 : sizes[i]);
+        EXPECT_GT(results[i].median_us, 0);
+        EXPECT_EQ(results[i].limit_us > 0, !is_barrier);
+      }
+    }
+  });
+}
+
+TEST(Measure, gives_all_ranks_the_time_of_the_slowest_one) {
+  for_each_world({1, 2, 4}, [](const Communicator& world) {
+    const bool is_slow = world.rank() == world.size() - 1;
+    const Call waits = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(is_slow ? 2 : 0)); };
+    const auto times = time_blocks(world, std::vector<Call>{waits, [] {}}, kShort);
+    ASSERT_EQ(times.size(), 2u);
+    ASSERT_EQ(times[0].size(), 3u);
+    for (const double us : times[0]) EXPECT_GE(us, 2000);
+    double lowest[] = {times[0][0]}, highest[] = {times[0][0]};
+    world.all_reduce(buffer(lowest), Reduction::min);
+    world.all_reduce(buffer(highest), Reduction::max);
+    EXPECT_EQ(lowest[0], highest[0]);
+  });
+}
+
+TEST(Measure, bounds_a_collective_by_the_bytes_that_it_must_read_and_write) {
+  // 4 ranks that copy 100 bytes each move 800; an all_reduce in place moves as many, a broadcast reads 100 and writes 300.
+  EXPECT_EQ(limit_us(Operation::all_reduce, 4, 100, 8.0), 8.0);
+  EXPECT_EQ(limit_us(Operation::broadcast, 4, 100, 8.0), 4.0);
+  EXPECT_EQ(limit_us(Operation::all_gather, 4, 100, 8.0), 5.0);
+  EXPECT_EQ(limit_us(Operation::barrier, 4, 0, 8.0), 0.0);
+}
+
+TEST(Measure, takes_the_middle_of_the_times) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(median({}), 0);
+}
+
+TEST(Measure, refuses_sizes_without_an_element_for_each_rank) {
+  for_each_world({2}, [](const Communicator& world) {
+    const std::vector<int64_t> sizes{64, 4};
+    EXPECT_THROW(measure_collective(world, Operation::broadcast, sizes, kShort), InvalidArgument);
+  });
+}
+
+TEST(Measure, knows_operations_by_their_names) {
+  for (const Operation operation : kOperations) EXPECT_EQ(operation_named(name(operation)), operation);
+  try {
+    operation_named("allreduce");
+    FAIL() << "expected InvalidArgument";
+  } catch (const InvalidArgument& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("all_reduce, broadcast"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("got 'allreduce'"));
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::measure
