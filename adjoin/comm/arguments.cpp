@@ -1,104 +1,150 @@
 #include "adjoin/comm/arguments.hpp"
 
+#include <iterator>
+
+#include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
 namespace adjoin::arguments {
 
 using algorithm::total_of;
+using Counts = std::span<const int64_t>;
 
 namespace {
 
-int64_t own(const CheckedCall& call, Counts counts) {
-  return counts[static_cast<size_t>(call.rank())];
+std::string text(int64_t number) {
+  return std::to_string(number);
+}
+
+void check_buffer(const Call& call, const char* role, ConstBuffer buffer) {
+  if (buffer.count < 0) fail(call, std::string("a count of '") + role + "' that is not negative", text(buffer.count));
+  if (buffer.count > 0 && !buffer.data)
+    fail(call, std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
+  if (buffer.device.kind != Device::Kind::cpu)
+    fail(call, std::string("'") + role + "' on the CPU", "a buffer on another device");
+}
+
+void check_elements(const Call& call, const char* role, ConstBuffer buffer, int64_t count) {
+  check_buffer(call, role, buffer);
+  if (buffer.count != count) fail(call, text(count) + " elements of '" + role + "'", text(buffer.count));
+}
+
+void check_counts(const Call& call, const char* role, Counts counts) {
+  if (std::ssize(counts) != call.size)
+    fail(call, text(call.size) + " numbers in '" + role + "'", text(std::ssize(counts)));
+  for (const int64_t count : counts)
+    if (count < 0) fail(call, std::string("no negative number in '") + role + "'", text(count));
+}
+
+void check_same_type(const Call& call) {
+  if (call.in.type != call.out.type)
+    fail(call, "one element type of 'in' and 'out'",
+         std::string(name(call.in.type)) + " and " + std::string(name(call.out.type)));
+}
+
+/// That no byte is of both.
+void check_apart(const Call& call, ConstBuffer in, ConstBuffer out) {
+  const auto begin = [](ConstBuffer b) { return reinterpret_cast<uintptr_t>(b.data); };
+  const auto end = [&](ConstBuffer b) { return begin(b) + static_cast<uintptr_t>(b.bytes()); };
+  if (in.count > 0 && out.count > 0 && begin(in) < end(out) && begin(out) < end(in))
+    fail(call, "'in' and 'out' that do not overlap", "some bytes that are of both");
+}
+
+void check_reduction(const Call& call, ElementType type) {
+  if (is_defined(call.reduction, type)) return;
+  const char* defined =
+      call.reduction == Reduction::average ? "elements of floating point" : "elements of integers or bool";
+  fail(call, std::string(defined) + " for " + std::string(name(call.reduction)), std::string(name(type)));
+}
+
+/// A block of this rank, and the blocks of all: on every rank, or on the root. The block may be its place among them.
+void check_blocks(const Call& call, bool has_all, bool gathers) {
+  const ConstBuffer block = gathers ? call.in : call.out, all = gathers ? call.out : call.in;
+  check_counts(call, "counts", call.counts);
+  check_elements(call, gathers ? "in" : "out", block, call.counts[static_cast<size_t>(call.rank)]);
+  if (!has_all) return;
+  check_elements(call, gathers ? "out" : "in", all, total_of(call.counts));
+  check_same_type(call);
+  const int64_t start = total_of(call.counts.first(static_cast<size_t>(call.rank)));
+  if (block.data != all.slice(start, 0).data) check_apart(call, block, all);
+}
+
+void check_collective(const Call& call) {
+  const Collective collective = *call.collective;
+  if (has_root(collective)) check_rank(call, "root", call.root);
+  const bool has_all = !has_root(collective) || call.rank == call.root;
+  switch (collective) {
+    case Collective::barrier:
+      return;
+    case Collective::broadcast:
+    case Collective::all_reduce:
+      check_buffer(call, "buffer", call.out);
+      break;
+    case Collective::reduce:
+      check_buffer(call, "in", call.in);
+      if (!has_all) break;
+      check_elements(call, "out", call.out, call.in.count);
+      check_same_type(call);
+      if (call.in.data != call.out.data) check_apart(call, call.in, call.out);
+      break;
+    case Collective::gather:
+    case Collective::all_gather:
+      return check_blocks(call, has_all, /*gathers=*/true);
+    case Collective::scatter:
+    case Collective::reduce_scatter:
+      check_blocks(call, has_all, /*gathers=*/false);
+      break;
+    case Collective::all_to_all:
+      check_counts(call, "send_counts", call.counts);
+      check_counts(call, "receive_counts", call.receive_counts);
+      check_elements(call, "in", call.in, total_of(call.counts));
+      check_elements(call, "out", call.out, total_of(call.receive_counts));
+      check_same_type(call);
+      return check_apart(call, call.in, call.out);
+  }
+  if (has_reduction(collective)) check_reduction(call, call.in.type);
+}
+
+void check_box(const Call& call, const Message& message) {
+  if (message.sizes.size() != message.strides.size())
+    fail(call, "as many strides as sizes, " + text(std::ssize(message.sizes)), text(std::ssize(message.strides)));
+  if (message.sizes.empty()) return;
+  int64_t count = 1;
+  for (size_t dim = 0; dim < message.sizes.size(); ++dim) {
+    const int64_t size = message.sizes[dim];
+    if (size < 0) fail(call, "no negative size", text(size));
+    if (!message.is_send() && size > 1 && message.strides[dim] == 0)
+      fail(call, "a stride other than 0 where a box is received", "0 for " + text(size) + " elements");
+    count *= size;
+  }
+  if (count != message.buffer.count) fail(call, "sizes of " + text(message.buffer.count) + " elements", text(count));
+}
+
+void check_messages(const Call& call) {
+  for (const Message& message : call.messages) {
+    check_rank(call, "peer", message.peer);
+    if (message.tag < 0 || message.tag > kMaxTag) fail(call, "a tag from 0 to " + text(kMaxTag), text(message.tag));
+    check_buffer(call, !call.message() ? "buffer" : message.is_send() ? "in" : "out", message.buffer);
+    check_box(call, message);
+  }
+  if (call.name == "sendrecv") check_apart(call, call.messages[0].buffer, call.messages[1].buffer);
 }
 
 }  // namespace
 
-void check_send(const CheckedCall& call, ConstBuffer in, int to, int tag) {
-  call.check_rank("peer", to);
-  call.check_tag(tag);
-  call.check_buffer("in", in);
+void check(const Call& call) {
+  call.collective ? check_collective(call) : check_messages(call);
 }
 
-void check_recv(const CheckedCall& call, Buffer out, int from, int tag) {
-  call.check_rank("peer", from);
-  call.check_tag(tag);
-  call.check_buffer("out", out);
+void check_rank(const Call& call, const char* role, int rank) {
+  if (rank < 0 || rank >= call.size)
+    fail(call, std::string("a ") + role + " from 0 to " + text(call.size - 1), text(rank));
 }
 
-void check_exchange(const CheckedCall& call, std::span<const Message> messages) {
-  for (const Message& message : messages) {
-    call.check_rank("peer", message.peer);
-    call.check_tag(message.tag);
-    call.check_buffer("buffer", message.buffer);
-    call.check_box(message);
-  }
-}
-
-void check_broadcast(const CheckedCall& call, Buffer buffer, int root) {
-  call.check_rank("root", root);
-  call.check_buffer("buffer", buffer);
-}
-
-void check_reduce(const CheckedCall& call, ConstBuffer in, Buffer out, Reduction reduction, int root) {
-  call.check_rank("root", root);
-  call.check_buffer("in", in);
-  call.check_reduction(reduction, in.type);
-  if (call.rank() != root) return;
-  call.check_elements("out", out, in.count);
-  call.check_same_type(in, out);
-  if (in.data != out.data) call.check_apart(in, out);
-}
-
-void check_all_reduce(const CheckedCall& call, Buffer buffer, Reduction reduction) {
-  call.check_buffer("buffer", buffer);
-  call.check_reduction(reduction, buffer.type);
-}
-
-void check_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, int root) {
-  call.check_rank("root", root);
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, own(call, counts));
-  if (call.rank() != root) return;
-  call.check_elements("out", out, total_of(counts));
-  call.check_same_type(in, out);
-  call.check_own_or_apart(in, out, counts);
-}
-
-void check_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, int root) {
-  call.check_rank("root", root);
-  call.check_counts("counts", counts);
-  call.check_elements("out", out, own(call, counts));
-  if (call.rank() != root) return;
-  call.check_elements("in", in, total_of(counts));
-  call.check_same_type(in, out);
-  call.check_own_or_apart(out, in, counts);
-}
-
-void check_all_gather(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts) {
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, own(call, counts));
-  call.check_elements("out", out, total_of(counts));
-  call.check_same_type(in, out);
-  call.check_own_or_apart(in, out, counts);
-}
-
-void check_reduce_scatter(const CheckedCall& call, ConstBuffer in, Buffer out, Counts counts, Reduction reduction) {
-  call.check_counts("counts", counts);
-  call.check_elements("in", in, total_of(counts));
-  call.check_elements("out", out, own(call, counts));
-  call.check_same_type(in, out);
-  call.check_own_or_apart(out, in, counts);
-  call.check_reduction(reduction, in.type);
-}
-
-void check_all_to_all(const CheckedCall& call, ConstBuffer in, Counts send_counts, Buffer out, Counts receive_counts) {
-  call.check_counts("send_counts", send_counts);
-  call.check_counts("receive_counts", receive_counts);
-  call.check_elements("in", in, total_of(send_counts));
-  call.check_elements("out", out, total_of(receive_counts));
-  call.check_same_type(in, out);
-  call.check_apart(in, out);
+void fail(const Call& call, const std::string& expected, const std::string& came) {
+  throw InvalidArgument(std::string(call.name) + " on rank " + text(call.rank) + " of " + text(call.size) + " at " +
+                        call.where.file_name() + ":" + text(call.where.line()) + ": expected " + expected + ", got " +
+                        came);
 }
 
 }  // namespace adjoin::arguments

@@ -4,17 +4,33 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/arguments.hpp"
-
 namespace adjoin {
-
-using namespace arguments;
 
 namespace {
 
-std::vector<int64_t> copy_of(std::span<const int64_t> counts) {
-  return {counts.begin(), counts.end()};
-}
+/// A call with copies of all that it points to but the buffers.
+struct OwnCall {
+  explicit OwnCall(const Call& of)
+      : counts(of.counts.begin(), of.counts.end()),
+        receive_counts(of.receive_counts.begin(), of.receive_counts.end()),
+        messages(of.messages.begin(), of.messages.end()),
+        call(of) {
+    for (Message& message : messages) {
+      message.sizes = boxes.emplace_back(message.sizes.begin(), message.sizes.end());
+      message.strides = boxes.emplace_back(message.strides.begin(), message.strides.end());
+    }
+    call.counts = counts;
+    call.receive_counts = receive_counts;
+    call.messages = messages;
+  }
+  OwnCall(const OwnCall&) = delete;
+  OwnCall& operator=(const OwnCall&) = delete;
+
+  std::vector<int64_t> counts, receive_counts;
+  std::vector<Message> messages;
+  std::vector<std::vector<int64_t>> boxes;
+  Call call;
+};
 
 }  // namespace
 
@@ -41,94 +57,13 @@ bool Handle::done() const {
 AsyncCommunicator::AsyncCommunicator(const Communicator& group, Where where)
     : stream_(std::make_shared<Stream>(group, where)) {}
 
-CheckedCall AsyncCommunicator::new_call(std::string_view name, Where where) const {
-  return CheckedCall(name, *stream_->group().backend(), /*observer=*/nullptr, where);
+Handle AsyncCommunicator::make(Call&& call) const {
+  stream_->group().prepare(call);
+  return run([own = std::make_shared<const OwnCall>(call)](const Communicator& group) { group.make(Call(own->call)); });
 }
 
 Handle AsyncCommunicator::run(std::function<void(const Communicator&)> work) const {
   return {stream_, stream_->submit(std::move(work))};
-}
-
-Handle AsyncCommunicator::send(ConstBuffer in, int to, int tag, Where where) const {
-  check_send(new_call("send", where), in, to, tag);
-  return run([=](const Communicator& group) { group.send(in, to, tag, where); });
-}
-
-Handle AsyncCommunicator::recv(Buffer out, int from, int tag, Where where) const {
-  check_recv(new_call("recv", where), out, from, tag);
-  return run([=](const Communicator& group) { group.recv(out, from, tag, where); });
-}
-
-Handle AsyncCommunicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, Where where) const {
-  const CheckedCall call = new_call("sendrecv", where);
-  check_send(call, in, to, tag);
-  check_recv(call, out, from, tag);
-  call.check_apart(in, out);
-  return run([=](const Communicator& group) { group.sendrecv(in, to, out, from, tag, where); });
-}
-
-Handle AsyncCommunicator::exchange(std::span<const Message> messages, Where where) const {
-  check_exchange(new_call("exchange", where), messages);
-  std::vector<std::vector<int64_t>> boxes;  // which the messages below point into
-  std::vector<Message> copy(messages.begin(), messages.end());
-  for (Message& message : copy) {
-    message.sizes = boxes.emplace_back(message.sizes.begin(), message.sizes.end());
-    message.strides = boxes.emplace_back(message.strides.begin(), message.strides.end());
-  }
-  return run([copy, boxes = std::make_shared<const std::vector<std::vector<int64_t>>>(std::move(boxes)),
-              where](const Communicator& group) { group.exchange(copy, where); });
-}
-
-Handle AsyncCommunicator::barrier(Where where) const {
-  return run([=](const Communicator& group) { group.barrier(where); });
-}
-
-Handle AsyncCommunicator::broadcast(Buffer buffer, int root, Where where) const {
-  check_broadcast(new_call("broadcast", where), buffer, root);
-  return run([=](const Communicator& group) { group.broadcast(buffer, root, where); });
-}
-
-Handle AsyncCommunicator::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where) const {
-  check_reduce(new_call("reduce", where), in, out, reduction, root);
-  return run([=](const Communicator& group) { group.reduce(in, out, reduction, root, where); });
-}
-
-Handle AsyncCommunicator::all_reduce(Buffer buffer, Reduction reduction, Where where) const {
-  check_all_reduce(new_call("all_reduce", where), buffer, reduction);
-  return run([=](const Communicator& group) { group.all_reduce(buffer, reduction, where); });
-}
-
-Handle AsyncCommunicator::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-                                 Where where) const {
-  check_gather(new_call("gather", where), in, out, counts, root);
-  return run([=, counts = copy_of(counts)](const Communicator& group) { group.gather(in, out, counts, root, where); });
-}
-
-Handle AsyncCommunicator::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-                                  Where where) const {
-  check_scatter(new_call("scatter", where), in, out, counts, root);
-  return run([=, counts = copy_of(counts)](const Communicator& group) { group.scatter(in, out, counts, root, where); });
-}
-
-Handle AsyncCommunicator::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where) const {
-  check_all_gather(new_call("all_gather", where), in, out, counts);
-  return run([=, counts = copy_of(counts)](const Communicator& group) { group.all_gather(in, out, counts, where); });
-}
-
-Handle AsyncCommunicator::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
-                                         Reduction reduction, Where where) const {
-  check_reduce_scatter(new_call("reduce_scatter", where), in, out, counts, reduction);
-  return run([=, counts = copy_of(counts)](const Communicator& group) {
-    group.reduce_scatter(in, out, counts, reduction, where);
-  });
-}
-
-Handle AsyncCommunicator::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                                     std::span<const int64_t> receive_counts, Where where) const {
-  check_all_to_all(new_call("all_to_all", where), in, send_counts, out, receive_counts);
-  return run([=, sent = copy_of(send_counts), received = copy_of(receive_counts)](const Communicator& group) {
-    group.all_to_all(in, sent, out, received, where);
-  });
 }
 
 }  // namespace adjoin

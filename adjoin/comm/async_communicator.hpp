@@ -2,8 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <source_location>
-#include <span>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/stream.hpp"
@@ -35,10 +33,8 @@ class [[nodiscard]] Handle {
 /// is done; counts, lists of messages and their boxes are copied. Arguments are checked in the call, which throws
 /// InvalidArgument. An error of one operation is that of all later ones, and ends the world.
 /// Cost: a queued task; a blocking call's time and two changes of thread, where one waits at once.
-class AsyncCommunicator {
+class AsyncCommunicator : public Operations<AsyncCommunicator, Handle> {
  public:
-  using Where = std::source_location;
-
   /// Called by all ranks of `group`, and used by the thread that `group` belongs to. Its thread lives until the last
   /// copy and the last handle are gone.
   explicit AsyncCommunicator(const Communicator& group, Where where = Where::current());
@@ -46,30 +42,12 @@ class AsyncCommunicator {
   int rank() const { return stream_->group().rank(); }
   int size() const { return stream_->group().size(); }
 
-  Handle send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
-  Handle recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const;
-  Handle sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const;
-  Handle exchange(std::span<const Message> messages, Where where = Where::current()) const;
-  Handle barrier(Where where = Where::current()) const;
-  Handle broadcast(Buffer buffer, int root, Where where = Where::current()) const;
-  Handle reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const;
-  Handle all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const;
-  Handle gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-                Where where = Where::current()) const;
-  Handle scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-                 Where where = Where::current()) const;
-  Handle all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where = Where::current()) const;
-  Handle reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts,
-                        Reduction reduction = Reduction::sum, Where where = Where::current()) const;
-  Handle all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                    std::span<const int64_t> receive_counts, Where where = Where::current()) const;
-
+  /// Any of the operations, as a value.
+  Handle make(Call&& call) const;
   /// Any calls in a row as one operation; `work` gets the stream's group.
   Handle run(std::function<void(const Communicator& group)> work) const;
 
  private:
-  CheckedCall new_call(std::string_view name, Where where) const;
-
   std::shared_ptr<Stream> stream_;
 };
 

@@ -7,24 +7,101 @@
 #include <string_view>
 
 #include "adjoin/base/buffer.hpp"
-#include "adjoin/base/observer.hpp"
 #include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/call.hpp"
 #include "adjoin/comm/collective.hpp"
 
 namespace adjoin {
 
-class CheckedCall;
-
-/// One worker's handle on one group of workers: what users hold and pass around, by value.
+/// The operations of a group of workers, for `Group`, whose make(Call&&) carries them out: Communicator, with a call that
+/// blocks until it is done, and AsyncCommunicator, with a handle.
 ///
 /// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
 /// operation, what was expected and what came. Collectives are called by all ranks of the group in the same order with
-/// arguments that agree; counts may differ per rank and may be zero. Copies share the group.
-/// A call made after the world was aborted, or blocked while it is, throws CommunicationError with the reason.
-class Communicator {
+/// arguments that agree; counts may differ per rank and may be zero.
+template <class Group, class Result>
+class Operations {
  public:
   using Where = std::source_location;
+  using Counts = std::span<const int64_t>;
 
+  /// Sends to rank `to`; ends when it was received. Zero elements are a message too.
+  Result send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const {
+    const Message messages[] = {send_of(in, to, tag)};
+    return make({.name = "send", .messages = messages, .where = where});
+  }
+  Result recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const {
+    const Message messages[] = {receive_of(out, from, tag)};
+    return make({.name = "recv", .messages = messages, .where = where});
+  }
+  /// A send and a receive posted together, so that a ring of them does not deadlock.
+  Result sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const {
+    const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
+    return make({.name = "sendrecv", .messages = messages, .where = where});
+  }
+  /// Messages posted together, of contiguous elements or of boxes.
+  Result exchange(std::span<const Message> messages, Where where = Where::current()) const {
+    return make({.name = "exchange", .messages = messages, .where = where});
+  }
+
+  Result barrier(Where where = Where::current()) const {
+    return make({.collective = Collective::barrier, .where = where});
+  }
+  Result broadcast(Buffer buffer, int root, Where where = Where::current()) const {
+    return make({.collective = Collective::broadcast, .in = buffer, .out = buffer, .root = root, .where = where});
+  }
+  /// `out` is used on the root only, where it may be `in` itself.
+  Result reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const {
+    return make(
+        {.collective = Collective::reduce, .in = in, .out = out, .reduction = reduction, .root = root, .where = where});
+  }
+  Result all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const {
+    return make(
+        {.collective = Collective::all_reduce, .in = buffer, .out = buffer, .reduction = reduction, .where = where});
+  }
+  /// Rank r gives counts[r] elements; the root's `out` holds all in rank order. `counts` is the same on all ranks.
+  Result gather(ConstBuffer in, Buffer out, Counts counts, int root, Where where = Where::current()) const {
+    return make(
+        {.collective = Collective::gather, .in = in, .out = out, .counts = counts, .root = root, .where = where});
+  }
+  Result scatter(ConstBuffer in, Buffer out, Counts counts, int root, Where where = Where::current()) const {
+    return make(
+        {.collective = Collective::scatter, .in = in, .out = out, .counts = counts, .root = root, .where = where});
+  }
+  /// As gather, and every rank gets all. `in` may be this rank's own block of `out`.
+  Result all_gather(ConstBuffer in, Buffer out, Counts counts, Where where = Where::current()) const {
+    return make({.collective = Collective::all_gather, .in = in, .out = out, .counts = counts, .where = where});
+  }
+  /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks.
+  /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
+  Result reduce_scatter(ConstBuffer in, Buffer out, Counts counts, Reduction reduction = Reduction::sum,
+                        Where where = Where::current()) const {
+    return make({.collective = Collective::reduce_scatter,
+                 .in = in,
+                 .out = out,
+                 .counts = counts,
+                 .reduction = reduction,
+                 .where = where});
+  }
+  /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
+  Result all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts receive_counts,
+                    Where where = Where::current()) const {
+    return make({.collective = Collective::all_to_all,
+                 .in = in,
+                 .out = out,
+                 .counts = send_counts,
+                 .receive_counts = receive_counts,
+                 .where = where});
+  }
+
+ private:
+  Result make(Call&& call) const { return static_cast<const Group&>(*this).make(std::move(call)); }
+};
+
+/// One worker's handle on one group of workers: what users hold and pass around, by value. Copies share the group.
+/// A call made after the world was aborted, or blocked while it is, throws CommunicationError with the reason.
+class Communicator : public Operations<Communicator, void> {
+ public:
   /// A group of this worker alone: every collective is the identity.
   Communicator();
   explicit Communicator(std::shared_ptr<Backend> backend, std::shared_ptr<Observer> observer = nullptr);
@@ -34,33 +111,10 @@ class Communicator {
   /// Whether calls are compared in this world: LaunchOptions::checked.
   bool checked() const;
 
-  /// Sends to rank `to`; ends when it was received. Zero elements are a message too.
-  void send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
-  void recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const;
-  /// A send and a receive posted together, so that a ring of them does not deadlock.
-  void sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const;
-  /// Messages posted together, of contiguous elements or of boxes.
-  void exchange(std::span<const Message> messages, Where where = Where::current()) const;
-
-  void barrier(Where where = Where::current()) const;
-  void broadcast(Buffer buffer, int root, Where where = Where::current()) const;
-  /// `out` is used on the root only, where it may be `in` itself.
-  void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const;
-  void all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const;
-  /// Rank r gives counts[r] elements; the root's `out` holds all in rank order. `counts` is the same on all ranks.
-  void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-              Where where = Where::current()) const;
-  void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root,
-               Where where = Where::current()) const;
-  /// As gather, and every rank gets all. `in` may be this rank's own block of `out`.
-  void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Where where = Where::current()) const;
-  /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks.
-  /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
-  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction = Reduction::sum,
-                      Where where = Where::current()) const;
-  /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
-  void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                  std::span<const int64_t> receive_counts, Where where = Where::current()) const;
+  /// Any of the operations, as a value.
+  void make(Call&& call) const;
+  /// Adds to a call what this group knows, and checks it; make() does so too.
+  void prepare(Call& call) const;
 
   /// Groups by color, ordered by key and then rank; called by all ranks. A negative color gives no group.
   std::optional<Communicator> split(int color, int key, Where where = Where::current()) const;
@@ -91,14 +145,15 @@ class Communicator {
   /// Cost: under MPI an all-to-all, a local pass and an all-gather or gather instead of MPI's own reduction
   Communicator deterministic() const;
 
-  /// What carries the calls out, and who sees them; for what wraps a communicator.
+  /// What carries the calls out; and this group with another backend for it, for what wraps a communicator.
   const std::shared_ptr<Backend>& backend() const;
-  const std::shared_ptr<Observer>& observer() const;
+  Communicator carried_by(std::shared_ptr<Backend> backend) const;
 
  private:
-  CheckedCall new_call(std::string_view name, Where where) const;
-
   struct State;
+  explicit Communicator(State state);
+  void begin(Call& call) const;
+
   std::shared_ptr<State> state_;
 };
 

@@ -58,6 +58,12 @@ std::string ranges_of(std::span<const int> ranks) {
   return text;
 }
 
+std::string group_name(std::span<const int> world_ranks, int world_size) {
+  const bool is_sorted = std::is_sorted(world_ranks.begin(), world_ranks.end());
+  if (world_ranks.empty() || (static_cast<int>(world_ranks.size()) == world_size && is_sorted)) return "";
+  return " on group {" + ranges_of(world_ranks) + "}";
+}
+
 std::string text_of(std::chrono::milliseconds time) {
   std::ostringstream text;
   text << std::chrono::duration<double>(time).count() << " s";

@@ -38,7 +38,10 @@ struct Line {
 /// "\n  rank 1: broadcast …\n  ranks 0, 2-5: all_reduce …", by the first rank of each.
 std::string list_of(std::span<const Line> lines);
 
-/// "0, 2-5, 9" for increasing numbers.
+/// " on group {2, 3}", in the group's order, or nothing where it is the whole world.
+std::string group_name(std::span<const int> world_ranks, int world_size);
+
+/// "0, 2-5, 9": numbers that increase by one are a range.
 std::string ranges_of(std::span<const int> ranks);
 
 /// "0.2 s", "300 s".

@@ -46,7 +46,7 @@ Communicator own_group(const Communicator& owner, std::source_location where) {
   std::vector<int> all(static_cast<size_t>(owner.size()));
   std::iota(all.begin(), all.end(), 0);
   const Communicator group = owner.subset(all, where);
-  return Communicator(group.backend()->for_thread(/*is_for_any_thread=*/true), owner.observer());
+  return group.carried_by(group.backend()->for_thread(/*is_for_any_thread=*/true));
 }
 
 std::string message_of(const std::exception_ptr& error) {

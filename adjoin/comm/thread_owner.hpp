@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/observer.hpp"
+#include "adjoin/comm/call.hpp"
 
 namespace adjoin {
 
@@ -24,10 +24,10 @@ class ThreadOwner {
   }
 
   /// Throws InvalidArgument where it may not make this call.
-  void check(const Operation& operation) {
+  void check(const Call& call) {
     if (is_here()) return;
-    throw InvalidArgument(std::string(operation.name) + " on rank " + std::to_string(operation.rank) + " at " +
-                          describe(operation.where) +
+    throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
+                          describe(call.where) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its "
                           "own, made by for_thread()");
   }

@@ -74,7 +74,7 @@ Communicator Recorder::watch(const Communicator& world) const {
     return "Recorder::watch: expected a world of " + std::to_string(log_->ranks()) + " ranks, got one of " +
            std::to_string(world.size());
   });
-  return Communicator(std::make_shared<RecordingBackend>(world.backend(), log_, std::move(all)), world.observer());
+  return world.carried_by(std::make_shared<RecordingBackend>(world.backend(), log_, std::move(all)));
 }
 
 Recording Recorder::recording() const {

@@ -72,7 +72,15 @@ class Workbench {
   void run_program(Rank& rank, Backend& backend) const {
     const Buffer output{rank.output.data(), static_cast<int64_t>(rank.output.size()), type_};
     const ConstBuffer input{rank.input.data(), static_cast<int64_t>(rank.input.size()), type_};
-    algorithm::run(rank.program, backend, input, output, Reduction::sum);
+    algorithm::run(rank.program, backend,
+                   {.collective = request_.collective,
+                    .name = name(request_.collective),
+                    .in = input,
+                    .out = output,
+                    .counts = request_.counts,
+                    .root = request_.root,
+                    .rank = backend.rank(),
+                    .size = backend.size()});
   }
 
   void name_steps(Recording& recording) const {

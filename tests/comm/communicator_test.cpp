@@ -147,11 +147,11 @@ TEST(Groups, live_side_by_side) {
 
 class Recorder : public Observer {
  public:
-  void begin(const Operation& operation) override {
-    begun.push_back(std::string(operation.name) + " x " + std::to_string(operation.count));
-    sequences.push_back(operation.sequence);
+  void begin(const Call& call) override {
+    begun.push_back(std::string(call.name) + " x " + std::to_string(call.elements().count));
+    sequences.push_back(call.sequence);
   }
-  void end(const Operation& operation) override { bytes += operation.bytes(); }
+  void end(const Call& call) override { bytes += call.bytes(); }
 
   std::vector<std::string> begun;
   std::vector<uint64_t> sequences;

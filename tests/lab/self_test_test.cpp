@@ -31,53 +31,24 @@ class LyingBackend final : public Backend {
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
-  void exchange(std::span<const Message> messages) override {
+  void exchange(std::span<const Message> messages, const Call&) override {
     group_.exchange(messages);
     for (const Message& message : messages)
       if (message.kind == Message::Kind::receive) alter(message.buffer, "exchange");
   }
-  std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
+  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call&) override {
     std::vector<int> members(ranks.begin(), ranks.end());
     if (lie_ == "subset") std::reverse(members.begin(), members.end());
     return std::make_shared<LyingBackend>(group_.subset(members), lie_);
   }
   void abort(std::string_view reason) noexcept override { group_.abort(reason); }
 
-  void barrier() override {
-    if (lie_ != "barrier") group_.barrier();
-  }
-  void broadcast(Buffer buffer, int root) override {
-    group_.broadcast(buffer, root);
-    alter(buffer, "broadcast");
-  }
-  void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override {
-    group_.reduce(in, out, reduction, root);
-    if (rank() == root) alter(out, "reduce");
-  }
-  void all_reduce(Buffer buffer, Reduction reduction) override {
-    group_.all_reduce(buffer, reduction);
-    alter(buffer, "all_reduce");
-  }
-  void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override {
-    group_.gather(in, out, counts, root);
-    if (rank() == root) alter(out, "gather");
-  }
-  void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override {
-    group_.scatter(in, out, counts, root);
-    alter(out, "scatter");
-  }
-  void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override {
-    group_.all_gather(in, out, counts);
-    alter(out, "all_gather");
-  }
-  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override {
-    group_.reduce_scatter(in, out, counts, reduction);
-    alter(out, "reduce_scatter");
-  }
-  void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                  std::span<const int64_t> receive_counts) override {
-    group_.all_to_all(in, send_counts, out, receive_counts);
-    alter(out, "all_to_all");
+  void carry_out(const Call& call) override {
+    if (call.collective == Collective::barrier && lie_ == "barrier") return;
+    group_.make(Call(call));
+    const bool has_result = call.collective == Collective::broadcast || call.collective == Collective::scatter ||
+                            !has_root(*call.collective) || call.rank == call.root;
+    if (has_result) alter(call.out, call.name);
   }
 
  private:
@@ -159,8 +130,10 @@ class ThrowingBackend final : public Backend {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void exchange(std::span<const Message>) override { throw CommunicationError("the cable is out"); }
-  std::shared_ptr<Backend> subset(std::span<const int>) override { return std::make_shared<ThrowingBackend>(); }
+  void exchange(std::span<const Message>, const Call&) override { throw CommunicationError("the cable is out"); }
+  std::shared_ptr<Backend> subset(std::span<const int>, const Call&) override {
+    return std::make_shared<ThrowingBackend>();
+  }
   void abort(std::string_view) noexcept override {}
 };
 

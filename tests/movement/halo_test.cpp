@@ -104,7 +104,7 @@ TEST(HaloExchange, gives_every_worker_the_inputs_of_its_outputs_in_every_padding
 
 TEST(HaloExchange, fetches_corners_in_one_exchange_and_leaves_out_what_is_not_needed) {
   struct Count : Observer {
-    void begin(const Operation& operation) override { calls += operation.name == "exchange"; }
+    void begin(const Call& call) override { calls += call.name == "exchange"; }
     int calls = 0;
   };
   for_each_world({4}, [](const Communicator& world) {

@@ -65,7 +65,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
 
 /// Counts the all-reduces of one rank.
 struct CountAllReduces : Observer {
-  void begin(const Operation& operation) override { count += operation.name == "all_reduce"; }
+  void begin(const Call& call) override { count += call.name == "all_reduce"; }
   int count = 0;
 };
 

@@ -15,13 +15,13 @@ class StepsBackend final : public Backend {
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
-  void exchange(std::span<const Message> messages) override {
+  void exchange(std::span<const Message> messages, const Call&) override {
     std::vector<Message> tagged(messages.begin(), messages.end());
     for (Message& message : tagged)
       if (message.tag == kCollectiveTag) message.tag = kMaxTag;  // Communicator lets users' tags through only
     group_.exchange(tagged);
   }
-  std::shared_ptr<Backend> subset(std::span<const int> ranks) override {
+  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call&) override {
     return std::make_shared<StepsBackend>(group_.subset(ranks));
   }
   bool is_checked() const override { return group_.checked(); }

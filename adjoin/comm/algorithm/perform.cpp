@@ -1,60 +1,83 @@
 #include "adjoin/comm/algorithm/perform.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/all_to_all.hpp"
-#include "adjoin/comm/algorithm/rule.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm/rank_order.hpp"
 
 namespace adjoin::algorithm {
 
 namespace {
 
 /// The counts of all ranks, a row a sender.
-std::vector<int64_t> gather_counts(Backend& backend, std::span<const int64_t> send_counts) {
-  const auto size = static_cast<size_t>(backend.size());
+std::vector<int64_t> gather_counts(const Call& all_to_all, Backend& backend) {
+  const auto size = static_cast<size_t>(all_to_all.size);
   std::vector<int64_t> all(size * size);
-  const Request request{.collective = Collective::all_gather,
-                        .size = backend.size(),
-                        .counts = std::vector<int64_t>(size, backend.size())};
-  run(program_of(request, "bruck", backend.rank()), backend, const_buffer(send_counts), buffer(all));
+  const std::vector<int64_t> rows(size, all_to_all.size);
+  Call call = all_to_all;
+  call.collective = Collective::all_gather;
+  call.in = const_buffer(all_to_all.counts);
+  call.out = buffer(all);
+  call.counts = rows;
+  call.receive_counts = {};
+  perform(call, backend);
   return all;
 }
 
 /// Throws where a rank sends other than this one expects, into memory that this one has not.
-void check_received(const Request& request, int rank, std::span<const int64_t> receive_counts) {
-  const auto size = static_cast<size_t>(request.size), me = static_cast<size_t>(rank);
-  for (size_t from = 0; from < size; ++from)
-    if (const int64_t sent = request.counts[from * size + me]; sent != receive_counts[from])
-      throw CommunicationError("all_to_all (bruck) on rank " + std::to_string(rank) + " of " + std::to_string(size) +
-                               ": expected " + std::to_string(receive_counts[from]) + " elements from rank " +
-                               std::to_string(from) + ", which sends " + std::to_string(sent));
+void check_received(const Call& call, std::span<const int64_t> sent) {
+  for (int from = 0; from < call.size; ++from) {
+    const auto place = static_cast<size_t>(from);
+    if (const int64_t count = sent[place * static_cast<size_t>(call.size) + static_cast<size_t>(call.rank)];
+        count != call.receive_counts[place])
+      throw CommunicationError("all_to_all (bruck) on rank " + std::to_string(call.rank) + " of " +
+                               std::to_string(call.size) + ": expected " + std::to_string(call.receive_counts[place]) +
+                               " elements from rank " + std::to_string(from) + ", which sends " +
+                               std::to_string(count));
+  }
+}
+
+Program all_to_all_program(const Call& call, Backend& backend) {
+  if (call.algorithm != "bruck") return pairwise_all_to_all(call.rank, call.size, call.counts, call.receive_counts);
+  const std::vector<int64_t> sent = gather_counts(call, backend);
+  check_received(call, sent);
+  return bruck_all_to_all(call.rank, call.size, sent);
+}
+
+Program program_for(const Call& call, Backend& backend) {
+  if (call.collective == Collective::all_to_all) return all_to_all_program(call, backend);
+  return program_of({.collective = *call.collective,
+                     .size = call.size,
+                     .root = std::max(call.root, 0),
+                     .count = call.elements().count,
+                     .counts = {call.counts.begin(), call.counts.end()},
+                     .chunk = call.chunk},
+                    call.algorithm, call.rank);
 }
 
 }  // namespace
 
-void perform(Request request, std::string_view algorithm, Backend& backend, ConstBuffer in, Buffer out,
-             Reduction reduction) {
-  if (algorithm == "auto") {
-    const int64_t item = size_of(out.type);
-    algorithm = choose(request.collective, request.size, elements_of(request) * item);
-    if (request.chunk == 0) request.chunk = chunk_for(request.size, request.count, item);
-  }
-  run(program_of(request, algorithm, backend.rank()), backend, in, out, pairwise_of(reduction));
-  const bool holds_result = request.collective != Collective::reduce || backend.rank() == request.root;
-  if (has_reduction(request.collective) && holds_result) finish_reduction(out, reduction, request.size);
+void choose_for(Call& call) {
+  const ConstBuffer elements = call.elements();
+  const int64_t count = call.counts.empty() ? elements.count : total_of(call.counts), item = size_of(elements.type);
+  call.algorithm = choose(*call.collective, call.size, count * item);
+  if (call.chunk == 0) call.chunk = chunk_for(call.size, elements.count, item);
 }
 
-void perform_all_to_all(std::string_view algorithm, Backend& backend, ConstBuffer in,
-                        std::span<const int64_t> send_counts, Buffer out, std::span<const int64_t> receive_counts) {
-  if (algorithm == "bruck") {
-    const Request request{
-        .collective = Collective::all_to_all, .size = backend.size(), .counts = gather_counts(backend, send_counts)};
-    check_received(request, backend.rank(), receive_counts);
-    run(program_of(request, algorithm, backend.rank()), backend, in, out);
-  } else {
-    run(pairwise_all_to_all(backend.rank(), backend.size(), send_counts, receive_counts), backend, in, out);
+void perform(const Call& call, Backend& backend) {
+  if (call.algorithm == kRankOrder) return reduce_in_rank_order(call, backend);
+  if (call.algorithm.empty()) {
+    Call chosen = call;
+    choose_for(chosen);
+    return perform(chosen, backend);
   }
+  run(program_for(call, backend), backend, call);
+  const bool holds_result = call.collective != Collective::reduce || call.rank == call.root;
+  if (has_reduction(*call.collective) && holds_result) finish_reduction(call.out, call.reduction, call.size);
 }
 
 }  // namespace adjoin::algorithm

@@ -1,20 +1,25 @@
 #pragma once
 
-#include <span>
 #include <string_view>
 
-#include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/backend.hpp"
 
 namespace adjoin::algorithm {
 
-/// Carries a collective out on `backend`, with messages by exchange alone; `algorithm` is one of names_of or "auto", for
-/// which the rule table is asked. Every rank of the group calls it with the same request.
-void perform(Request request, std::string_view algorithm, Backend& backend, ConstBuffer in, Buffer out,
-             Reduction reduction = Reduction::sum);
+/// For what the rule table says.
+inline constexpr std::string_view kAuto = "auto";
+/// Reductions whose every element is reduce_all_into of all ranks' elements in rank order, so that each backend gives the
+/// same bits; not of the catalogue, none of whose algorithms does so for every reduction.
+inline constexpr std::string_view kRankOrder = "rank_order";
 
-/// The same for an all_to_all, of which a rank knows its own counts only. Bruck first gathers those of all, by Bruck's
-/// all-gather: P numbers of each rank.
-void perform_all_to_all(std::string_view algorithm, Backend& backend, ConstBuffer in,
-                        std::span<const int64_t> send_counts, Buffer out, std::span<const int64_t> receive_counts);
+/// Names the algorithm that the rule table takes for a collective, and the chunk where there is none.
+void choose_for(Call& call);
+
+/// Carries a collective out on `backend`, with messages by exchange alone, by call.algorithm: a name of the catalogue or,
+/// where it is "", what the rule table says; kRankOrder calls other collectives of the backend. Every rank of the group
+/// calls it alike. Of an all_to_all a rank knows its own counts only: Bruck first gathers those of all, by Bruck's
+/// all-gather, P numbers of each rank.
+/// Throws: CommunicationError where in Bruck's a rank sends other than this one expects
+void perform(const Call& call, Backend& backend);
 
 }  // namespace adjoin::algorithm

@@ -80,9 +80,9 @@ int64_t total_of(std::span<const int64_t> counts);
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);
 
-/// Runs `program` as this rank's part, sending by Backend::exchange with kCollectiveTag. The two operands of a reduction
-/// are taken in the order of their ranks; 16-bit floats are rounded after each step that reduces.
-void run(const Program& program, Backend& backend, ConstBuffer input, Buffer output,
-         Reduction reduction = Reduction::sum);
+/// Runs `program` as this rank's part of a collective, sending by Backend::exchange with kCollectiveTag; an average is
+/// left a sum. The two operands of a reduction are taken in the order of their ranks; 16-bit floats are rounded after each
+/// step that reduces.
+void run(const Program& program, Backend& backend, const Call& call);
 
 }  // namespace adjoin::algorithm

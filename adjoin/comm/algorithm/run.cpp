@@ -25,13 +25,13 @@ int64_t arriving_elements(const Step& step) {
 /// One rank while it runs a program: its regions, and room that one step leaves to the next.
 class Run {
  public:
-  Run(const Program& program, Backend& backend, ConstBuffer input, Buffer output, Reduction reduction)
-      : backend_(backend), type_(output.type), reduction_(reduction) {
+  Run(const Program& program, Backend& backend, const Call& call)
+      : backend_(backend), call_(call), type_(call.elements().type), reduction_(pairwise_of(call.reduction)) {
     int64_t most = 0;
     for (const Step& step : program.steps) most = std::max(most, arriving_elements(step));
     room_ = std::make_unique_for_overwrite<char[]>(static_cast<size_t>((program.scratch + most) * size_of(type_)));
-    regions_[static_cast<int>(Region::input)] = const_cast<void*>(input.data);  // programs only read the input
-    regions_[static_cast<int>(Region::output)] = output.data;
+    regions_[static_cast<int>(Region::input)] = const_cast<void*>(call.in.data);  // programs only read the input
+    regions_[static_cast<int>(Region::output)] = call.out.data;
     regions_[static_cast<int>(Region::scratch)] = room_.get();
     arriving_ = room_.get() + program.scratch * size_of(type_);
   }
@@ -39,7 +39,7 @@ class Run {
   void step(const Step& step) {
     if (!step.transfers.empty()) {
       post(step);
-      backend_.exchange(messages_);
+      backend_.exchange(messages_, call_);
       reduce_arrived(step);
     }
     move(step.moves);
@@ -83,7 +83,7 @@ class Run {
           std::any_of(step.transfers.begin(), step.transfers.begin() + static_cast<ptrdiff_t>(i), is_same))
         continue;
       const Buffer own = at(first.slice);
-      operands_.assign(1, {backend_.rank(), own.data});
+      operands_.assign(1, {call_.rank, own.data});
       for (size_t j = i; j < step.transfers.size(); ++j)
         if (is_same(step.transfers[j])) operands_.emplace_back(step.transfers[j].peer, messages_[j].buffer.data);
       std::sort(operands_.begin(), operands_.end());
@@ -94,6 +94,7 @@ class Run {
   }
 
   Backend& backend_;
+  const Call& call_;
   ElementType type_;
   Reduction reduction_;
   std::unique_ptr<char[]> room_;
@@ -106,8 +107,8 @@ class Run {
 
 }  // namespace
 
-void run(const Program& program, Backend& backend, ConstBuffer input, Buffer output, Reduction reduction) {
-  Run rank(program, backend, input, output, reduction);
+void run(const Program& program, Backend& backend, const Call& call) {
+  Run rank(program, backend, call);
   rank.move(program.before);
   for (const Step& step : program.steps) rank.step(step);
 }

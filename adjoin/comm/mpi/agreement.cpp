@@ -4,11 +4,9 @@
 #include <array>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/diagnosis.hpp"
 #include "adjoin/comm/mpi/shared.hpp"
 
@@ -16,59 +14,41 @@ namespace adjoin::mpi {
 
 namespace {
 
-using Digest = std::array<uint64_t, 6>;
-using Description = std::array<char, 256>;
-
-bool is_all_to_all(const Operation& operation) {
-  return operation.name == "all_to_all";
+/// What every rank gives, in their order.
+template <class T>
+std::vector<T> gather_all(const Group& group, const T& mine) {
+  std::vector<T> all(group.world_ranks().size());
+  constexpr int kBytes = sizeof(T);
+  check_mpi(MPI_Allgather(&mine, kBytes, MPI_BYTE, all.data(), kBytes, MPI_BYTE, group.comm()), "MPI_Allgather");
+  return all;
 }
 
-/// What must be the same on all ranks.
-Digest digest_of(const Operation& operation) {
-  const bool has_counts = !operation.counts.empty();
-  return {hash_of(operation.name),
-          hash_of(operation.algorithm),
-          hash_of(operation.reduction),
-          static_cast<uint64_t>(operation.type),
-          static_cast<uint64_t>(operation.root),
-          is_all_to_all(operation) ? 0
-          : has_counts             ? hash_of(operation.counts)
-                                   : static_cast<uint64_t>(operation.count)};
-}
-
-[[noreturn]] void throw_mismatch(MPI_Comm comm, const Operation& operation, std::span<const int> world_ranks) {
-  Description mine{};
-  const std::string text = describe(operation);
-  std::memcpy(mine.data(), text.data(), std::min(text.size(), mine.size() - 1));
-  std::vector<Description> all(world_ranks.size());
-  check_mpi(MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(),
-                          static_cast<int>(mine.size()), MPI_CHAR, comm),
-            "MPI_Allgather");
+[[noreturn]] void throw_mismatch(const Group& group, const Call& call) {
+  std::array<char, 256> mine{};
+  describe(call).copy(mine.data(), mine.size() - 1);
   std::vector<diagnosis::Line> calls;
-  for (size_t r = 0; r < all.size(); ++r) calls.push_back({world_ranks[r], all[r].data()});
-  throw CommunicationError("mismatched collectives:" + diagnosis::list_of(calls));
+  for (const auto& text : gather_all(group, mine)) calls.push_back({group.world_ranks()[calls.size()], text.data()});
+  throw CommunicationError("mismatched collectives" +
+                           diagnosis::group_name(group.world_ranks(), group.shared()->world_size) + ":" +
+                           diagnosis::list_of(calls));
 }
 
-bool counts_agree(MPI_Comm comm, const Operation& operation) {
-  std::vector<int64_t> sent_to_me(operation.counts.size());
-  check_mpi(MPI_Alltoall(operation.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, comm),
+/// Whether the ranks of an all_to_all send what their peers receive.
+bool counts_fit(const Group& group, const Call& call) {
+  std::vector<int64_t> sent_to_me(call.counts.size());
+  check_mpi(MPI_Alltoall(call.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, group.comm()),
             "MPI_Alltoall");
-  int agree = std::equal(sent_to_me.begin(), sent_to_me.end(), operation.receive_counts.begin());
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &agree, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-  return agree != 0;
+  int fit = std::ranges::equal(sent_to_me, call.receive_counts);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &fit, 1, MPI_INT, MPI_MIN, group.comm()), "MPI_Allreduce");
+  return fit != 0;
 }
 
 }  // namespace
 
-void check_agreement(MPI_Comm comm, const Operation& operation, std::span<const int> world_ranks) {
-  const Digest mine = digest_of(operation);
-  std::vector<Digest> all(world_ranks.size());
-  check_mpi(MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_UINT64_T, all.data(),
-                          static_cast<int>(mine.size()), MPI_UINT64_T, comm),
-            "MPI_Allgather");
-  const bool agree = std::all_of(all.begin(), all.end(), [&](const Digest& other) { return other == all[0]; });
-  if (!agree || (is_all_to_all(operation) && !counts_agree(comm, operation)))
-    throw_mismatch(comm, operation, world_ranks);
+void check_agreement(const Group& group, const Call& call) {
+  const std::vector<Signature> all = gather_all(group, signature_of(call));
+  const bool agree = std::all_of(all.begin(), all.end(), [&](const Signature& other) { return other == all[0]; });
+  if (!agree || (call.collective == Collective::all_to_all && !counts_fit(group, call))) throw_mismatch(group, call);
 }
 
 }  // namespace adjoin::mpi

@@ -21,22 +21,15 @@ void put(char (&to)[N], std::string_view text) {
   to[n] = 0;
 }
 
-/// The name without its folders; the same pointer gives the same name, so the last one is kept.
-std::string_view file_of(const char* path) {
-  static thread_local const char* last_path = nullptr;
-  static thread_local std::string_view last_name;
-  if (path == last_path) return last_name;
-  last_path = path;
-  last_name = path;
-  last_name = last_name.substr(last_name.rfind('/') + 1);
-  return last_name;
-}
+constexpr auto kRelaxed = std::memory_order_relaxed;
 
-/// What a rank posts for a peer; those of subsets have the highest bit.
-constexpr uint64_t kSubsetKey = uint64_t{1} << 63;
-uint64_t key_of(int peer, int tag, bool is_send) {
-  const uint64_t tags = kMaxTag + 1 - kCollectiveTag;
-  return 1 + 2 * (static_cast<uint64_t>(peer) * tags + static_cast<uint64_t>(tag - kCollectiveTag)) + is_send;
+/// Of collectives, of messages by peer, tag and direction, and of subsets by their members, with the highest bit.
+constexpr uint64_t kCollectiveKey = 1;
+constexpr uint64_t key_of(int peer, int tag, bool is_send) {
+  return 2 + 2 * (static_cast<uint64_t>(peer) * (kMaxTag + 1) + static_cast<uint64_t>(tag)) + is_send;
+}
+uint64_t key_of_subset(std::span<const int> members) {
+  return hash_of(members) | uint64_t{1} << 63;
 }
 
 /// Counts one more of what has this key; how many there are now, 0 where there is no room.
@@ -50,25 +43,25 @@ uint64_t count(GroupEntry& group, uint64_t key) {
   return 0;
 }
 
-void list(AgentEntry& agent, size_t place, int peer, uint64_t key, uint64_t ordinal) {
-  if (place >= static_cast<size_t>(AgentEntry::kMostAwaited)) return;
-  const auto relaxed = std::memory_order_relaxed;
-  Awaited& awaited = agent.awaited[place];
-  awaited.peer.store(peer, relaxed);
-  awaited.key.store(key, relaxed);
-  awaited.ordinal.store(ordinal, relaxed);
-  awaited.is_done.store(0, relaxed);
+void write(Awaited& awaited, int peer, uint64_t key, uint64_t ordinal) {
+  awaited.peer.store(peer, kRelaxed);
+  awaited.key.store(key, kRelaxed);
+  awaited.ordinal.store(ordinal, kRelaxed);
+  awaited.is_done.store(0, kRelaxed);
 }
 
-/// Of a list that is too long nothing is listed, and the call counts as one that can go on.
-void begin_list(AgentEntry& agent, size_t entries) {
+/// Lists `entries` things that the call waits for; `write_nth(i, awaited)` says what. Of too many nothing is listed, and
+/// the call counts as one that can go on.
+template <class WriteNth>
+void list(AgentEntry& agent, size_t entries, WriteNth write_nth) {
+  Awaited spare;
   const bool fits = entries <= static_cast<size_t>(AgentEntry::kMostAwaited);
-  agent.listed.store(fits ? static_cast<int32_t>(entries) : 0, std::memory_order_relaxed);
-  agent.kind.store(AgentEntry::Kind::others, std::memory_order_relaxed);
+  for (size_t i = 0; i < entries; ++i) write_nth(i, fits ? agent.awaited[i] : spare);
+  agent.listed.store(fits ? static_cast<int32_t>(entries) : 0, kRelaxed);
 }
 
 void change(AgentEntry& agent) {
-  agent.version.store(agent.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  agent.version.store(agent.version.load(kRelaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace
@@ -126,9 +119,9 @@ GroupEntry* take_group(const PendingTable& table, ProcessEntry& process, uint64_
     GroupEntry& group = process.groups[process.next_group.fetch_add(1) % ProcessEntry::kMostGroups];
     if (is_needed(group)) continue;
     group.id.store(0);
-    group.collectives.store(0);
     group.is_freed.store(0);
     for (Channel& channel : group.channels) channel.key.store(0), channel.posted.store(0);
+    group.channels[kCollectiveKey].key.store(kCollectiveKey);  // for which there is always room
     const bool fits = world_ranks.size() <= static_cast<size_t>(GroupEntry::kMostMembers);
     if (fits) std::copy(world_ranks.begin(), world_ranks.end(), group.world_ranks);
     group.size.store(fits ? static_cast<int32_t>(world_ranks.size()) : 0);
@@ -152,78 +145,79 @@ uint64_t posted(const GroupEntry& group, uint64_t key) {
   return std::numeric_limits<uint64_t>::max();  // there was no room: nobody can say
 }
 
-void write_call(AgentEntry& agent, uint64_t group, const Operation& operation) {
-  const auto relaxed = std::memory_order_relaxed;
-  put(agent.name, operation.name);
-  put(agent.algorithm, operation.algorithm);
-  put(agent.reduction, operation.reduction);
-  put(agent.file, file_of(operation.where.file_name()));
-  agent.line.store(static_cast<int32_t>(operation.where.line()), relaxed);
-  agent.count.store(operation.count, relaxed);
-  agent.sequence.store(operation.sequence, relaxed);
-  agent.type.store(static_cast<int32_t>(operation.type), relaxed);
-  agent.root.store(operation.root, relaxed);
-  agent.peer.store(operation.peer, relaxed);
-  agent.tag.store(operation.tag, relaxed);
-  agent.group.store(group, relaxed);
-  agent.kind.store(AgentEntry::Kind::nothing, relaxed);
-  agent.state.store(AgentEntry::State::calls, relaxed);
+void write_call(AgentEntry& agent, uint64_t group, const Call& call) {
+  const ConstBuffer elements = call.elements();
+  const Message* message = call.message();
+  CallText& text = agent.text;
+  put(text.name, call.name);
+  put(text.algorithm, call.algorithm);
+  const std::string_view path = call.where.file_name();
+  put(text.file, path.substr(path.size() - std::min(path.size(), sizeof(text.file) - 1)));
+  text.type = elements.type;
+  text.reduction = call.reduction;
+  text.root = call.root;
+  text.peer = message ? message->peer : -1;
+  text.tag = message ? message->tag : -1;
+  text.line = static_cast<int32_t>(call.where.line());
+  text.count = elements.count;
+  text.sequence = call.sequence;
+  agent.group.store(group, kRelaxed);
+  agent.state.store(AgentEntry::State::calls, kRelaxed);
   change(agent);
 }
 
 void write_collective(AgentEntry& agent, GroupEntry& group) {
-  agent.collective.store(group.collectives.fetch_add(1) + 1, std::memory_order_relaxed);
-  agent.kind.store(AgentEntry::Kind::collective, std::memory_order_relaxed);
+  write(agent.of_all, /*peer=*/-1, kCollectiveKey, count(group, kCollectiveKey));
   change(agent);
 }
 
 void write_messages(AgentEntry& agent, GroupEntry& group, int own_rank, std::span<const Message> messages) {
-  begin_list(agent, messages.size());
-  for (size_t i = 0; i < messages.size(); ++i) {
+  list(agent, messages.size(), [&](size_t i, Awaited& awaited) {
     const Message& message = messages[i];
-    const bool is_send = message.kind == Message::Kind::send;
-    const uint64_t ordinal = count(group, key_of(message.peer, message.tag, is_send));
-    list(agent, i, message.peer, key_of(own_rank, message.tag, !is_send), ordinal);
-  }
+    const uint64_t ordinal = count(group, key_of(message.peer, message.tag, message.is_send()));
+    write(awaited, message.peer, key_of(own_rank, message.tag, !message.is_send()), ordinal);
+  });
   change(agent);
 }
 
 void write_subset(AgentEntry& agent, GroupEntry& group, std::span<const int> members) {
-  const uint64_t key = hash_of(members) | kSubsetKey;
-  const uint64_t ordinal = count(group, key);
-  begin_list(agent, members.size());
-  for (size_t i = 0; i < members.size(); ++i) list(agent, i, members[i], key, ordinal);
+  const uint64_t key = key_of_subset(members), ordinal = count(group, key);
+  list(agent, members.size(), [&](size_t i, Awaited& awaited) { write(awaited, members[i], key, ordinal); });
   change(agent);
 }
 
 void write_message_done(AgentEntry& agent, size_t message) {
-  if (message >= static_cast<size_t>(agent.listed.load(std::memory_order_relaxed))) return;
-  agent.awaited[message].is_done.store(1, std::memory_order_relaxed);
+  if (message >= static_cast<size_t>(agent.listed.load(kRelaxed))) return;
+  agent.awaited[message].is_done.store(1, kRelaxed);
   change(agent);
 }
 
 void write_end(AgentEntry& agent) {
-  agent.kind.store(AgentEntry::Kind::nothing, std::memory_order_relaxed);
-  agent.state.store(AgentEntry::State::computes, std::memory_order_relaxed);
-  change(agent);
+  agent.of_all.ordinal.store(0, kRelaxed);
+  agent.listed.store(0, kRelaxed);
+  write_rest(agent, /*rests=*/false);
 }
 
 void write_rest(AgentEntry& agent, bool rests) {
-  agent.state.store(rests ? AgentEntry::State::rests : AgentEntry::State::computes, std::memory_order_relaxed);
+  agent.state.store(rests ? AgentEntry::State::rests : AgentEntry::State::computes, kRelaxed);
   change(agent);
 }
 
-std::string describe(const AgentEntry& agent) {
-  Operation operation{.name = agent.name,
-                      .count = agent.count.load(),
-                      .type = static_cast<ElementType>(agent.type.load()),
-                      .root = agent.root.load(),
-                      .peer = agent.peer.load(),
-                      .tag = agent.tag.load(),
-                      .reduction = agent.reduction,
-                      .algorithm = agent.algorithm,
-                      .sequence = agent.sequence.load()};
-  return describe(operation, std::string(agent.file) + ":" + std::to_string(agent.line.load()));
+std::string describe(const CallText& text) {
+  const std::string_view name = text.name;
+  const Buffer elements{nullptr, text.count, text.type};
+  const Message message{name == "recv" ? Message::Kind::receive : Message::Kind::send, text.peer, elements, text.tag};
+  Call call{.collective = collective_named(name),
+            .name = name,
+            .in = elements,
+            .out = elements,
+            .reduction = text.reduction,
+            .root = text.root,
+            .algorithm = text.algorithm,
+            .sequence = text.sequence};
+  if (text.peer >= 0 || name == "exchange") call.messages = {&message, 1};
+  const std::string_view path = text.file;
+  return describe(call, std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(text.line));
 }
 
 }  // namespace adjoin::mpi

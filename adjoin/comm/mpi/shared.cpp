@@ -20,48 +20,14 @@ void reduce_for_mpi(void* in, void* in_out, int* count, MPI_Datatype*) {
   reduce_into({in_out, *count, T}, {in, *count, T}, R);
 }
 
-/// MPI's own operation on bool, where all else is "or" or "and".
-MPI_Op builtin_on_bool(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::max:
-    case Reduction::bit_or:
-    case Reduction::logical_or:
-      return MPI_LOR;
-    case Reduction::bit_xor:
-    case Reduction::logical_xor:
-      return MPI_LXOR;
-    default:
-      return MPI_LAND;
-  }
-}
-
-MPI_Op builtin_on_numbers(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return MPI_SUM;
-    case Reduction::product:
-      return MPI_PROD;
-    case Reduction::min:
-      return MPI_MIN;
-    case Reduction::max:
-      return MPI_MAX;
-    case Reduction::bit_and:
-      return MPI_BAND;
-    case Reduction::bit_or:
-      return MPI_BOR;
-    case Reduction::bit_xor:
-      return MPI_BXOR;
-    case Reduction::logical_and:
-      return MPI_LAND;
-    case Reduction::logical_or:
-      return MPI_LOR;
-    case Reduction::logical_xor:
-      return MPI_LXOR;
-    case Reduction::average:
-      break;  // MPI has none: pairwise_of gives sum
-  }
-  return MPI_OP_NULL;
+/// MPI's own operation, by the order of Reduction; of an average there is none, pairwise_of gives sum. On bool all is "or"
+/// or "and".
+MPI_Op builtin_of(ElementType type, Reduction reduction) {
+  const MPI_Op on_numbers[kReductions] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
+                                          MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+  const MPI_Op on_bool[kReductions] = {MPI_LOR, MPI_LAND, MPI_LAND, MPI_LOR, MPI_OP_NULL, MPI_LAND,
+                                       MPI_LOR, MPI_LXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+  return (type == ElementType::boolean ? on_bool : on_numbers)[static_cast<size_t>(reduction)];
 }
 
 bool is_half(ElementType type) {
@@ -86,7 +52,7 @@ bool is_wanted(ElementType type, Reduction reduction) {
 template <ElementType T, Reduction R>
 MPI_Op make_operation() {
   if (!is_wanted(T, R)) return MPI_OP_NULL;
-  if (has_builtin(T, R)) return T == ElementType::boolean ? builtin_on_bool(R) : builtin_on_numbers(R);
+  if (has_builtin(T, R)) return builtin_of(T, R);
   MPI_Op operation = MPI_OP_NULL;
   check_mpi(MPI_Op_create(reduce_for_mpi<T, R>, 1, &operation), "MPI_Op_create");
   return operation;
@@ -120,24 +86,9 @@ bool mpi_is_alive() {
 }
 
 MPI_Datatype mpi_type(ElementType type) {
-  switch (type) {
-    case ElementType::boolean:
-      return MPI_C_BOOL;
-    case ElementType::uint8:
-      return MPI_UINT8_T;
-    case ElementType::int32:
-      return MPI_INT32_T;
-    case ElementType::int64:
-      return MPI_INT64_T;
-    case ElementType::float16:
-    case ElementType::bfloat16:
-      return MPI_UINT16_T;
-    case ElementType::float32:
-      return MPI_FLOAT;
-    case ElementType::float64:
-      return MPI_DOUBLE;
-  }
-  return MPI_DATATYPE_NULL;
+  const MPI_Datatype types[kElementTypes] = {MPI_C_BOOL,   MPI_UINT8_T,  MPI_INT32_T, MPI_INT64_T,
+                                             MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,   MPI_DOUBLE};
+  return types[static_cast<size_t>(type)];
 }
 
 MpiShared::MpiShared(const MpiOptions& given)

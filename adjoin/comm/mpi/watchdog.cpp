@@ -30,52 +30,31 @@ bool is_stopped(const ProcessEntry& process) {
          (line[name_end + 2] == 'T' || line[name_end + 2] == 't');
 }
 
-std::vector<int> missing_members(const PendingTable& table, const GroupEntry& group, uint64_t collective) {
+/// The ranks of the world that have yet to do what the agent waits for.
+std::vector<int> missing_ranks(const PendingTable& table, const GroupEntry& group, const AgentEntry& agent) {
   std::vector<int> missing;
-  for (int i = 0; i < group.size.load(); ++i) {
-    const ProcessEntry* process = process_of(table, group.world_ranks[i]);
-    const GroupEntry* theirs = process ? group_of(*process, group.id.load()) : nullptr;
-    if (theirs && theirs->collectives.load() < collective) missing.push_back(group.world_ranks[i]);
-  }
-  return missing;
-}
-
-std::vector<int> missing_peers(const PendingTable& table, const GroupEntry& group, const AgentEntry& agent) {
-  std::vector<int> missing;
-  for (int i = 0; i < agent.listed.load(); ++i) {
-    const Awaited& awaited = agent.awaited[i];
-    const int peer = awaited.peer.load();
-    if (awaited.is_done.load() || peer < 0 || peer >= group.size.load()) continue;
-    const ProcessEntry* process = process_of(table, group.world_ranks[peer]);
+  const auto look = [&](int member, const Awaited& awaited) {
+    if (awaited.is_done.load() || member < 0 || member >= group.size.load()) return;
+    const ProcessEntry* process = process_of(table, group.world_ranks[member]);
     const GroupEntry* theirs = process ? group_of(*process, group.id.load()) : nullptr;
     if (theirs && posted(*theirs, awaited.key.load()) < awaited.ordinal.load())
-      missing.push_back(group.world_ranks[peer]);
-  }
+      missing.push_back(group.world_ranks[member]);
+  };
+  for (int i = 0; i < group.size.load(); ++i) look(i, agent.of_all);
+  for (int i = 0; i < agent.listed.load(); ++i) look(agent.awaited[i].peer.load(), agent.awaited[i]);
   return missing;
-}
-
-std::string name_of(const GroupEntry& group, int world_size) {
-  const std::span<const int> ranks(group.world_ranks, static_cast<size_t>(group.size.load()));
-  const bool is_sorted = std::is_sorted(ranks.begin(), ranks.end());
-  if ((group.size.load() == world_size && is_sorted) || ranks.empty()) return "";
-  if (is_sorted) return " on group {" + diagnosis::ranges_of(ranks) + "}";
-  std::string list;
-  for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  return " on group {" + list + "}";
 }
 
 Worker worker_of(const PendingTable& table, const ProcessEntry& process, const AgentEntry& agent, int world_size) {
   Worker worker{.rank = process.world_rank.load()};
   if (agent.state.load() == AgentEntry::State::rests) worker.state = Worker::State::rests;
   if (agent.state.load() != AgentEntry::State::calls) return worker;
-  worker.call = describe(agent);
+  worker.call = describe(agent.text);
   const GroupEntry* group = group_of(process, agent.group.load());
   if (!group || group->size.load() == 0) return worker;
-  worker.call += name_of(*group, world_size);
-  if (agent.kind.load() == AgentEntry::Kind::collective)
-    worker.needs = missing_members(table, *group, agent.collective.load());
-  else if (agent.kind.load() == AgentEntry::Kind::others)
-    worker.needs = missing_peers(table, *group, agent);
+  const std::span<const int> members(group->world_ranks, static_cast<size_t>(group->size.load()));
+  worker.call += diagnosis::group_name(members, world_size);
+  worker.needs = missing_ranks(table, *group, agent);
   if (!worker.needs.empty() && !is_stopped(process)) worker.state = Worker::State::waits;
   return worker;
 }

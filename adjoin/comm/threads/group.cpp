@@ -25,7 +25,7 @@ class Arrivals final : public Waiting {
       if (!group_.has_come(peer, sequence_)) missing.push_back(group_.world_rank(peer));
     return missing;
   }
-  std::string describe() const override { return threads::describe(call_) + group_.name(); }
+  std::string describe() const override { return adjoin::describe(call_) + group_.name(); }
 
  private:
   const Group& group_;
@@ -55,10 +55,10 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes) {
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
-  mine.call = call;
+  mine.shown = {signature_of(call), call.in.data, call.out.data, &call};
   if (small_bytes > 0) {
-    std::memcpy(small_room(rank, sequence), call.in, static_cast<size_t>(small_bytes));
-    mine.call.in = small_room(rank, sequence);
+    std::memcpy(small_room(rank, sequence), call.in.data, static_cast<size_t>(small_bytes));
+    mine.shown.in = small_room(rank, sequence);
   }
   mine.sequence.store(sequence);
   parking_.wake();
@@ -67,7 +67,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes) {
 
 /// Whether all have come, whose calls then agree; otherwise the world is aborted.
 bool Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
-  const Arrivals arrivals(*this, call_of(rank, sequence), sequence);
+  const Arrivals arrivals(*this, *call_of(rank, sequence).call, sequence);
   if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); })) {
     compare(rank, sequence);  // some may come much later, or never
     world_->sleep(agent, parking_, arrivals);
@@ -127,22 +127,22 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
   if (call_of(0, sequence).signature.collective != Collective::all_to_all) return true;
   for (int from = 0; from < size(); ++from)
     for (int to = 0; to < size(); ++to)
-      if (call_of(from, sequence).counts->send[static_cast<size_t>(to)] !=
-          call_of(to, sequence).counts->receive[static_cast<size_t>(from)])
+      if (call_of(from, sequence).call->counts[static_cast<size_t>(to)] !=
+          call_of(to, sequence).call->receive_counts[static_cast<size_t>(from)])
         return false;
   return true;
 }
 
 /// Ends the world with the calls of those who have come.
 ///
-/// Their operations lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
+/// Their calls lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
 /// lock, and who takes the lock after the world has ended reads nothing.
 void Group::end_mismatched(uint64_t sequence) {
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
   for (int peer = 0; peer < size(); ++peer)
-    calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(call_of(peer, sequence))
+    calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(*call_of(peer, sequence).call)
                                        : world_->detector().has_left(world_rank(peer)) ? "has returned"
                                                                                        : "has not come"});
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
@@ -155,10 +155,7 @@ void Group::leave() {
 }
 
 std::string Group::name() const {
-  if (size() == world_->size() && std::is_sorted(world_ranks_.begin(), world_ranks_.end())) return "";
-  std::string text;
-  for (const int rank : world_ranks_) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return " on group {" + text + "}";
+  return diagnosis::group_name(world_ranks_, world_->size());
 }
 
 void Group::finish(int rank, uint64_t sequence) {

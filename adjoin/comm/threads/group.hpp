@@ -9,11 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/threads/call.hpp"
+#include "adjoin/comm/call.hpp"
 #include "adjoin/comm/threads/mailbox.hpp"
 #include "adjoin/comm/threads/world.hpp"
 
 namespace adjoin::threads {
+
+/// One rank's pending collective, as its peers see it. What a call points to, and the call, lie on the rank's stack: it is
+/// there until finish(), and while a mismatch is told.
+struct Shown {
+  Signature signature;
+  const void* in = nullptr;
+  void* out = nullptr;
+  const Call* call = nullptr;
+};
 
 /// What the members of one group share: their pending calls, where they meet, and their mailboxes.
 ///
@@ -38,8 +47,8 @@ class Group {
   // A collective of a rank is publish() and then meet(), or meet_to_work() and finish(). They throw CommunicationError on
   // all ranks where calls differ or the world is aborted.
 
-  /// Shows the rank's next call to its peers, and gives its number, from 1. With `small_bytes`, that many bytes of
-  /// call.in travel with it.
+  /// Shows the rank's next call to its peers, and gives its number, from 1. With `small_bytes`, that many bytes of its
+  /// input travel with it.
   uint64_t publish(int rank, const Call& call, int64_t small_bytes);
   /// Waits until all ranks have published their calls, and checks that they agree.
   void meet(Agent& agent, int rank, uint64_t sequence);
@@ -50,7 +59,7 @@ class Group {
 
   bool has_come(int rank, uint64_t sequence) const { return place(rank, sequence).sequence.load() >= sequence; }
   /// The call that `rank` published; its `in` is readable until finish(), or where it was small until the next call.
-  const Call& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).call; }
+  const Shown& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
 
   Mailbox& mailbox(int rank) { return mailboxes_[static_cast<size_t>(rank)]; }
 
@@ -64,7 +73,7 @@ class Group {
 
   struct alignas(64) Place {
     std::atomic<uint64_t> sequence = 0;  // of the call that was published last
-    Call call;
+    Shown shown;
   };
   struct alignas(64) Progress {
     std::atomic<uint64_t> finished = 0;

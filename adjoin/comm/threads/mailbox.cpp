@@ -10,24 +10,7 @@ namespace adjoin::threads {
 namespace {
 
 std::string describe_side(const Posting& posting) {
-  const Buffer& buffer = posting.message.buffer;
-  std::string text = "as " + std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
-  if (posting.operation) text += " by " + describe(*posting.operation);
-  return text;
-}
-
-bool is_collective(const Posting& posting) {
-  return posting.message.tag == kCollectiveTag;
-}
-
-/// Whether two calls may be one collective; what an all_to_all sends is compared message by message.
-bool agree(const Operation& a, const Operation& b) {
-  if (a.name != b.name || a.algorithm != b.algorithm || a.type != b.type || a.reduction != b.reduction ||
-      a.root != b.root)
-    return false;
-  if (!a.receive_counts.empty()) return true;
-  return a.counts.empty() ? a.count == b.count
-                          : std::equal(a.counts.begin(), a.counts.end(), b.counts.begin(), b.counts.end());
+  return "as " + describe(posting.message.buffer) + " by " + describe(*posting.call);
 }
 
 void end(Posting& send, Posting& receive, Posting::State state) {
@@ -41,7 +24,7 @@ void end(Posting& send, Posting& receive, Posting::State state) {
 }  // namespace
 
 Posting* Mailbox::match_or_leave(Posting& posting) {
-  const bool is_send = posting.message.kind == Message::Kind::send;
+  const bool is_send = posting.message.is_send();
   std::vector<Posting*>& others = is_send ? receives_ : sends_;
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(others.begin(), others.end(), [&](const Posting* other) {
@@ -58,17 +41,17 @@ Posting* Mailbox::match_or_leave(Posting& posting) {
 
 bool Mailbox::withdraw(Posting& posting) {
   const std::lock_guard lock(mutex_);
-  return std::erase(posting.message.kind == Message::Kind::send ? sends_ : receives_, &posting) > 0;
+  return std::erase(posting.message.is_send() ? sends_ : receives_, &posting) > 0;
 }
 
 std::optional<std::string> difference(const Posting& send, const Posting& receive) {
   const Buffer &from = send.message.buffer, &to = receive.message.buffer;
-  const bool are_one_call =
-      !is_collective(send) || !send.operation || !receive.operation || agree(*send.operation, *receive.operation);
+  const bool is_collective = send.message.tag == kCollectiveTag;
+  const bool are_one_call = !is_collective || signature_of(*send.call) == signature_of(*receive.call);
   if (are_one_call && from.type == to.type && from.count == to.count) return std::nullopt;
   return "the message of rank " + std::to_string(send.owner) + " to rank " + std::to_string(receive.owner) +
-         (is_collective(send) ? "" : " with tag " + std::to_string(send.message.tag)) + " is sent " +
-         describe_side(send) + ", but received " + describe_side(receive);
+         (is_collective ? "" : " with tag " + std::to_string(send.message.tag)) + " is sent " + describe_side(send) +
+         ", but received " + describe_side(receive);
 }
 
 void give_to_receiver(Posting& send, Posting& receive) {

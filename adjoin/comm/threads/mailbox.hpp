@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/base/observer.hpp"
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/call.hpp"
 #include "adjoin/comm/threads/parking.hpp"
 
 namespace adjoin::threads {
@@ -25,14 +24,14 @@ struct Posting {
   enum class State : int { waiting, matched, done, failed };
 
   Message message;
-  int owner = 0;                         // the rank in the group that posted it
-  const Operation* operation = nullptr;  // the call that it is part of
+  int owner = 0;               // the rank in the group that posted it
+  const Call* call = nullptr;  // that it is part of
   std::atomic<State> state = State::waiting;
   Pending* pending = nullptr;  // of the owner's messages
   Posting* match = nullptr;    // of a matched receive: what it is to copy
 
-  int sender() const { return message.kind == Message::Kind::send ? owner : message.peer; }
-  int receiver() const { return message.kind == Message::Kind::send ? message.peer : owner; }
+  int sender() const { return message.is_send() ? owner : message.peer; }
+  int receiver() const { return message.is_send() ? message.peer : owner; }
 };
 
 /// The messages to one rank of a group that have been posted on one side only, in the order of posting.

@@ -31,15 +31,15 @@ class Messages final : public threads::Waiting {
     return peers;
   }
   std::string describe() const override {
-    const Operation* operation = postings_[0].operation;
-    std::string text = (operation ? adjoin::describe(*operation) : "exchange") + group_.name();
-    if (operation && operation->peer >= 0 && postings_.size() == 1) return text;
+    const Call& call = *postings_[0].call;
+    std::string text = adjoin::describe(call) + group_.name();
+    if (call.message() && postings_.size() == 1) return text;
     std::string list;
     for (const Posting& posting : postings_) {
       if (posting.state.load() != Posting::State::waiting) continue;
       list += list.empty() ? ", has yet to " : " and ";
-      list += (posting.message.kind == Message::Kind::send ? "send to rank " : "receive from rank ") +
-              std::to_string(posting.message.peer);
+      list +=
+          (posting.message.is_send() ? "send to rank " : "receive from rank ") + std::to_string(posting.message.peer);
     }
     return text + list;
   }
@@ -78,11 +78,6 @@ void ThreadBackend::abort(std::string_view reason) noexcept {
   group_->world().abort(reason, agent_->rank());
 }
 
-void ThreadBackend::begin_call(Operation& operation) {
-  agent_->owner().check(operation);
-  Backend::begin_call(operation);
-}
-
 std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
   auto agent = std::make_shared<threads::Agent>(
       group_->world().detector(), agent_->rank(),
@@ -103,13 +98,13 @@ void ThreadBackend::fail(std::string_view reason) noexcept {
   abort("rank " + std::to_string(agent_->rank()) + ": " + std::string(reason));
 }
 
-std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks) {
+std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks, const Call&) {
   if (group_->world().aborted()) group_->world().throw_aborted();
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
   return std::make_shared<ThreadBackend>(group_->subset(rank_, ranks), agent_, static_cast<int>(mine));
 }
 
-void ThreadBackend::exchange(std::span<const Message> messages) {
+void ThreadBackend::exchange(std::span<const Message> messages, const Call& call) {
   threads::World& world = group_->world();
   if (world.aborted()) world.throw_aborted();
   threads::Pending pending;
@@ -118,7 +113,7 @@ void ThreadBackend::exchange(std::span<const Message> messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     postings[i].message = messages[i];
     postings[i].owner = rank_;
-    postings[i].operation = call_;
+    postings[i].call = &call;
     postings[i].pending = &pending;
     post(postings[i]);
   }
@@ -129,7 +124,7 @@ void ThreadBackend::post(Posting& mine) {
   Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
   if (!theirs) return;
   const int peer = theirs->owner;
-  const bool is_send = mine.message.kind == Message::Kind::send;
+  const bool is_send = mine.message.is_send();
   Posting &send = is_send ? mine : *theirs, &receive = is_send ? *theirs : mine;
   if (const auto text = threads::difference(send, receive)) {
     group_->world().end(*text + group_->name());

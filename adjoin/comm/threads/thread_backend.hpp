@@ -24,10 +24,11 @@ class ThreadBackend final : public Backend {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
-  void exchange(std::span<const Message> messages) override;
-  std::shared_ptr<Backend> subset(std::span<const int> ranks) override;
+  void exchange(std::span<const Message> messages, const Call& call) override;
+  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view reason) noexcept override;
-  void begin_call(Operation& operation) override;
+  void carry_out(const Call& call) override;
+  void check_thread(const Call& call) override { agent_->owner().check(call); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
   bool abandon() noexcept override;
@@ -35,26 +36,26 @@ class ThreadBackend final : public Backend {
   bool is_checked() const override { return group_->world().is_checked(); }
   bool reduces_in_rank_order() const override { return true; }
 
-  void barrier() override;
-  void broadcast(Buffer buffer, int root) override;
-  void reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) override;
-  void all_reduce(Buffer buffer, Reduction reduction) override;
-  void gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override;
-  void scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) override;
-  void all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) override;
-  void reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) override;
-  void all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                  std::span<const int64_t> receive_counts) override;
-
  private:
-  /// Publishes the next collective and meets all; true where it is small and must not be finished.
-  bool begin(threads::Call call, int64_t bytes_of_each, int64_t own_bytes);
+  void broadcast(const Call& call);
+  void reduce(const Call& call);
+  void all_reduce(const Call& call);
+  void gather(const Call& call);
+  void scatter(const Call& call);
+  void all_gather(const Call& call);
+  void reduce_scatter(const Call& call);
+  void all_to_all(const Call& call);
+
+  /// Publishes the collective and meets all; true where it is small and must not be finished.
+  bool begin(const Call& call, int64_t bytes_of_each, int64_t own_bytes);
   void finish();
-  const threads::Call& call_of(int rank) const { return group_->call_of(rank, sequence_); }
+  const threads::Shown& call_of(int rank) const { return group_->call_of(rank, sequence_); }
   /// Where each rank's input and output is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);
   const std::vector<void*>& outputs(int64_t offset);
 
+  /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
+  void collect(const Call& call) const;
   /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
   void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
 

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "adjoin/base/copying.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
 
 using algorithm::total_of;
-using threads::Call;
-using threads::Counts;
-using threads::Signature;
+using threads::Shown;
 
 namespace {
 
@@ -50,14 +46,42 @@ void for_each_block(const Share& share, ElementType type, Work work) {
 }
 
 int64_t start_of(std::span<const int64_t> counts, int rank) {
-  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+  return total_of(counts.first(static_cast<size_t>(rank)));
+}
+
+int64_t largest_bytes(const Call& call) {
+  return *std::max_element(call.counts.begin(), call.counts.end()) * size_of(call.in.type);
 }
 
 }  // namespace
 
-bool ThreadBackend::begin(Call call, int64_t bytes_of_each, int64_t own_bytes) {
+void ThreadBackend::carry_out(const Call& call) {
+  if (!call.algorithm.empty()) return Backend::carry_out(call);
+  switch (*call.collective) {
+    case Collective::barrier:
+      begin(call, 0, 0);
+      return;
+    case Collective::broadcast:
+      return broadcast(call);
+    case Collective::reduce:
+      return reduce(call);
+    case Collective::all_reduce:
+      return all_reduce(call);
+    case Collective::gather:
+      return gather(call);
+    case Collective::scatter:
+      return scatter(call);
+    case Collective::all_gather:
+      return all_gather(call);
+    case Collective::reduce_scatter:
+      return reduce_scatter(call);
+    case Collective::all_to_all:
+      return all_to_all(call);
+  }
+}
+
+bool ThreadBackend::begin(const Call& call, int64_t bytes_of_each, int64_t own_bytes) {
   const bool small = bytes_of_each <= group_->small_bytes();
-  call.operation = call_;
   sequence_ = group_->publish(rank_, call, small ? own_bytes : 0);
   if (small)
     group_->meet(*agent_, rank_, sequence_);
@@ -91,142 +115,99 @@ void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, 
   });
 }
 
-void ThreadBackend::barrier() {
-  begin({.signature = {.collective = Collective::barrier}}, 0, 0);
-}
-
-void ThreadBackend::broadcast(Buffer buffer, int root) {
-  const Signature signature{
-      .collective = Collective::broadcast, .type = buffer.type, .root = root, .count = buffer.count};
-  const Call call{.signature = signature, .in = buffer.data, .out = buffer.data};
-  const int64_t given = rank_ == root ? buffer.bytes() : 0;
-  if (begin(call, buffer.bytes(), given)) {
-    if (rank_ != root) copy_bytes(buffer.data, call_of(root).in, buffer.bytes());
+void ThreadBackend::broadcast(const Call& call) {
+  const Buffer& buffer = call.out;
+  if (begin(call, buffer.bytes(), rank_ == call.root ? buffer.bytes() : 0)) {
+    if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
     return;
   }
   // Each rank, the root too, writes its share into every rank's buffer.
-  const void* from = call_of(root).in;
   const Share mine = share_of(rank_, size(), buffer.count);
-  give_to_all(from, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
+  give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
   finish();
 }
 
-void ThreadBackend::reduce(ConstBuffer in, Buffer out, Reduction reduction, int root) {
-  const Signature signature{
-      .collective = Collective::reduce, .type = in.type, .reduction = reduction, .root = root, .count = in.count};
-  const Call call{.signature = signature, .in = in.data, .out = out.data};
+void ThreadBackend::reduce(const Call& call) {
+  const ConstBuffer& in = call.in;
   if (begin(call, in.bytes(), in.bytes())) {
-    if (rank_ == root) reduce_all_into(out, inputs(0), reduction);
+    if (rank_ == call.root) reduce_all_into(call.out, inputs(0), call.reduction);
     return;
   }
   const Share mine = share_of(rank_, size(), in.count);
   const int64_t offset = mine.begin * size_of(in.type);
-  reduce_all_into({at(call_of(root).out, offset), mine.count, in.type}, inputs(offset), reduction);
+  reduce_all_into({at(call_of(call.root).out, offset), mine.count, in.type}, inputs(offset), call.reduction);
   finish();
 }
 
-void ThreadBackend::all_reduce(Buffer buffer, Reduction reduction) {
-  const Signature signature{
-      .collective = Collective::all_reduce, .type = buffer.type, .reduction = reduction, .count = buffer.count};
-  if (begin({.signature = signature, .in = buffer.data, .out = buffer.data}, buffer.bytes(), buffer.bytes())) {
-    reduce_all_into(buffer, inputs(0), reduction);
-    return;
-  }
+void ThreadBackend::all_reduce(const Call& call) {
+  const Buffer& buffer = call.out;
+  if (begin(call, buffer.bytes(), buffer.bytes())) return reduce_all_into(buffer, inputs(0), call.reduction);
   // Each rank reduces its share and writes it into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
-  reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), reduction);
+  reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), call.reduction);
   finish();
 }
 
-void ThreadBackend::gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
-  const int64_t item = size_of(in.type);
-  const Counts given{counts, {}};
-  const Signature signature{.collective = Collective::gather,
-                            .type = in.type,
-                            .root = root,
-                            .count = total_of(counts),
-                            .counts_hash = hash_of(counts)};
-  const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
-  const Call call{.signature = signature, .in = in.data, .out = out.data, .counts = &given};
-  if (!begin(call, largest, in.bytes())) {
-    copy_bytes(at(call_of(root).out, start_of(counts, rank_) * item), in.data, in.bytes());
-    finish();
-  } else if (rank_ == root) {
-    for (int peer = 0; peer < size(); ++peer)
-      copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in,
-                 counts[static_cast<size_t>(peer)] * item);
+void ThreadBackend::gather(const Call& call) {
+  if (begin(call, largest_bytes(call), call.in.bytes())) {
+    if (rank_ == call.root) collect(call);
+    return;
   }
+  copy_bytes(at(call_of(call.root).out, start_of(call.counts, rank_) * size_of(call.in.type)), call.in.data,
+             call.in.bytes());
+  finish();
 }
 
-void ThreadBackend::scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, int root) {
-  const int64_t item = size_of(out.type), total = total_of(counts);
-  const Counts given{counts, {}};
-  const Signature signature{.collective = Collective::scatter,
-                            .type = out.type,
-                            .root = root,
-                            .count = total,
-                            .counts_hash = hash_of(counts)};
-  const bool small =
-      begin({.signature = signature, .in = in.data, .counts = &given}, total * item, rank_ == root ? total * item : 0);
-  copy_bytes(out.data, at(call_of(root).in, start_of(counts, rank_) * item), out.bytes());
+void ThreadBackend::scatter(const Call& call) {
+  const int64_t item = size_of(call.out.type), bytes = total_of(call.counts) * item;
+  const bool small = begin(call, bytes, rank_ == call.root ? bytes : 0);
+  copy_bytes(call.out.data, at(call_of(call.root).in, start_of(call.counts, rank_) * item), call.out.bytes());
   if (!small) finish();
 }
 
-void ThreadBackend::all_gather(ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
-  const int64_t item = size_of(in.type);
-  const Counts given{counts, {}};
-  const Signature signature{
-      .collective = Collective::all_gather, .type = in.type, .count = total_of(counts), .counts_hash = hash_of(counts)};
-  const int64_t largest = *std::max_element(counts.begin(), counts.end()) * item;
-  if (begin({.signature = signature, .in = in.data, .out = out.data, .counts = &given}, largest, in.bytes())) {
-    // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.
-    copy_bytes(at(out.data, start_of(counts, rank_) * item), in.data, in.bytes());
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != rank_)
-        copy_bytes(at(out.data, start_of(counts, peer) * item), call_of(peer).in,
-                   counts[static_cast<size_t>(peer)] * item);
-    return;
-  }
+void ThreadBackend::all_gather(const Call& call) {
+  if (begin(call, largest_bytes(call), call.in.bytes())) return collect(call);
   // Each rank writes its share of the result, whosever blocks it consists of, into every rank's output.
-  const Share mine = share_of(rank_, size(), signature.count);
-  const Copy copy = copy_for(size() * out.bytes());
+  const Share mine = share_of(rank_, size(), call.out.count);
+  const Copy copy = copy_for(size() * call.out.bytes());
   int64_t start = 0;
   for (int owner = 0; owner < size(); ++owner) {
-    const int64_t end = start + counts[static_cast<size_t>(owner)];
+    const int64_t end = start + call.counts[static_cast<size_t>(owner)];
     const int64_t first = std::max(start, mine.begin), last = std::min(end, mine.begin + mine.count);
-    give_to_all(call_of(owner).in, start, first, last - first, in.type, copy);
+    give_to_all(call_of(owner).in, start, first, last - first, call.in.type, copy);
     start = end;
   }
   finish();
 }
 
-void ThreadBackend::reduce_scatter(ConstBuffer in, Buffer out, std::span<const int64_t> counts, Reduction reduction) {
-  const Counts given{counts, {}};
-  const Signature signature{.collective = Collective::reduce_scatter,
-                            .type = in.type,
-                            .reduction = reduction,
-                            .count = total_of(counts),
-                            .counts_hash = hash_of(counts)};
-  const bool small = begin({.signature = signature, .in = in.data, .counts = &given}, in.bytes(), in.bytes());
-  reduce_all_into(out, inputs(start_of(counts, rank_) * size_of(in.type)), reduction);
+void ThreadBackend::reduce_scatter(const Call& call) {
+  const bool small = begin(call, call.in.bytes(), call.in.bytes());
+  reduce_all_into(call.out, inputs(start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
   if (!small) finish();
 }
 
-void ThreadBackend::all_to_all(ConstBuffer in, std::span<const int64_t> send_counts, Buffer out,
-                               std::span<const int64_t> receive_counts) {
-  const int64_t item = size_of(in.type);
-  const Counts given{send_counts, receive_counts};
-  const Signature signature{.collective = Collective::all_to_all, .type = in.type};
-  begin({.signature = signature, .in = in.data, .counts = &given}, std::numeric_limits<int64_t>::max(), 0);
-  const Copy copy = copy_for(size() * out.bytes());  // the others' outputs may be larger or smaller
+void ThreadBackend::all_to_all(const Call& call) {
+  const int64_t item = size_of(call.in.type);
+  begin(call, std::numeric_limits<int64_t>::max(), 0);
+  const Copy copy = copy_for(size() * call.out.bytes());  // the others' outputs may be larger or smaller
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    const Call& theirs = call_of(peer);
-    copy(at(out.data, start_of(receive_counts, peer) * item),
-         at(theirs.in, start_of(theirs.counts->send, rank_) * item), receive_counts[static_cast<size_t>(peer)] * item);
+    const Shown& theirs = call_of(peer);
+    copy(at(call.out.data, start_of(call.receive_counts, peer) * item),
+         at(theirs.in, start_of(theirs.call->counts, rank_) * item),
+         call.receive_counts[static_cast<size_t>(peer)] * item);
   }
   finish();
+}
+
+void ThreadBackend::collect(const Call& call) const {
+  const int64_t item = size_of(call.in.type);
+  const auto place_of = [&](int peer) { return at(call.out.data, start_of(call.counts, peer) * item); };
+  // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.
+  copy_bytes(place_of(rank_), call.in.data, call.in.bytes());
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank_) copy_bytes(place_of(peer), call_of(peer).in, call.counts[static_cast<size_t>(peer)] * item);
 }
 
 }  // namespace adjoin

@@ -1,6 +1,6 @@
 // Collectives by chosen algorithms: what they really send, and what others are told of them.
 
-#include "adjoin/comm/algorithm/algorithm_backend.hpp"
+#include "adjoin/comm/algorithm/perform.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,22 +42,22 @@ class Recorder final : public Backend {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  void exchange(std::span<const Message> messages) override {
+  void exchange(std::span<const Message> messages, const Call& call) override {
     std::vector<Line>& lines = lines_.emplace_back();
     for (const Message& m : messages) {
       EXPECT_EQ(m.tag, kCollectiveTag);
       lines.emplace_back(m.kind == Message::Kind::send, m.peer, m.buffer.count);
     }
-    inner_->exchange(messages);
+    inner_->exchange(messages, call);
   }
-  std::shared_ptr<Backend> subset(std::span<const int> ranks) override { return inner_->subset(ranks); }
+  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override {
+    return inner_->subset(ranks, call);
+  }
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
-  void begin_call(Operation& operation) override { inner_->begin_call(operation); }
-  void end_call() override { inner_->end_call(); }
-
-  void broadcast(Buffer buffer, int root) override {
-    ++native_broadcasts;
-    inner_->broadcast(buffer, root);
+  void carry_out(const Call& call) override {
+    if (!call.algorithm.empty()) return Backend::carry_out(call);
+    native_broadcasts += call.collective == Collective::broadcast;
+    inner_->carry_out(call);
   }
 
   int native_broadcasts = 0;
@@ -121,7 +121,7 @@ TEST(Messages, of_another_collective_than_the_chosen_one_are_the_backends_own_bu
 /// Keeps the algorithm of every call that it sees.
 class Names final : public Observer {
  public:
-  void begin(const Operation& operation) override { names.emplace_back(operation.algorithm); }
+  void begin(const Call& call) override { names.emplace_back(call.algorithm); }
   std::vector<std::string> names;
 };
 
@@ -221,8 +221,8 @@ TEST(Messages, of_different_algorithms_do_not_match) {
     const Communicator group = world.with_algorithm(Collective::all_reduce, world.rank() == 1 ? "butterfly" : "ring");
     group.all_reduce(buffer(x));
   });
-  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (ring, sum, float32 x 8) at algorithm_backend_test.cpp"),
-                             HasSubstr("all_reduce #1 (butterfly, sum, float32 x 8) at algorithm_backend_test.cpp")));
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (ring, sum, float32 x 8) at perform_test.cpp"),
+                             HasSubstr("all_reduce #1 (butterfly, sum, float32 x 8) at perform_test.cpp")));
 }
 
 TEST(Messages, of_some_ranks_while_others_call_the_backends_own_are_diagnosed) {
@@ -231,8 +231,8 @@ TEST(Messages, of_some_ranks_while_others_call_the_backends_own_are_diagnosed) {
     const Communicator group = world.rank() == 1 ? world : world.with_algorithm(Collective::all_reduce, "ring");
     group.all_reduce(buffer(x));
   });
-  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (ring, sum, float32 x 8) at algorithm_backend_test.cpp"),
-                             HasSubstr("all_reduce #1 (sum, float32 x 8) at algorithm_backend_test.cpp")));
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #1 (ring, sum, float32 x 8) at perform_test.cpp"),
+                             HasSubstr("all_reduce #1 (sum, float32 x 8) at perform_test.cpp")));
 }
 
 TEST(Messages, of_chunks_that_differ_do_not_match) {
@@ -271,13 +271,14 @@ TEST(WithAlgorithm, auto_gives_right_results_at_every_size) {
   });
 }
 
-TEST(Order, of_threads_own_reductions_is_known_through_other_choices) {
+TEST(Order, of_threads_own_reductions_is_taken_by_deterministic_whatever_was_chosen_before) {
   launch_threads(2, [](const Communicator& world) {
-    const auto is_in_order = [&](Collective collective) {
-      return world.with_algorithm(collective, "auto").backend()->reduces_in_rank_order();
-    };
-    EXPECT_TRUE(is_in_order(Collective::broadcast));
-    EXPECT_FALSE(is_in_order(Collective::all_reduce));
+    const auto names = std::make_shared<Names>();
+    const Communicator chosen = world.observed_by(names).with_algorithm(Collective::all_reduce, "ring");
+    std::vector<float> x(3);
+    chosen.with_algorithm(Collective::broadcast, "tree").deterministic().all_reduce(buffer(x));
+    chosen.deterministic().with_algorithm(Collective::all_reduce, "naive").all_reduce(buffer(x));
+    EXPECT_EQ(names->names, (std::vector<std::string>{"", "naive"}));
   });
 }
 
@@ -299,7 +300,7 @@ TEST(WithAlgorithm, refuses_names_and_chunks_that_are_none) {
           [&] { world.with_algorithm(Collective::broadcast, algorithm, chunk); });
     };
     EXPECT_THAT(refusal("butterfly", 0),
-                AllOf(HasSubstr("with_algorithm on rank "), HasSubstr("algorithm_backend_test.cpp"),
+                AllOf(HasSubstr("with_algorithm on rank "), HasSubstr("perform_test.cpp"),
                       HasSubstr("expected an algorithm of broadcast: auto, naive, tree, ring, got 'butterfly'")));
     EXPECT_THAT(refusal("ring", -1), HasSubstr("expected a chunk that is not negative, got -1"));
   });

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "adjoin/base/buffer.hpp"
+#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/reduction.hpp"
+
+namespace adjoin {
+
+/// The tags that users may give are 0 to kMaxTag.
+inline constexpr int kMaxTag = 30000;  // MPI promises 32767
+/// The tag of the messages of collectives, which no user's message can match.
+inline constexpr int kCollectiveTag = -1;
+
+/// One send or one receive of a buffer, or of a box of strided memory.
+struct Message {
+  enum class Kind : uint8_t { send, receive };
+  Kind kind = Kind::send;
+  int peer = 0;
+  Buffer buffer;  // a send only reads it
+  int tag = 0;
+  /// Where given, the elements are a box of strided memory that begins at buffer.data: `sizes` and `strides` in elements,
+  /// outermost first; buffer.count is their number. The caller keeps both alive. Empty: contiguous elements. Sender and
+  /// receiver may describe the same elements by different boxes.
+  std::span<const int64_t> sizes = {}, strides = {};
+
+  bool is_send() const { return kind == Kind::send; }
+};
+
+inline Message send_of(ConstBuffer in, int to, int tag) {
+  return {Message::Kind::send, to, {const_cast<void*>(in.data), in.count, in.type, in.device}, tag};
+}
+inline Message receive_of(Buffer out, int from, int tag) {
+  return {Message::Kind::receive, from, out, tag};
+}
+
+/// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and
+/// diagnoses read it. It lies on the stack of who called, as does what it points to.
+struct Call {
+  std::optional<Collective> collective = {};  // none: messages, or the making of a group
+  std::string_view name = {};                 // "all_reduce", "send", "subset"
+
+  ConstBuffer in = {};  // of a broadcast and an all_reduce, which work in place, the same as `out`
+  Buffer out = {};
+  std::span<const int64_t> counts = {};          // of each rank, where they may differ; what an all_to_all sends
+  std::span<const int64_t> receive_counts = {};  // of an all_to_all
+  Reduction reduction = Reduction::sum;
+  int root = -1;
+  std::span<const Message> messages = {};  // of send, recv, sendrecv (which sends first) and exchange
+  std::source_location where = {};         // in the caller's code
+
+  // What Communicator adds.
+  std::string_view algorithm = {};  // of the catalogue; "" is the backend's own
+  int64_t chunk = 0;                // of a pipeline, in elements
+  int rank = 0, size = 1;           // of the group
+  uint64_t sequence = 0;            // its place among the calls of this rank on this group, from 1
+
+  /// What this rank gives, or gets in a scatter or a recv. Of an exchange how many elements it sends, without memory.
+  ConstBuffer elements() const;
+  int64_t bytes() const { return elements().bytes(); }
+  /// The one message that the call is named by; nullptr where there is none, or any number.
+  const Message* message() const { return messages.empty() || name == "exchange" ? nullptr : &messages[0]; }
+};
+
+/// What must be the same on all ranks that call a collective together, of a fixed size. What an all_to_all sends and
+/// receives is not of it: that differs, and has to fit.
+struct Signature {
+  Collective collective = Collective::barrier;
+  ElementType type = ElementType::float32;
+  Reduction reduction = Reduction::sum;
+  int32_t root = -1;
+  uint64_t elements = 0;   // of each rank, or a hash of the ranks' counts
+  uint64_t algorithm = 0;  // a hash of its name
+  bool operator==(const Signature&) const = default;
+};
+Signature signature_of(const Call& call);
+
+/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88".
+std::string describe(const Call& call);
+std::string describe(const Call& call, const std::string& where);
+
+/// "trainer.cpp:88".
+std::string describe(const std::source_location& where);
+
+/// "float32 x 1024".
+std::string describe(ConstBuffer buffer);
+
+/// Sees every operation of the communicators that it is attached to. Counts, traces, time accounting and the
+/// flight record are observers. Called on the thread that makes the call: a worker's own, or that of its stream for
+/// asynchronous ones. So an observer that several workers share, or one worker with its stream, guards itself.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void begin(const Call&) {}
+  virtual void end(const Call&) {}
+};
+
+}  // namespace adjoin
