@@ -55,6 +55,32 @@ TEST(Arguments, that_overlap_where_that_is_not_supported_are_refused) {
   });
 }
 
+TEST(Arguments, of_an_exchange_that_overlap_are_refused_and_boxes_that_interleave_are_not) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const int next = (world.rank() + 1) % world.size(), previous = (world.rank() + world.size() - 1) % world.size();
+    std::vector<float> x(60);  // ten rows of six
+    const Counts sizes{10, 2}, strides{6, 1};
+    const auto at = [&](Message::Kind kind, int64_t column, int tag = 0) {
+      const bool sends = kind == Message::Kind::send;
+      return Message{kind, sends ? next : previous, {x.data() + column, 20, ElementType::float32}, tag, sizes, strides};
+    };
+    const auto exchange = [&](std::vector<Message> messages) { world.exchange(messages); };
+    const auto send = Message::Kind::send, receive = Message::Kind::receive;
+    EXPECT_NO_THROW(exchange({at(send, 0), at(receive, 2), at(send, 0, 1), at(receive, 4, 1)}));
+    EXPECT_THROW(exchange({at(send, 1), at(receive, 2)}), InvalidArgument);
+    EXPECT_THROW(exchange({at(send, 0), at(receive, 2), at(send, 0, 1), at(receive, 3, 1)}), InvalidArgument);
+    EXPECT_THROW(exchange({at(send, 0), receive_of(buffer(x).slice(13, 1), previous, 0)}), InvalidArgument);
+    EXPECT_THROW(exchange({send_of(buffer(x).slice(0, 5), next, 0), receive_of(buffer(x).slice(4, 5), previous, 0)}),
+                 InvalidArgument);
+    const Message within_gaps = receive_of(buffer(x).slice(2, 4), previous, 0);  // of a row, between two of the box's
+    Message to_it = at(send, 0);
+    to_it.buffer.count = 4;
+    const Counts four{2, 2};
+    to_it.sizes = four;
+    EXPECT_NO_THROW(exchange({to_it, within_gaps}));
+  });
+}
+
 /// Value i of rank r, so that sums and products of small integers go beyond their range.
 template <class T>
 T large(int64_t i, int rank) {
