@@ -74,7 +74,13 @@ at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& 
 
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {
   if (!x.is_complex()) return movement(x.resolve_neg());
-  return at::view_as_complex(movement(at::view_as_real(x.resolve_conj())));
+  const at::Tensor y = movement(at::view_as_real(x.resolve_conj()));
+  return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0] is that of no piece
+}
+
+std::vector<int64_t> with_pairs(std::vector<int64_t> shape) {
+  shape.push_back(2);
+  return shape;
 }
 
 }  // namespace adjoin

@@ -19,7 +19,7 @@ at::TensorOptions plain_options(const at::Tensor& like) {
 }
 
 at::Tensor sent(const at::Tensor& x, int to, const Communicator& group) {
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   group.send(as_buffer(contiguous), to);
   return at::empty({0}, plain_options(x));
 }
@@ -36,7 +36,7 @@ int modulo(int64_t a, int n) {
 
 at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const Shape& shape) {
   if (modulo(by, group.size()) == 0) return x;
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.sendrecv(as_buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), as_buffer(result),
                  modulo(int64_t{group.rank()} - by, group.size()));
@@ -53,7 +53,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
   Shape shape = x.sizes().vec();
   shape[0] = std::accumulate(receive_rows.begin(), receive_rows.end(), int64_t{0});
   const int64_t row = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.all_to_all(as_buffer(contiguous), elements_of(send_rows, row), as_buffer(result),
                    elements_of(receive_rows, row));
@@ -63,6 +63,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
 }  // namespace
 
 at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
+  if (x.is_complex()) return on_reals(x, [&](const at::Tensor& t) { return send(t, to, group); });
   const Shape shape = x.sizes().vec();
   return apply({.forward = [=](const at::Tensor& t) { return sent(t, to, group); },
                 .adjoint = [=](const at::Tensor& t) { return received(t, shape, to, group); }},
@@ -71,6 +72,8 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
 
 at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group) {
   require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
+  if (nothing.is_complex())
+    return on_reals(nothing, [&](const at::Tensor& t) { return recv(t, with_pairs(shape), from, group); });
   return apply(
       {.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
        .adjoint = [=, empty = nothing.sizes().vec()](const at::Tensor& t) { return sent(t, from, group).view(empty); }},
@@ -78,6 +81,10 @@ at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const C
 }
 
 at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
+  if (x.is_complex())
+    return on_reals(x, [&](const at::Tensor& t) {
+      return rotate(t, group, by, shape ? std::optional(with_pairs(*shape)) : std::nullopt);
+    });
   return apply(
       {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
        .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); }},
@@ -86,6 +93,8 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
 
 at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows,
                       const Communicator& group) {
+  if (x.is_complex())
+    return on_reals(x, [&](const at::Tensor& t) { return all_to_all(t, send_rows, receive_rows, group); });
   const auto ranks = static_cast<size_t>(group.size());
   require(send_rows.size() == ranks && receive_rows.size() == ranks, [&] {
     return "all_to_all: expected counts for " + std::to_string(ranks) + " ranks, got " +

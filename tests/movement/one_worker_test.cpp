@@ -34,6 +34,18 @@ TEST(Gather, is_the_adjoint_of_scatter_for_every_root_and_dim) {
   });
 }
 
+TEST(Gather, of_complex_numbers_is_that_of_their_parts) {
+  for_each_world({1, 3}, [](const Communicator& world) {
+    const int64_t size = 2 * world.size() + 1;
+    const Split split = Split::balanced(size, world.size(), 0);
+    const at::Tensor real = at::arange(size, at::kDouble), whole = at::complex(real, -real);
+    const at::Tensor x = world.rank() == 0 ? whole : at::empty({0}, at::kComplexDouble);
+    const at::Tensor block = scatter(x, {size}, world, split, 0), back = gather(block, world, split, 0);
+    EXPECT_EQ(block.sizes(), at::IntArrayRef{split.size(world.rank())});
+    EXPECT_TRUE(back.equal(x));
+  });
+}
+
 TEST(Gather, refuses_roots_and_splits_that_do_not_fit) {
   const Communicator world;
   EXPECT_THROW(gather(at::ones({3}), world, Split::balanced(3, 1, 0), 1), InvalidArgument);

@@ -82,12 +82,12 @@ class Heat(unittest.TestCase):
         self.assertLessEqual(found["last_misfit"], found["first_misfit"] / 100)
 
     def test_on_threads_equals_one_worker(self):
-        for ranks in range(1, 7):
+        for ranks in [1, 3, 4, 6]:
             with self.subTest(ranks=ranks):
                 self.assert_equals_one_worker("--ranks", str(ranks))
 
     def test_under_mpirun_equals_one_worker(self):
-        for processes in range(1, 7):
+        for processes in [1, 2, 6]:
             with self.subTest(processes=processes):
                 self.assert_equals_one_worker(processes=processes)
 
