@@ -164,7 +164,7 @@ void TrainingRun::resume() {
     state = state_of(saved.folder / "state.json", saved.state);
     check_data(configuration_.resume, state, state_);
     check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
-    load_weights(saved.folder / "model.safetensors", *trainer_.model(), saved.name);
+    load_weights(saved.folder / "model.safetensors", nn::parameters_of(*trainer_.model()), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step, optimizer, saved.name);
   });
   state_ = state;
