@@ -21,6 +21,9 @@ std::pair<Layout, Layout> layouts_of(const std::vector<int64_t>& shape, const Co
     return "gather, scatter: expected a root among " + std::to_string(group.size()) + " ranks, got " +
            std::to_string(root);
   });
+  require(split.is_exact(), [&] {
+    return "gather, scatter: expected a split that gives each index to one rank, got " + split.to_string();
+  });
   return {Layout(GridShape({{"group", 1}}, {root}), shape),
           Layout(GridShape({{"group", group.size()}}), shape, {{split, {"group"}}})};
 }

@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/partition/layout.hpp"
 
 namespace adjoin {
 namespace {
@@ -43,6 +44,10 @@ at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const
   return result;
 }
 
+void check_not_negative(const char* expected, const Shape& numbers) {
+  for (const int64_t number : numbers) require(number >= 0, [&] { return expected + shape_text(numbers); });
+}
+
 Shape elements_of(const std::vector<int64_t>& rows, int64_t row) {
   Shape counts = rows;
   for (int64_t& count : counts) count *= row;
@@ -72,12 +77,12 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
 
 at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group) {
   require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
+  check_not_negative("recv: expected sizes from 0 on, got ", shape);
   if (nothing.is_complex())
     return on_reals(nothing, [&](const at::Tensor& t) { return recv(t, with_pairs(shape), from, group); });
-  return apply(
-      {.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
-       .adjoint = [=, empty = nothing.sizes().vec()](const at::Tensor& t) { return sent(t, from, group).view(empty); }},
-      nothing);
+  return apply({.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
+                .adjoint = [=](const at::Tensor& t) { return sent(t, from, group); }},
+               nothing);
 }
 
 at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
@@ -85,6 +90,9 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
     return on_reals(x, [&](const at::Tensor& t) {
       return rotate(t, group, by, shape ? std::optional(with_pairs(*shape)) : std::nullopt);
     });
+  require(!shape || modulo(by, group.size()) != 0 || *shape == x.sizes(), [&] {
+    return "rotate: expected the shape of x itself, " + shape_text(x.sizes().vec()) + ", got " + shape_text(*shape);
+  });
   return apply(
       {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
        .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); }},
@@ -100,6 +108,8 @@ at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& 
     return "all_to_all: expected counts for " + std::to_string(ranks) + " ranks, got " +
            std::to_string(send_rows.size()) + " and " + std::to_string(receive_rows.size());
   });
+  check_not_negative("all_to_all: expected counts from 0 on, got ", send_rows);
+  check_not_negative("all_to_all: expected counts from 0 on, got ", receive_rows);
   const int64_t rows = std::accumulate(send_rows.begin(), send_rows.end(), int64_t{0});
   require(x.dim() >= 1 && x.size(0) == rows, [&] {
     return "all_to_all: rank " + std::to_string(group.rank()) + ": expected " + std::to_string(rows) +

@@ -9,6 +9,8 @@
 namespace adjoin {
 namespace {
 
+constexpr int64_t kLargest = int64_t{1} << 60;  // so that sums of a few do not overflow
+
 int64_t floor_of(int64_t a, int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
@@ -32,6 +34,12 @@ void check(const Window& window, int64_t inputs) {
   check_at_least(0, window.before, "a padding before");
   check_at_least(0, window.after, "a padding after");
   check_at_least(0, window.output_padding, "an output padding");
+  const int64_t most = std::max({window.stride, window.before, window.after, window.output_padding, inputs});
+  require(most <= kLargest && window.kernel - 1 <= kLargest / window.dilation && inputs <= kLargest / window.stride,
+          [&] {
+            return "window: expected inputs, paddings, what a kernel spans and the strides of all inputs up to " +
+                   std::to_string(kLargest);
+          });
   require(window.transposed || window.output_padding == 0, "window: only a transposed window has an output padding");
   require(!window.transposed || !window.ceil_mode, "window: a transposed window has no ceil mode");
   require(window.output_padding < std::max(window.stride, window.dilation) || window.output_padding == 0, [&] {

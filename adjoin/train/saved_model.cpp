@@ -55,6 +55,10 @@ void read_weights(const SavedModel& saved, const Communicator& world, const torc
 }  // namespace
 
 std::string read_text(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          [&] { return path.string() + ": expected a file"; });
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path.string() + ": the file cannot be opened"; });
   std::ostringstream text;

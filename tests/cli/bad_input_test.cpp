@@ -178,7 +178,8 @@ TEST(FullDisk, leaves_nothing_half_written) {
   const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
   for (const auto& [kib, file] : cases) {
     const fs::path out = folder / std::to_string(kib);
-    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib), file + ".new");
+    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib),
+                     file + ".adjoin-new");
     std::vector<std::string> names;
     for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
     EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "metrics.jsonl"}));
@@ -192,7 +193,7 @@ TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
   ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
   const auto checkpoint = tree_of(folder / "run" / "checkpoint");
   const std::string resume = "train --epochs 2 --resume " + shell_quoted(folder / "run");
-  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.new");
+  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.adjoin-new");
   EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
   const Outcome again = run(resume);
   EXPECT_EQ(again.code, 0) << again.err;

@@ -55,7 +55,7 @@ class Examples(unittest.TestCase):
 
     def test_refuse_what_they_cannot_do(self):
         for example in self.each():
-            self.assert_refused(example, ["--ranks", "0"], "--ranks is 0, expected at least 1")
+            self.assert_refused(example, ["--ranks", "0"], "--ranks is 0, expected 1 to 1024")
             self.assert_refused(example, ["--backend", "mpi"], "--backend mpi: ")
             self.assert_refused(example, ["--backend", "smoke"], "expected auto, threads or mpi")
             self.assert_refused(example, ["--no-such-option"], "--no-such-option")
