@@ -68,6 +68,28 @@ TEST_F(BadData, are_refused_with_file_and_line) {
   refuses(data() + " --tp 2", "test.csv:3: a quote opens here and never closes", {.ranks = 2});
 }
 
+TEST(Requests, of_the_other_commands_are_checked) {
+  expect_refused(run("bench moves --ranks 0"), "--ranks is 0, expected 1 to 1024");
+  expect_refused(run("bench moves --ranks ''"), "--ranks is empty, expected a whole decimal number");
+  expect_refused(run("bench moves --rows 0"), "--rows is 0, expected 1 to ");
+  expect_refused(run("bench moves --rows 65536 --columns 65537"), "--columns is 65537, expected 1 to 65536");
+  expect_refused(run("bench moves --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
+  expect_refused(run("--help", {.output = "/dev/full"}), "standard output: cannot be written");
+  const TemporaryFolder folder;
+  put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n");
+  expect_refused(run("tokenize --vocab " + shell_quoted(folder / "vocab.txt"), {.input = folder.path().string()}),
+                 "standard input: cannot be read");
+}
+
+TEST_F(BadData, in_a_tree_that_are_no_files_are_named) {
+  for (const char* part : {"train/pos", "train/neg", "test/pos", "test/neg"}) {
+    fs::create_directories(folder_ / part);
+    put(folder_ / part / "1.txt", "a film");
+  }
+  fs::create_directory(folder_ / "train/pos/2.txt");
+  refuses(data(), "2.txt: expected a review, this is no file");
+}
+
 TEST_F(BadData, that_cannot_be_reached_are_named) {
   fs::create_symlink("loop", folder_ / "loop");
   const std::string loop = (folder_ / "loop").string();

@@ -78,6 +78,13 @@ TEST(PointToPoint, carries_complex_numbers_and_their_gradients) {
   });
 }
 
+TEST(PointToPoint, refuses_shapes_and_counts_that_cannot_be) {
+  const Communicator alone;
+  EXPECT_THROW(recv(at::empty({0}), {-3}, 0, alone), InvalidArgument);
+  EXPECT_THROW(rotate(at::ones({3}), alone, 1, std::vector<int64_t>{7}), InvalidArgument);
+  EXPECT_THROW(all_to_all(at::ones({3}), {3}, {-1}, alone), InvalidArgument);
+}
+
 TEST(AllToAll, routes_rows_by_counts_that_only_the_senders_know) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     std::vector<int64_t> send;

@@ -280,6 +280,13 @@ TEST(Window, a_reflected_edge_is_fetched_once) {
   EXPECT_EQ(halo.order[0], (std::vector<Places>{{2, -1, 2}, {0, 1, 5}}));
 }
 
+TEST(Window, refuses_what_overflows) {
+  const int64_t huge = int64_t{1} << 61;
+  for (const Window& window :
+       {Window{.kernel = huge + 1, .dilation = 4}, Window{.before = huge}, Window{.stride = huge}})
+    EXPECT_THROW(outputs_of(window, 6), InvalidArgument);
+}
+
 TEST(Window, a_padded_edge_takes_no_room_for_each_index) {
   const int64_t size = int64_t{1} << 40;
   const Window window{.kernel = 5, .before = 2, .after = 2};
