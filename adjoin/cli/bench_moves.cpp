@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/bench_moves.hpp"
@@ -8,13 +10,29 @@
 namespace adjoin::cli {
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 32, kMostTimes = 1'000'000;
+
 struct MovesOptions {
   train::BenchMovesOptions bench;
+  int64_t ranks = started_by_mpi() ? mpi_job_size() : 2;
   bool json = false;
 };
 
+void check(const char* option, int64_t value, int64_t most) {
+  require(value >= 1 && value <= most, [&] {
+    return std::string(option) + " is " + std::to_string(value) + ", expected 1 to " + std::to_string(most);
+  });
+}
+
 void run_moves(MovesOptions& options) {
-  if (started_by_mpi()) options.bench.workers.dp = mpi_job_size();
+  check("--ranks", options.ranks, train::kMostThreads);
+  require(!started_by_mpi() || options.ranks == mpi_job_size(), [&] {
+    return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
+  });
+  check("--rows", options.bench.rows, kMostElements);
+  check("--columns", options.bench.columns, kMostElements / options.bench.rows);
+  check("--times", options.bench.times, kMostTimes);
+  options.bench.workers.dp = options.ranks;
   const train::BenchMovesResult result = train::bench_moves(options.bench);
   if (!prints()) return;
   if (options.json) {
@@ -35,15 +53,13 @@ void run_moves(MovesOptions& options) {
 
 void add_bench_moves(Program& program, CLI::App& bench) {
   auto options = std::make_shared<MovesOptions>();
-  options->bench.workers.dp = 2;
   CLI::App* moves =
       add_command(program, bench, "moves", "Time a repartition and a halo exchange beside what they come to",
                   [options] { run_moves(*options); });
-  moves->add_option("--ranks", options->bench.workers.dp, "Thread ranks; under mpirun the job's [2]")
-      ->option_text("INTEGER");
-  moves->add_option("--rows", options->bench.rows, "Rows of the float32 matrix [4096]")->option_text("INTEGER");
-  moves->add_option("--columns", options->bench.columns, "Its columns [4096]")->option_text("INTEGER");
-  moves->add_option("--times", options->bench.times, "Measurements; their median counts [21]")->option_text("INTEGER");
+  add_number(*moves, "--ranks", options->ranks, "Thread ranks; under mpirun the job's [2]");
+  add_number(*moves, "--rows", options->bench.rows, "Rows of the float32 matrix [4096]");
+  add_number(*moves, "--columns", options->bench.columns, "Its columns [4096]");
+  add_number(*moves, "--times", options->bench.times, "Measurements; their median counts [21]");
   moves->add_flag("--json", options->json,
                   "Print one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds [false]");
 }

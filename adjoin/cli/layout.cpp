@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "adjoin/base/error.hpp"
@@ -11,7 +12,7 @@ namespace adjoin::cli {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 40, kMostElements = int64_t{1} << 50;
-constexpr int64_t kMostOfWindow = 1 << 20;
+constexpr int64_t kMostOfWindow = 1 << 20, kMostBoxes = 1 << 20, kMostMoved = int64_t{1} << 60;
 constexpr size_t kMostDims = 8;
 
 struct LayoutOptions {
@@ -120,6 +121,24 @@ void add_windows(const LayoutOptions& options, Placement& placement) {
   placement.to = placement.windows->plan.fetched;
 }
 
+/// What is to be told must end, and its numbers must fit.
+void check_size(const Layout& from, const Layout& to) {
+  double boxes = to.grid().cells(), elements = boxes;
+  for (int64_t dim = 0; dim < from.dims(); ++dim) {
+    const Split& wanted = to.split(dim);
+    int64_t indices = 0;
+    for (int part = 0; part < wanted.parts(); ++part) indices += wanted.size(part);
+    boxes *= static_cast<double>(overlaps(from.split(dim), wanted).size()) / wanted.parts();
+    elements *= static_cast<double>(indices) / wanted.parts();
+  }
+  require(boxes <= kMostBoxes, [&] {
+    return "expected a move of at most " + std::to_string(kMostBoxes) + " boxes, this has about " +
+           std::to_string(static_cast<int64_t>(std::min(boxes, 1e18)));
+  });
+  require(elements <= static_cast<double>(kMostMoved),
+          [&] { return "expected a move of at most " + std::to_string(kMostMoved) + " elements, this has more"; });
+}
+
 void check_combination(const LayoutOptions& options) {
   const auto needs = [](const std::string& value, const char* option, const std::string& other, const char* needed) {
     require(value.empty() || !other.empty(), [&] { return std::string(option) + " has no effect without " + needed; });
@@ -142,7 +161,10 @@ void run_layout(const LayoutOptions& options) {
   if (!options.to_grid.empty())
     placement.to = layout_of(shape, options.to_grid, "--to-grid", options.to_kind, "--to-kind");
   if (!options.window.empty()) add_windows(options, placement);
-  if (placement.to) check_move(placement.from, *placement.to);
+  if (placement.to) {
+    check_move(placement.from, *placement.to);
+    check_size(placement.from, *placement.to);
+  }
   const std::string picture = options.svg.empty() ? "" : picture_of(placement);
   if (!prints()) return;  // of an MPI job, rank 0 alone
   if (!options.svg.empty()) train::write_atomically(options.svg, picture);

@@ -160,9 +160,14 @@ Json json_of(const Layout& layout) {
 Json json_of(const Windows& windows) {
   Json json = {{"outputs", json_of(windows.plan.outputs)}, {"dims", Json::array()}};
   for (const Halo& halo : windows.plan.halos) {
-    Json pads = Json::array();
+    Json pads = Json::array(), order = Json::array();
     for (const Pads& pad : halo.pads) pads.push_back({pad.left, pad.right});
-    json["dims"].push_back({{"pads", std::move(pads)}, {"order", halo.order}});
+    for (const std::vector<Places>& part : halo.order) {
+      order.push_back(Json::array());
+      for (const Places& places : part)
+        order.back().push_back({{"begin", places.begin}, {"step", places.step}, {"count", places.count}});
+    }
+    json["dims"].push_back({{"pads", std::move(pads)}, {"order", std::move(order)}});
   }
   return json;
 }

@@ -49,7 +49,9 @@ int run(int argc, char** argv) {
   try {
     adjoin::cli::parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
-    return adjoin::cli::prints() ? program.app.exit(wish) : 0;
+    if (adjoin::cli::prints()) program.app.exit(wish);
+    adjoin::cli::flush_output();
+    return 0;
   } catch (const CLI::ParseError& error) {
     return fail(kUsage, error.what());
   }

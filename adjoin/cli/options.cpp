@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iomanip>
+#include <iostream>
 #include <sstream>
 #include <utility>
 
@@ -193,7 +194,9 @@ void require_given(const std::string& value, std::string_view option) {
 }
 
 void flush_output() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw IoError("standard output: cannot be written");
+  std::cout << std::flush;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.good())
+    throw IoError("standard output: cannot be written");
 }
 
 bool prints() {

@@ -1,22 +1,28 @@
-#include <cstdio>
-#include <iostream>
+#include <unistd.h>
 
+#include <cstdio>
+
+#include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/data/wordpiece.hpp"
 
 namespace adjoin::cli {
 namespace {
 
+constexpr size_t kLinesAtOnce = 64;
+
 void run_tokenize(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const data::WordPiece pieces = data::WordPiece::load(vocab);
   if (!prints()) return;
   std::string out;
-  for (std::string line; std::getline(std::cin, line);) {
-    out.clear();
-    for (const int64_t id : pieces.encode(line)) out += (out.empty() ? "" : " ") + std::to_string(id);
-    std::puts(out.c_str());
-  }
+  LineReader input(STDIN_FILENO);
+  for (std::vector<std::string> lines; !(lines = input.next(kLinesAtOnce)).empty();)
+    for (const std::string& line : lines) {
+      out.clear();
+      for (const int64_t id : pieces.encode(line)) out += (out.empty() ? "" : " ") + std::to_string(id);
+      std::puts(out.c_str());
+    }
 }
 
 }  // namespace

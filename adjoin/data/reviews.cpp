@@ -76,6 +76,7 @@ int parse_label(CsvReader& csv, const std::string& value) {
 }
 
 std::string read_file(const fs::path& path) {
+  require(fs::is_regular_file(path), [&] { return path.string() + ": expected a review, this is no file"; });
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   require(file.is_open() && !file.bad(), [&] { return path.string() + ": cannot read the review"; });

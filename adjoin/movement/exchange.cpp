@@ -33,6 +33,18 @@ bool is_16_bit(at::ScalarType type) {
 
 }  // namespace
 
+void check_piece(const char* operation, const at::Tensor& x, const Layout& layout, int rank) {
+  const std::vector<int64_t> expected = layout.shape_on(rank);
+  const bool is_inside = layout.grid().cell_of(rank).has_value();
+  require(x.layout() == at::kStrided,
+          [&] { return std::string(operation) + ": rank " + std::to_string(rank) + ": expected a dense tensor"; });
+  require(is_inside ? x.sizes() == at::IntArrayRef(expected) : x.numel() == 0, [&] {
+    return std::string(operation) + ": rank " + std::to_string(rank) + ": expected a tensor of " +
+           (is_inside ? "shape " + shape_text(expected) : "no elements, as it is outside the grid") + ", got " +
+           shape_text(x.sizes().vec()) + "; the layout is " + layout.to_string();
+  });
+}
+
 Exchange::Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world)
     : plan_(std::move(plan)), shape_(std::move(shape)), strides_(shape_.size()), world_(std::move(world)) {
   int64_t stride = 1;

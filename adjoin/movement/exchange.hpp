@@ -10,6 +10,9 @@
 
 namespace adjoin {
 
+/// Throws: InvalidArgument where x is not what `rank` holds of a tensor that lies so
+void check_piece(const char* operation, const at::Tensor& x, const Layout& layout, int rank);
+
 /// Carries out a plan, without autograd: a message a box, straight from the sender's tensor to the receiver's.
 ///
 /// Where boxes are summed they are received one summand at a time, and added in the order of the cells that give them,

@@ -14,13 +14,25 @@ std::vector<int> parts_on(const Layout& layout, int rank) {
   return cell ? layout.parts_of(*cell) : std::vector<int>{};
 }
 
+at::Tensor indices_of(const std::vector<Places>& order) {
+  std::vector<int64_t> indices;
+  for (const Places& places : order)
+    for (int64_t i = 0; i < places.count; ++i) indices.push_back(places.begin + i * places.step);
+  return at::tensor(indices, at::kLong);
+}
+
 }  // namespace
 
 HaloExchange::HaloExchange(const Layout& layout, std::vector<Window> windows, Padding padding, const Grid& grid)
     : windows_(std::move(windows)),
       plan_(plan_halo(layout, windows_, padding)),
       parts_(parts_on(layout, grid.world().rank())),
-      fetch_(layout, plan_.fetched, grid) {}
+      fetch_(layout, plan_.fetched, grid) {
+  for (size_t dim = 0; dim < parts_.size(); ++dim) {
+    const std::vector<Places>& order = plan_.halos[dim].order[static_cast<size_t>(parts_[dim])];
+    order_.push_back(order.empty() ? at::Tensor() : indices_of(order));
+  }
+}
 
 at::Tensor HaloExchange::operator()(const at::Tensor& x) const {
   at::Tensor y = fetch_(x);
@@ -28,8 +40,7 @@ at::Tensor HaloExchange::operator()(const at::Tensor& x) const {
   std::vector<int64_t> pads;  // as LibTorch wants them: the last dim first
   for (size_t dim = windows_.size(); dim-- > 0;) {
     const auto part = static_cast<size_t>(parts_[dim]);
-    if (const auto& order = plan_.halos[dim].order[part]; !order.empty())
-      y = at::index_select(y, static_cast<int64_t>(dim), at::tensor(order, at::kLong));
+    if (order_[dim].defined()) y = at::index_select(y, static_cast<int64_t>(dim), order_[dim]);
     const Pads& pad = plan_.halos[dim].pads[part];
     pads.insert(pads.end(), {windows_[dim].transposed ? 0 : pad.left, windows_[dim].transposed ? 0 : pad.right});
   }

@@ -34,7 +34,8 @@ class HaloExchange {
  private:
   std::vector<Window> windows_;
   HaloPlan plan_;
-  std::vector<int> parts_;  // this worker's, of each dim; none outside the grid
+  std::vector<int> parts_;         // this worker's, of each dim; none outside the grid
+  std::vector<at::Tensor> order_;  // of each dim where what was fetched is not in its place yet
   Move fetch_;
 };
 

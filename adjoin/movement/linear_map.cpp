@@ -19,8 +19,10 @@ using torch::autograd::tensor_list;
 
 /// Carries a map, and who takes part in it, through autograd's saved data.
 struct Capsule : torch::CustomClassHolder {
-  Capsule(LinearMap m, std::optional<Communicator> w) : map(std::move(m)), workers(std::move(w)) {}
+  Capsule(LinearMap m, const at::Tensor& x, std::optional<Communicator> w)
+      : map(std::move(m)), shape(x.sizes().vec()), workers(std::move(w)) {}
   LinearMap map;
+  std::vector<int64_t> shape;  // of x, and so of its gradient
   std::optional<Communicator> workers;
 };
 
@@ -35,9 +37,10 @@ struct Apply : torch::autograd::Function<Apply> {
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
     const LinearMap adjoint{capsule->map.adjoint, capsule->map.forward};
-    return {capsule->workers ? adjoin::apply(adjoint, gradients[0], *capsule->workers)
-                             : adjoin::apply(adjoint, gradients[0]),
-            at::Tensor()};
+    const at::Tensor x = capsule->workers ? adjoin::apply(adjoint, gradients[0], *capsule->workers)
+                                          : adjoin::apply(adjoint, gradients[0]);
+    // A worker that holds nothing may have given any zero-volume tensor.
+    return {x.numel() == 0 ? x.reshape(capsule->shape) : x, at::Tensor()};
   }
 };
 
@@ -63,18 +66,24 @@ void check_alike(bool requires_grad, const Communicator& workers) {
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
   if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, c10::make_intrusive<Capsule>(map, std::nullopt));
+  return Apply::apply(x, c10::make_intrusive<Capsule>(map, x, std::nullopt));
 }
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
   if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
   if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, c10::make_intrusive<Capsule>(map, workers));
+  return Apply::apply(x, c10::make_intrusive<Capsule>(map, x, workers));
 }
 
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {
   if (!x.is_complex()) return movement(x.resolve_neg());
-  return at::view_as_complex(movement(at::view_as_real(x.resolve_conj())));
+  const at::Tensor y = movement(at::view_as_real(x.resolve_conj()));
+  return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0] is that of no piece
+}
+
+std::vector<int64_t> with_pairs(std::vector<int64_t> shape) {
+  shape.push_back(2);
+  return shape;
 }
 
 }  // namespace adjoin

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 
@@ -27,5 +28,7 @@ at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& 
 
 /// Complex tensors travel as pairs of reals: `movement` applied to x, or to its pairs along a last dim more.
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement);
+/// The shape of those pairs.
+std::vector<int64_t> with_pairs(std::vector<int64_t> shape);
 
 }  // namespace adjoin

@@ -1,8 +1,6 @@
 #include "adjoin/movement/move.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/view_as_complex.h>
-#include <ATen/ops/view_as_real.h>
 
 #include <optional>
 #include <string>
@@ -32,7 +30,7 @@ class Passage {
   }
 
   at::Tensor operator()(const at::Tensor& x) {
-    check(x);
+    check_piece("move", x, from_, rank_);
     at::Tensor y = x.resolve_neg();
     if (kind_.way == Way::exchange) return (*exchange_)(y);
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
@@ -50,16 +48,6 @@ class Passage {
   }
 
  private:
-  void check(const at::Tensor& x) const {
-    const std::vector<int64_t> expected = from_.shape_on(rank_);
-    const bool is_inside = from_.grid().cell_of(rank_).has_value();
-    require(is_inside ? x.sizes() == at::IntArrayRef(expected) : x.numel() == 0, [&] {
-      return "move: rank " + std::to_string(rank_) + ": expected a tensor of shape " +
-             (is_inside ? shape_text(expected) : "of no elements, as it is outside the grid") + ", got " +
-             shape_text(x.sizes().vec()) + "; the layout is " + from_.to_string();
-    });
-  }
-
   std::vector<int> ranks_along(int cell) const {
     std::vector<int> ranks;
     for (const int c : from_.grid().cells_along(cell, kind_.axes)) ranks.push_back(from_.grid().rank_of(c));
@@ -75,13 +63,8 @@ class Passage {
   std::optional<Exchange> exchange_;
 };
 
-Layout with_pairs(const Layout& layout) {
-  std::vector<int64_t> shape = layout.shape();
-  shape.push_back(2);
-  std::map<std::string, Kind> kinds;
-  for (const auto& axis : layout.grid().axes())
-    if (layout.kind(axis.name) != Kind::split) kinds.emplace(axis.name, layout.kind(axis.name));
-  return Layout(layout.grid(), std::move(shape), layout.cuts(), std::move(kinds));
+Layout layout_of_pairs(const Layout& layout) {
+  return Layout(layout.grid(), with_pairs(layout.shape()), layout.cuts(), layout.kinds());
 }
 
 }  // namespace
@@ -127,9 +110,8 @@ at::Tensor Move::operator()(const at::Tensor& x) const {
     return x.reshape({0});  // in the graph as it was, for later movements in which this worker takes part
   }
   if (x.is_complex()) {
-    if (!state.of_reals) state.of_reals.emplace(with_pairs(state.from), with_pairs(state.to), state.grid);
-    const at::Tensor y = (*state.of_reals)(at::view_as_real(x.resolve_conj()));
-    return at::view_as_complex(state.to.grid().cell_of(state.grid.world().rank()) ? y : y.reshape({0, 2}));
+    if (!state.of_reals) state.of_reals.emplace(layout_of_pairs(state.from), layout_of_pairs(state.to), state.grid);
+    return on_reals(x, *state.of_reals);
   }
   return apply({.forward = [s = state_](const at::Tensor& t) { return (*s->forward)(t); },
                 .adjoint =

@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/partition/layout.hpp"
 
 namespace adjoin {
 namespace {
@@ -19,7 +20,7 @@ at::TensorOptions plain_options(const at::Tensor& like) {
 }
 
 at::Tensor sent(const at::Tensor& x, int to, const Communicator& group) {
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   group.send(as_buffer(contiguous), to);
   return at::empty({0}, plain_options(x));
 }
@@ -36,11 +37,15 @@ int modulo(int64_t a, int n) {
 
 at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const Shape& shape) {
   if (modulo(by, group.size()) == 0) return x;
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.sendrecv(as_buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), as_buffer(result),
                  modulo(int64_t{group.rank()} - by, group.size()));
   return result;
+}
+
+void check_not_negative(const char* expected, const Shape& numbers) {
+  for (const int64_t number : numbers) require(number >= 0, [&] { return expected + shape_text(numbers); });
 }
 
 Shape elements_of(const std::vector<int64_t>& rows, int64_t row) {
@@ -53,7 +58,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
   Shape shape = x.sizes().vec();
   shape[0] = std::accumulate(receive_rows.begin(), receive_rows.end(), int64_t{0});
   const int64_t row = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-  const at::Tensor contiguous = x.contiguous();
+  const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.all_to_all(as_buffer(contiguous), elements_of(send_rows, row), as_buffer(result),
                    elements_of(receive_rows, row));
@@ -63,6 +68,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
 }  // namespace
 
 at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
+  if (x.is_complex()) return on_reals(x, [&](const at::Tensor& t) { return send(t, to, group); });
   const Shape shape = x.sizes().vec();
   return apply({.forward = [=](const at::Tensor& t) { return sent(t, to, group); },
                 .adjoint = [=](const at::Tensor& t) { return received(t, shape, to, group); }},
@@ -71,13 +77,22 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
 
 at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group) {
   require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
-  return apply(
-      {.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
-       .adjoint = [=, empty = nothing.sizes().vec()](const at::Tensor& t) { return sent(t, from, group).view(empty); }},
-      nothing);
+  check_not_negative("recv: expected sizes from 0 on, got ", shape);
+  if (nothing.is_complex())
+    return on_reals(nothing, [&](const at::Tensor& t) { return recv(t, with_pairs(shape), from, group); });
+  return apply({.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
+                .adjoint = [=](const at::Tensor& t) { return sent(t, from, group); }},
+               nothing);
 }
 
 at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
+  if (x.is_complex())
+    return on_reals(x, [&](const at::Tensor& t) {
+      return rotate(t, group, by, shape ? std::optional(with_pairs(*shape)) : std::nullopt);
+    });
+  require(!shape || modulo(by, group.size()) != 0 || *shape == x.sizes(), [&] {
+    return "rotate: expected the shape of x itself, " + shape_text(x.sizes().vec()) + ", got " + shape_text(*shape);
+  });
   return apply(
       {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
        .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); }},
@@ -86,11 +101,15 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
 
 at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows,
                       const Communicator& group) {
+  if (x.is_complex())
+    return on_reals(x, [&](const at::Tensor& t) { return all_to_all(t, send_rows, receive_rows, group); });
   const auto ranks = static_cast<size_t>(group.size());
   require(send_rows.size() == ranks && receive_rows.size() == ranks, [&] {
     return "all_to_all: expected counts for " + std::to_string(ranks) + " ranks, got " +
            std::to_string(send_rows.size()) + " and " + std::to_string(receive_rows.size());
   });
+  check_not_negative("all_to_all: expected counts from 0 on, got ", send_rows);
+  check_not_negative("all_to_all: expected counts from 0 on, got ", receive_rows);
   const int64_t rows = std::accumulate(send_rows.begin(), send_rows.end(), int64_t{0});
   require(x.dim() >= 1 && x.size(0) == rows, [&] {
     return "all_to_all: rank " + std::to_string(group.rank()) + ": expected " + std::to_string(rows) +

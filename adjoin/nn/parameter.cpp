@@ -154,6 +154,10 @@ void initialize(const torch::nn::Module& module, uint64_t seed) {
         tensor.fill_(1);
         break;
       case Initial::Kind::normal:
+        require(at::isFloatingType(tensor.scalar_type()), [&] {
+          return "initialize: parameter '" + name + "' is of " + c10::toString(tensor.scalar_type()) +
+                 ", normal numbers are of floats";
+        });
         fill_normal(tensor, *piece, philox_key(seed, name));
         break;
     }

@@ -51,9 +51,11 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Adam
   std::map<std::tuple<std::vector<int>, bool, bool>, Bucket> small;
   std::optional<at::ScalarType> type;
   std::vector<int> ranks;
+  std::optional<Grid> grid;  // the first one's: all workers see the parameters in one order, but buckets in another
   for (nn::Parameter& parameter : parameters) {
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     if (!type) type = parameter.tensor.scalar_type();
+    if (!grid) grid = parameter.grid;
     require(parameter.tensor.scalar_type() == *type,
             [&] { return "AdamW: expected parameters of one element type, got " + parameter.name + " of another"; });
     const std::vector<int> held_by = sorted(parameter.layout.grid().ranks());
@@ -75,13 +77,15 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Adam
     if (is_large) add(std::move(single));
   }
   for (auto& [key, bucket] : small) add(std::move(bucket));
-  if (ranks.size() > 1) workers_ = buckets_[0].parameters[0].grid.group_of(ranks);
+  if (ranks.size() > 1) workers_ = grid->group_of(ranks);
 }
 
 void DataParallelAdamW::add(Bucket bucket) {
   const at::NoGradGuard no_gradient;
   if (bucket.parameters.size() == 1) {
-    bucket.values = bucket.parameters[0].tensor.detach().view({-1});
+    at::Tensor& tensor = bucket.parameters[0].tensor;
+    if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
+    bucket.values = tensor.detach().view({-1});
   } else {
     std::vector<at::Tensor> pieces;
     for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(parameter.tensor.detach().reshape({-1}));

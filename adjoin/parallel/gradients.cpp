@@ -1,6 +1,7 @@
 #include "adjoin/parallel/gradients.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
@@ -19,11 +20,15 @@ struct Together {
   std::vector<at::Tensor> gradients;
 };
 
+void sum(const at::Tensor& gradient, const Communicator& copies) {
+  copies.all_reduce(as_buffer(gradient.is_complex() ? at::view_as_real(gradient) : gradient));
+}
+
 void sum_together(const Together& together) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& gradient : together.gradients) flat.push_back(gradient.reshape({-1}));
   const at::Tensor all = at::cat(flat);
-  together.copies.all_reduce(as_buffer(all));
+  sum(all, together.copies);
   int64_t begin = 0;
   for (const at::Tensor& gradient : together.gradients) {
     gradient.copy_(all.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
@@ -46,9 +51,9 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     if (copies.size() == 1) continue;
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor);
+    gradient = gradient.resolve_conj().resolve_neg().contiguous();  // an expanded one cannot be written to
     if (gradient.numel() >= kTravelsAlone) {
-      gradient = gradient.contiguous();
-      copies.all_reduce(as_buffer(gradient));
+      sum(gradient, copies);
       continue;
     }
     Together& together = small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type()}];

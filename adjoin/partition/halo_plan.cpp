@@ -15,10 +15,7 @@ Layout layout_of_outputs(const Layout& inputs, const std::vector<Window>& window
     shape.push_back(outputs.size());
     if (const auto& axes = inputs.cuts()[static_cast<size_t>(dim)].axes; !axes.empty()) cuts.push_back({outputs, axes});
   }
-  std::map<std::string, Kind> kinds;
-  for (const auto& axis : inputs.grid().axes())
-    if (inputs.kind(axis.name) != Kind::split) kinds.emplace(axis.name, inputs.kind(axis.name));
-  return Layout(inputs.grid(), std::move(shape), std::move(cuts), std::move(kinds));
+  return Layout(inputs.grid(), std::move(shape), std::move(cuts), inputs.kinds());
 }
 
 }  // namespace

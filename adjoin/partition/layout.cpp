@@ -79,6 +79,13 @@ std::vector<std::string> Layout::axes(Kind kind) const {
   return axes;
 }
 
+std::map<std::string, Kind> Layout::kinds() const {
+  std::map<std::string, Kind> kinds;
+  for (size_t i = 0; i < kinds_.size(); ++i)
+    if (kinds_[i] != Kind::split) kinds.emplace(grid_.axes()[i].name, kinds_[i]);
+  return kinds;
+}
+
 bool Layout::is_exact() const {
   for (const Cut& cut : cuts_)
     if (!cut.split.is_exact()) return false;
@@ -100,25 +107,19 @@ Layout Layout::with_kind(const std::string& axis, Kind kind) const {
 }
 
 Layout Layout::with_cut(Cut cut) const {
+  std::map<std::string, Kind> kinds = this->kinds();
+  for (const std::string& axis : cut.axes) kinds.erase(axis);
   std::vector<Cut> cuts{std::move(cut)};
-  std::map<std::string, Kind> kinds;
   for (const Cut& other : cuts_)
     if (other.split.dim() != cuts[0].split.dim()) cuts.push_back(other);
-  for (size_t i = 0; i < kinds_.size(); ++i) {
-    const std::string& axis = grid_.axes()[i].name;
-    const auto& cutting = cuts[0].axes;
-    if (kinds_[i] != Kind::split && std::find(cutting.begin(), cutting.end(), axis) == cutting.end())
-      kinds.emplace(axis, kinds_[i]);
-  }
   return Layout(grid_, shape_, std::move(cuts), std::move(kinds));
 }
 
 Layout Layout::at(const std::string& axis, int coordinate) const {
   const GridShape others = grid_.at(axis, coordinate);
   require(kind(axis) != Kind::split, [&] { return "layout: axis '" + axis + "' cuts a dim"; });
-  std::map<std::string, Kind> kinds;
-  for (const auto& other : others.axes())
-    if (kind(other.name) != Kind::split) kinds.emplace(other.name, kind(other.name));
+  std::map<std::string, Kind> kinds = this->kinds();
+  kinds.erase(axis);
   return Layout(others, shape_, cuts_, std::move(kinds));
 }
 

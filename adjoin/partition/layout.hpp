@@ -48,6 +48,8 @@ class Layout {
   /// The cut of each dim; one without axes and with one part where the dim is whole.
   const std::vector<Cut>& cuts() const { return cuts_; }
   const Split& split(int64_t dim) const { return cuts_[static_cast<size_t>(dim)].split; }
+  /// Of each axis that cuts nothing.
+  std::map<std::string, Kind> kinds() const;
   Kind kind(std::string_view axis) const { return kinds_[static_cast<size_t>(grid_.axis_index(axis))]; }
   /// The axes along which the tensor is of a kind, in the grid's order.
   std::vector<std::string> axes(Kind kind) const;

@@ -9,6 +9,8 @@
 namespace adjoin {
 namespace {
 
+constexpr int64_t kLargest = int64_t{1} << 60;  // so that sums of a few do not overflow
+
 int64_t floor_of(int64_t a, int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
@@ -32,6 +34,12 @@ void check(const Window& window, int64_t inputs) {
   check_at_least(0, window.before, "a padding before");
   check_at_least(0, window.after, "a padding after");
   check_at_least(0, window.output_padding, "an output padding");
+  const int64_t most = std::max({window.stride, window.before, window.after, window.output_padding, inputs});
+  require(most <= kLargest && window.kernel - 1 <= kLargest / window.dilation && inputs <= kLargest / window.stride,
+          [&] {
+            return "window: expected inputs, paddings, what a kernel spans and the strides of all inputs up to " +
+                   std::to_string(kLargest);
+          });
   require(window.transposed || window.output_padding == 0, "window: only a transposed window has an output padding");
   require(!window.transposed || !window.ceil_mode, "window: a transposed window has no ceil mode");
   require(window.output_padding < std::max(window.stride, window.dilation) || window.output_padding == 0, [&] {
@@ -81,7 +89,7 @@ std::optional<Range> one_piece(const Split& split, int part) {
 struct Fetch {
   std::vector<Range> ranges;
   Pads pads;
-  std::vector<int64_t> order;
+  std::vector<Places> order;
 };
 
 Fetch within(Range fetched, Pads pads) {
@@ -103,8 +111,7 @@ Fetch wrapped(Range needed, int64_t inputs) {
   return fetch;
 }
 
-/// Where an index beyond the ends is replicated or reflected from. Neighbours come from neighbours or from the same
-/// index, so the sources of a range are a range.
+/// Where an index beyond the ends is replicated or reflected from.
 int64_t source(int64_t index, int64_t inputs, Padding padding) {
   if (padding == Padding::replicate) return std::clamp<int64_t>(index, 0, inputs - 1);
   return index < 0 ? -index : index < inputs ? index : 2 * (inputs - 1) - index;
@@ -113,10 +120,18 @@ int64_t source(int64_t index, int64_t inputs, Padding padding) {
 Fetch folded(Range needed, int64_t inputs, Padding padding) {
   if (needed.begin >= 0 && needed.end <= inputs) return within(needed, {});
   Fetch fetch;
-  for (int64_t i = needed.begin; i < needed.end; ++i) fetch.order.push_back(source(i, inputs, padding));
-  const auto [first, last] = std::minmax_element(fetch.order.begin(), fetch.order.end());
-  const Range sources{*first, *last + 1};
-  for (int64_t& place : fetch.order) place -= sources.begin;
+  Range sources{inputs, 0};
+  const auto add = [&](Range indices, int64_t step) {
+    if (indices.size() <= 0) return;
+    const int64_t first = source(indices.begin, inputs, padding), last = first + step * (indices.size() - 1);
+    fetch.order.push_back({first, step, indices.size()});
+    sources = {std::min({sources.begin, first, last}), std::max({sources.end, first + 1, last + 1})};
+  };
+  const int64_t beyond = padding == Padding::reflect ? -1 : 0;
+  add({needed.begin, std::min<int64_t>(needed.end, 0)}, beyond);
+  add({std::max<int64_t>(needed.begin, 0), std::min(needed.end, inputs)}, 1);
+  add({std::max(needed.begin, inputs), needed.end}, beyond);
+  for (Places& places : fetch.order) places.begin -= sources.begin;
   fetch.ranges = {sources};
   return fetch;
 }
@@ -180,7 +195,7 @@ Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding
 
   std::vector<std::vector<Range>> fetched;
   std::vector<Pads> pads;
-  std::vector<std::vector<int64_t>> order;
+  std::vector<std::vector<Places>> order;
   for (int part = 0; part < outputs.parts(); ++part) {
     const std::optional<Range> made = one_piece(outputs, part);
     require(made.has_value(), [&] {

@@ -45,6 +45,12 @@ struct Pads {
   bool operator==(const Pads&) const = default;
 };
 
+/// Places begin, begin + step, … of what was fetched, `count` of them; step 0 repeats one, -1 mirrors.
+struct Places {
+  int64_t begin = 0, step = 1, count = 0;
+  bool operator==(const Places&) const = default;
+};
+
 /// What each part of a dim fetches, and what it then does, so that windows without padding give its outputs alone.
 struct Halo {
   Split fetched;  ///< a covering split of the inputs, on the dim of the outputs
@@ -52,12 +58,12 @@ struct Halo {
   std::vector<Pads> pads;
   /// Of each part: at which places of what was fetched its inputs lie, one behind another; empty: as fetched. Edges
   /// that are replicated or reflected are fetched once and used repeatedly.
-  std::vector<std::vector<int64_t>> order;
+  std::vector<std::vector<Places>> order;
 };
 
 /// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch
 /// nothing although it has outputs, which are then zero.
-/// Cost:   the number of parts, and of the padded indices where they are replicated, reflected or circular.
+/// Cost:   the number of parts, and of the turns that a circular padding takes.
 /// Throws: as outputs_of; InvalidArgument where `outputs` has not as many indices or has a part in several pieces,
 ///         where reflect has a padding as large as the inputs or circular a larger one, and for any padding but zeros
 ///         with ceil_mode or transposed.

@@ -109,24 +109,23 @@ std::string moment_name(const nn::Parameter& parameter, Moment moment) {
 
 }  // namespace
 
-void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid,
+void save_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters, const Grid& grid,
                   const Metadata& metadata) {
   std::vector<Named> tensors;
-  for (const nn::Parameter& p : nn::parameters_of(model))
+  for (const nn::Parameter& p : parameters)
     tensors.push_back({p.name, p, [tensor = p.tensor] { return tensor.detach(); }});
   save(path, tensors, grid, metadata);
 }
 
-void check_weights(const std::filesystem::path& path, const torch::nn::Module& model) {
-  check_names_and_shapes(SafetensorsFile(path), path, nn::parameters_of(model));
+void check_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters) {
+  check_names_and_shapes(SafetensorsFile(path), path, parameters);
 }
 
-void load_weights(const std::filesystem::path& path, const torch::nn::Module& model,
+void load_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters,
                   const std::optional<std::string>& checkpoint) {
   const at::NoGradGuard no_gradient;
   const SafetensorsFile file(path);
   if (checkpoint) check_belongs(file, path, *checkpoint);
-  const std::vector<nn::Parameter> parameters = nn::parameters_of(model);
   check_names_and_shapes(file, path, parameters);
   for (const nn::Parameter& parameter : parameters)
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));

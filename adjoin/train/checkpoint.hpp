@@ -12,23 +12,24 @@
 
 namespace adjoin::train {
 
-/// Writes a model's parameters and buffers as global tensors under their full names, whatever the layout is.
+/// Writes parameters and buffers as global tensors under their full names, whatever their layouts are: those of a model,
+/// nn::parameters_of(model), or of a module with parts of one worker, nn::parameters_of(module, grid).
 ///
 /// Called by all workers of the grid; worker 0 writes. Gathered one tensor at a time, so a worker needs room for the
 /// largest one beside its own pieces.
 /// Throws: IoError on worker 0
-void save_weights(const std::filesystem::path& path, const torch::nn::Module& model, const Grid& grid,
+void save_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters, const Grid& grid,
                   const Metadata& metadata = {});
 
-/// Checks that a file holds the parameters of a model, which may be on the meta device, as global tensors and no others.
-/// Throws: InvalidArgument where a tensor lacks, has another shape than the model's, or is none of the model's
-void check_weights(const std::filesystem::path& path, const torch::nn::Module& model);
+/// Checks that a file holds these parameters, which may be on the meta device, as global tensors and no others.
+/// Throws: InvalidArgument where a tensor lacks, has another shape than the parameter, or is none of them
+void check_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters);
 
-/// Reads each worker's pieces of the parameters of a model from a file of global tensors, which must be of the checkpoint
-/// of this name where one is given.
+/// Reads each worker's pieces of the parameters from a file of global tensors, which must be of the checkpoint of this
+/// name where one is given.
 /// Throws: InvalidArgument as check_weights does, and where a number of the worker's pieces is not finite;
 ///         OtherCheckpoint
-void load_weights(const std::filesystem::path& path, const torch::nn::Module& model,
+void load_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters,
                   const std::optional<std::string>& checkpoint = {});
 
 /// The same for an optimizer's moments: global tensors named "first.NAME" and "second.NAME".

@@ -23,9 +23,14 @@ void note(const std::string& message) {
 }
 
 std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(at, ",");
-  return digits;
+  const std::string digits = std::to_string(number);
+  const size_t sign = number < 0 ? 1 : 0;
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > sign && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 }  // namespace adjoin::train

@@ -73,7 +73,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : place_(path) {
   }
   if (exists && std::filesystem::is_symlink(path, none)) place_ = std::filesystem::canonical(path);
   temporary_ = place_;
-  temporary_ += ".new";
+  temporary_ += ".adjoin-new";  // a name that is nobody else's
   file_.emplace(temporary_);
 }
 

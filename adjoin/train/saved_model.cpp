@@ -41,20 +41,24 @@ void check_described(const std::filesystem::path& path, const Configuration& con
   models::TextClassifierOptions options = model_options(configuration, words);
   options.tensor = options.tensor.device(at::kMeta);
   const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
-  check_weights(path, *models::TextClassifier(options, one_worker, "tp"));
+  check_weights(path, nn::parameters_of(*models::TextClassifier(options, one_worker, "tp")));
 }
 
 /// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
 void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
-  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", model);
+  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", nn::parameters_of(model));
   read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
-    load_weights(checkpoint.folder / "model.safetensors", model, checkpoint.name);
+    load_weights(checkpoint.folder / "model.safetensors", nn::parameters_of(model), checkpoint.name);
   });
 }
 
 }  // namespace
 
 std::string read_text(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          [&] { return path.string() + ": expected a file"; });
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path.string() + ": the file cannot be opened"; });
   std::ostringstream text;
@@ -70,7 +74,8 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
     write_atomically(folder / "vocab.txt", lines_of(tokenizer));
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
-  save_weights(folder / "model.safetensors", model, grid, metadata);  // last: where it stands, the others do
+  save_weights(folder / "model.safetensors", nn::parameters_of(model), grid,
+               metadata);  // last: where it stands, the others do
 }
 
 SavedModel open_model(const std::filesystem::path& folder) {

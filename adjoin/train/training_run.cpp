@@ -118,6 +118,12 @@ void remove_results(const std::filesystem::path& folder) {
     std::filesystem::remove(folder / name);
 }
 
+/// Throws: IoError where a file, or another in its place, could not be written
+void check_writable(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path)) OutputFile(path, OutputFile::Mode::append).close();
+  const AtomicFile replacement(path);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput& input, const Communicator& world)
@@ -142,14 +148,15 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
 
 void TrainingRun::take_folder() {
   const bool in_place = folder_.has_value();
+  const std::filesystem::path metrics = std::filesystem::path(configuration_.out) / "metrics.jsonl";
   if (!in_place) {
     folder_.emplace(configuration_.out);
     check_earlier_run(configuration_);  // again: another run may have written there since the first time
-    remove_folder(folder_->path(), "checkpoint");
   }
+  check_writable(metrics);  // before anything is removed
+  if (!in_place) remove_folder(folder_->path(), "checkpoint");
   recover_folder(folder_->path(), "checkpoint");
   if (!in_place || state_.step < total_steps()) remove_results(folder_->path());
-  const std::filesystem::path metrics = *folder_ / "metrics.jsonl";
   const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / "metrics.jsonl";
   if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
     write_atomically(metrics, read_text(earlier));
@@ -164,7 +171,11 @@ void TrainingRun::resume() {
     state = state_of(saved.folder / "state.json", saved.state);
     check_data(configuration_.resume, state, state_);
     check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
-    load_weights(saved.folder / "model.safetensors", *trainer_.model(), saved.name);
+    require(state.step <= total_steps(), [&] {
+      return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
+             " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
+    });
+    load_weights(saved.folder / "model.safetensors", nn::parameters_of(*trainer_.model()), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step, optimizer, saved.name);
   });
   state_ = state;

@@ -60,6 +60,10 @@ WorkerOptions worker_options(const Configuration& c) {
 
 void check_workers(const WorkerOptions& options) {
   const int64_t ranks = options.dp * options.tp;
+  require(options.dp >= 1 && options.tp >= 1, [&] {
+    return "--dp is " + std::to_string(options.dp) + " and --tp " + std::to_string(options.tp) +
+           ", expected at least 1";
+  });
   require(options.backend != "mpi" || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
   require(options.backend != "threads" || !started_by_mpi(),

@@ -3,8 +3,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
@@ -13,18 +15,40 @@ namespace adjoin::example {
 namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
+constexpr int kMostRanks = 1024;
 
 int fail(int code, const char* message) {
   if (mpi_job_rank() == 0) std::fprintf(stderr, "%s\n", message);
   return code;
 }
 
+/// The exit code where all that was printed has arrived, or not.
+int flushed() {
+  std::cout << std::flush;
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()
+             ? 0
+             : fail(kUsage, "standard output: cannot be written");
+}
+
+int ranks_from(const std::string& text) {
+  int ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  require(error == std::errc() && end == text.data() + text.size() && ranks >= 1 && ranks <= kMostRanks, [&] {
+    return "--ranks is " + (text.empty() ? "empty" : text) + ", expected 1 to " + std::to_string(kMostRanks);
+  });
+  return ranks;
+}
+
 void add_options(CLI::App& app, const About& about, Options& options) {
-  const std::string otherwise = "Workers [" + std::to_string(about.ranks) + ", or the processes of the MPI job]";
-  app.add_option("--ranks", options.ranks, otherwise)->option_text("RANKS");
+  const std::function<void(const std::string&)> read = [&](const std::string& text) {
+    options.ranks = ranks_from(text);
+  };
+  app.add_option_function("--ranks", read, "Workers [" + std::to_string(about.ranks) + ", or the MPI job's processes]")
+      ->option_text("RANKS");
   app.add_option("--backend", options.backend,
-                 about.threads_only ? "What the workers are: threads alone [auto]"
-                                    : "What the workers are; auto: processes under mpirun or srun, else threads [auto]")
+                 about.threads_only
+                     ? "What the workers are: threads alone [auto]"
+                     : "What the workers are; auto: processes\nunder mpirun or srun, else threads [auto]")
       ->option_text("auto|threads|mpi");
   app.add_flag("--json", options.json, "Print one JSON object instead of text [false]");
   if (about.add_options) about.add_options(app);
@@ -40,7 +64,6 @@ void check(Options& options, const About& about, bool ranks_are_given) {
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
   const bool is_job = started_by_mpi() && !about.threads_only;
   if (!ranks_are_given) options.ranks = is_job ? mpi_job_size() : about.ranks;
-  require(options.ranks >= 1, [&] { return "--ranks is " + std::to_string(options.ranks) + ", expected at least 1"; });
   require(!is_job || options.ranks == mpi_job_size(), [&] {
     return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
   });
@@ -54,17 +77,17 @@ int follow(int argc, char** argv, const About& about, const std::function<void(c
     app.parse(argc, argv);
     check(options, about, /*ranks_are_given=*/app.count("--ranks") > 0);
   } catch (const CLI::Success& wish) {  // --help
-    return mpi_job_rank() == 0 ? app.exit(wish) : 0;
+    return mpi_job_rank() == 0 ? app.exit(wish) + flushed() : 0;
   } catch (const std::exception& error) {
     return fail(kUsage, error.what());
   }
   if (about.threads_only && mpi_job_rank() != 0) return 0;
   try {
     work(options);
+    return flushed();
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }
-  return 0;
 }
 
 }  // namespace

@@ -68,6 +68,28 @@ TEST_F(BadData, are_refused_with_file_and_line) {
   refuses(data() + " --tp 2", "test.csv:3: a quote opens here and never closes", {.ranks = 2});
 }
 
+TEST(Requests, of_the_other_commands_are_checked) {
+  expect_refused(run("bench moves --ranks 0"), "--ranks is 0, expected 1 to 1024");
+  expect_refused(run("bench moves --ranks ''"), "--ranks is empty, expected a whole decimal number");
+  expect_refused(run("bench moves --rows 0"), "--rows is 0, expected 1 to ");
+  expect_refused(run("bench moves --rows 65536 --columns 65537"), "--columns is 65537, expected 1 to 65536");
+  expect_refused(run("bench moves --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
+  expect_refused(run("--help", {.output = "/dev/full"}), "standard output: cannot be written");
+  const TemporaryFolder folder;
+  put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n");
+  expect_refused(run("tokenize --vocab " + shell_quoted(folder / "vocab.txt"), {.input = folder.path().string()}),
+                 "standard input: cannot be read");
+}
+
+TEST_F(BadData, in_a_tree_that_are_no_files_are_named) {
+  for (const char* part : {"train/pos", "train/neg", "test/pos", "test/neg"}) {
+    fs::create_directories(folder_ / part);
+    put(folder_ / part / "1.txt", "a film");
+  }
+  fs::create_directory(folder_ / "train/pos/2.txt");
+  refuses(data(), "2.txt: expected a review, this is no file");
+}
+
 TEST_F(BadData, that_cannot_be_reached_are_named) {
   fs::create_symlink("loop", folder_ / "loop");
   const std::string loop = (folder_ / "loop").string();
@@ -178,7 +200,8 @@ TEST(FullDisk, leaves_nothing_half_written) {
   const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
   for (const auto& [kib, file] : cases) {
     const fs::path out = folder / std::to_string(kib);
-    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib), file + ".new");
+    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib),
+                     file + ".adjoin-new");
     std::vector<std::string> names;
     for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
     EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "metrics.jsonl"}));
@@ -192,7 +215,7 @@ TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
   ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
   const auto checkpoint = tree_of(folder / "run" / "checkpoint");
   const std::string resume = "train --epochs 2 --resume " + shell_quoted(folder / "run");
-  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.new");
+  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.adjoin-new");
   EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
   const Outcome again = run(resume);
   EXPECT_EQ(again.code, 0) << again.err;

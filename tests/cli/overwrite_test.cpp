@@ -61,5 +61,25 @@ TEST_F(EarlierRun, is_replaced_by_overwrite_which_a_resumed_run_does_not_inherit
   EXPECT_EQ(run("train --epochs 2 --resume " + shell_quoted(earlier()) + into(other)).code, 2);
 }
 
+TEST_F(EarlierRun, is_left_whole_where_it_could_not_be_replaced) {
+  fs::remove(metrics_of(earlier()));
+  fs::create_directory(metrics_of(earlier()));
+  const auto before = tree_of(earlier());
+  const Outcome outcome = run(kTrain + " --overwrite" + into(earlier()));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("metrics.jsonl: cannot be opened for writing: Is a directory"));
+  EXPECT_EQ(tree_of(earlier()), before);
+}
+
+TEST_F(EarlierRun, is_not_shortened_by_a_resumed_one) {
+  const fs::path longer = folder_ / "longer";
+  ASSERT_EQ(run(kSmallRun + "--epochs 2" + into(longer)).code, 0);
+  const auto before = tree_of(longer);
+  const Outcome outcome = run("train --epochs 1 --resume " + shell_quoted(longer));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(": the run has made 12 steps, --epochs 1 makes 6"));
+  EXPECT_EQ(tree_of(longer), before);
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -13,6 +13,7 @@
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
 #include "tests/support/programs/trials.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -20,12 +21,8 @@ namespace {
 
 using namespace testing::programs;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kPrograms = 200;
-#else
-constexpr uint64_t kPrograms = 1300;  // of 85 calls and more: 100,000 and more
-#endif
-constexpr uint64_t kProgramsOfMpi = 62;  // 5,000 calls and more
+constexpr uint64_t kPrograms = testing::kIsSanitized ? 100 : 1300;  // of 85 calls and more: 100,000 and more
+constexpr uint64_t kProgramsOfMpi = 62;                             // 5,000 calls and more
 
 /// The first thing that went wrong in one program, on any thread of this process.
 class Finding {

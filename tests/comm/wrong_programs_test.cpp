@@ -14,17 +14,14 @@
 #include "tests/support/programs/run.hpp"
 #include "tests/support/programs/trials.hpp"
 #include "tests/support/programs/wrong.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace adjoin {
 namespace {
 
 using namespace testing::programs;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kPrograms = 200;
-#else
-constexpr uint64_t kPrograms = 1000;
-#endif
+constexpr uint64_t kPrograms = testing::kIsSanitized ? 100 : 1000;
 
 constexpr auto kDeadline = std::chrono::seconds(20);
 

@@ -143,6 +143,21 @@ TEST(Move, takes_every_element_type_and_strided_tensors) {
   });
 }
 
+TEST(Move, gives_a_worker_that_holds_nothing_a_gradient_of_the_shape_that_it_gave) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    if (world.size() < 2) return;
+    const Grid grid(world, {{"w", world.size()}});
+    const Layout one(GridShape({{"o", 1}}, {0}), {3}), all(grid.shape(), {3}, {}, {{"w", Kind::copied}});
+    for (const auto type : {at::kDouble, at::kComplexDouble})
+      for (const std::vector<int64_t>& nothing : {std::vector<int64_t>{0}, {0, 3}}) {
+        const at::Tensor x = at::zeros(world.rank() == 0 ? std::vector<int64_t>{3} : nothing, type);
+        x.requires_grad_(true);
+        at::real(move(x, one, all, grid)).sum().backward();
+        EXPECT_TRUE(x.grad().equal(at::full_like(x, world.size()))) << c10::toString(type);
+      }
+  });
+}
+
 TEST(Move, sums_16_bit_floats_in_float32_and_rounds_once) {
   for_each_world({3, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"w", world.size()}});

@@ -45,6 +45,46 @@ TEST(Send, carries_the_gradient_back_to_the_sender) {
   });
 }
 
+TEST(PointToPoint, carries_complex_numbers_and_their_gradients) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    if (world.size() < 2) return;
+    const int next = (world.rank() + 1) % world.size(), previous = (world.rank() + world.size() - 1) % world.size();
+    const auto of = [&](int rank) { return at::complex(at::full({3}, rank, at::kDouble), at::ones({3}, at::kDouble)); };
+    const auto expect_twice = [&](const at::Tensor& x, const at::Tensor& y) {
+      at::real(y * c10::complex<double>(0, 2)).sum().backward();
+      EXPECT_TRUE(x.grad().equal(at::full_like(x, c10::complex<double>(0, -2))));
+    };
+    const at::Tensor x = of(world.rank()).requires_grad_(true);
+    const at::Tensor y = rotate(x, world, 1);
+    EXPECT_TRUE(y.detach().equal(of(previous)));
+    expect_twice(x, y);
+
+    const std::vector<int64_t> ones(static_cast<size_t>(world.size()), 1);
+    const at::Tensor rows = at::stack(std::vector<at::Tensor>(ones.size(), of(world.rank()))).requires_grad_(true);
+    const at::Tensor routed = all_to_all(rows, ones, ones, world);
+    EXPECT_TRUE(routed.detach()[previous].equal(of(previous)));
+    expect_twice(rows, routed);
+
+    EXPECT_TRUE(rotate(at::imag(at::conj(of(world.rank()))), world, 1).equal(-at::ones({3}, at::kDouble)));
+    if (world.rank() == 0) {
+      const at::Tensor sent = of(7).requires_grad_(true);
+      at::real(send(sent, next, world)).sum().backward();
+      EXPECT_TRUE(sent.grad().equal(at::full_like(sent, c10::complex<double>(0, -2))));
+    } else if (world.rank() == 1) {
+      const at::Tensor came = recv(at::empty({0}, at::kComplexDouble).requires_grad_(true), {3}, 0, world);
+      EXPECT_TRUE(came.detach().equal(of(7)));
+      at::real(came * c10::complex<double>(0, 2)).sum().backward();
+    }
+  });
+}
+
+TEST(PointToPoint, refuses_shapes_and_counts_that_cannot_be) {
+  const Communicator alone;
+  EXPECT_THROW(recv(at::empty({0}), {-3}, 0, alone), InvalidArgument);
+  EXPECT_THROW(rotate(at::ones({3}), alone, 1, std::vector<int64_t>{7}), InvalidArgument);
+  EXPECT_THROW(all_to_all(at::ones({3}), {3}, {-1}, alone), InvalidArgument);
+}
+
 TEST(AllToAll, routes_rows_by_counts_that_only_the_senders_know) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     std::vector<int64_t> send;

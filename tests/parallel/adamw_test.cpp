@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 
 #include <cmath>
@@ -60,6 +61,38 @@ at::Tensor on_all(const at::Tensor& x, const nn::Parameter& parameter) {
 
 AdamWOptions options() {
   return {.weight_decay = 0.1, .clip = 0.5};
+}
+
+/// Two parameters that lie otherwise on two grids of the same workers.
+struct CutAndCopied : nn::ShardedModule {
+  CutAndCopied(const Grid& a, const Grid& b, int workers) {
+    cut = register_piece("cut", {nn::along(a, "w", {2}, Split::balanced(2, workers, 0)), a, nn::Initial::ones()},
+                         at::kFloat);
+    copied = register_piece("copied", {nn::along(b, "v", {2}), b, nn::Initial::ones()}, at::kFloat);
+    nn::initialize(*this, 1);
+  }
+  at::Tensor cut, copied;
+};
+
+TEST(DataParallelAdamW, takes_parameters_of_several_grids_of_the_same_workers) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    CutAndCopied module(Grid(world, {{"w", world.size()}}), Grid(world, {{"v", 1}, {"u", world.size()}}), world.size());
+    DataParallelAdamW optimizer(nn::parameters_of(module), {.weight_decay = 0, .clip = 0});
+    module.cut.mutable_grad() = at::ones_like(module.cut);
+    module.copied.mutable_grad() = at::ones_like(module.copied) / world.size();
+    EXPECT_NEAR(optimizer.step(0.5), 2, 1e-6);  // of four ones
+    EXPECT_TRUE(at::allclose(module.cut, at::full_like(module.cut, 0.5)));
+    EXPECT_TRUE(at::allclose(module.copied, at::full_like(module.copied, 0.5)));
+  });
+}
+
+TEST(DataParallelAdamW, takes_a_parameter_whose_memory_is_in_another_order) {
+  torch::nn::Linear layer(torch::nn::LinearOptions(300, 301).bias(false));
+  layer->weight.set_data(at::ones({300, 301}).t());
+  DataParallelAdamW optimizer(nn::parameters_of(*layer, Grid(Communicator(), {{"dp", 1}})), {.weight_decay = 0});
+  layer->weight.mutable_grad() = at::ones_like(layer->weight);
+  optimizer.step(0.5);
+  EXPECT_TRUE(at::allclose(layer->weight, at::full({301, 300}, 0.5)));
 }
 
 TEST(DataParallelAdamW, leaves_frozen_parameters_alone) {

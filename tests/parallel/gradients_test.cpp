@@ -79,6 +79,20 @@ TEST(SumGradients, tells_grids_of_the_same_workers_apart) {
   });
 }
 
+TEST(SumGradients, takes_expanded_and_complex_gradients) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Grid grid(world, {{"dp", world.size()}});
+    torch::nn::Linear layer(3, 2);
+    layer->weight.mutable_grad() = at::ones({1, 1}).expand({2, 3});
+    layer->bias.set_data(at::zeros({2}, at::kComplexFloat));
+    layer->bias.mutable_grad() = at::full({2}, c10::complex<float>(1, 2));
+    sum_gradients(nn::parameters_of(*layer, grid));
+    const auto ranks = static_cast<float>(world.size());
+    EXPECT_TRUE(layer->weight.grad().equal(at::full({2, 3}, ranks)));
+    EXPECT_TRUE(layer->bias.grad().equal(at::full({2}, c10::complex<float>(ranks, 2 * ranks))));
+  });
+}
+
 TEST(SumGradients, sums_a_plain_modules_over_a_named_grid_and_refuses_it_without) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     torch::nn::Linear plain(2, 3);

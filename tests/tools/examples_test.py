@@ -55,7 +55,7 @@ class Examples(unittest.TestCase):
 
     def test_refuse_what_they_cannot_do(self):
         for example in self.each():
-            self.assert_refused(example, ["--ranks", "0"], "--ranks is 0, expected at least 1")
+            self.assert_refused(example, ["--ranks", "0"], "--ranks is 0, expected 1 to 1024")
             self.assert_refused(example, ["--backend", "mpi"], "--backend mpi: ")
             self.assert_refused(example, ["--backend", "smoke"], "expected auto, threads or mpi")
             self.assert_refused(example, ["--no-such-option"], "--no-such-option")
@@ -82,12 +82,12 @@ class Heat(unittest.TestCase):
         self.assertLessEqual(found["last_misfit"], found["first_misfit"] / 100)
 
     def test_on_threads_equals_one_worker(self):
-        for ranks in range(1, 7):
+        for ranks in [1, 3, 4, 6]:
             with self.subTest(ranks=ranks):
                 self.assert_equals_one_worker("--ranks", str(ranks))
 
     def test_under_mpirun_equals_one_worker(self):
-        for processes in range(1, 7):
+        for processes in [1, 2, 6]:
             with self.subTest(processes=processes):
                 self.assert_equals_one_worker(processes=processes)
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include "adjoin/train/safetensors.hpp"
 #include "tests/support/one_worker.hpp"
@@ -62,12 +63,12 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
         alone(nn::parameters_of(single), {});
     (saved.weight.square().sum() + saved.bias.sum()).backward();
     before.step(0.1);
-    save_weights(weights, saved, grid);
+    save_weights(weights, nn::parameters_of(saved), grid);
     save_moments(moments, before, grid);
     world.barrier();
-    load_weights(weights, loaded);
+    load_weights(weights, nn::parameters_of(loaded));
     load_moments(moments, 1, after);
-    load_weights(weights, single);
+    load_weights(weights, nn::parameters_of(single));
     load_moments(moments, 1, alone);
     expect_same_tensors(global_tensors(loaded, false), global_tensors(single, false), "weights and buffers");
     EXPECT_EQ(loaded.calls.item<int64_t>(), 41);
@@ -82,6 +83,22 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
       EXPECT_EQ(SafetensorsFile(weights).dtype("calls"), at::kLong);
     }
     world.barrier();  // the folder goes with rank 0
+  });
+}
+
+TEST(Checkpoint, of_a_module_of_one_worker_holds_its_buffers_too) {
+  const test::TemporaryFolder folder;
+  for_each_world({1, 2}, [&](const Communicator& world) {
+    const Grid grid(world, {{"dp", world.size()}});
+    torch::nn::BatchNorm1d saved(3), loaded(3);
+    saved->running_mean.fill_(7);
+    const std::filesystem::path path = shared_path(folder, world) / "weights";
+    save_weights(path, nn::parameters_of(*saved, grid), grid);
+    world.barrier();
+    load_weights(path, nn::parameters_of(*loaded, grid));
+    EXPECT_TRUE(loaded->running_mean.equal(at::full({3}, 7.0)));
+    EXPECT_TRUE(loaded->num_batches_tracked.equal(saved->num_batches_tracked));
+    world.barrier();
   });
 }
 

@@ -119,7 +119,7 @@ TEST(Safetensors, leave_the_old_file_when_the_tensors_are_not_as_announced) {
   EXPECT_THAT(refusal({}), HasSubstr("tensor x was announced and never came"));
   EXPECT_THAT(refusal({at::ones({3}), at::ones({3})}), HasSubstr("follows the last that was announced"));
   EXPECT_EQ(contents_of(folder / "a"), before);
-  EXPECT_FALSE(std::filesystem::exists(folder / "a.new"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.adjoin-new"));
 }
 
 TEST(Safetensors, refuse_two_tensors_of_one_name_or_a_type_without_a_name) {
