@@ -3,7 +3,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/algorithm/all_to_all.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 #include "adjoin/comm/algorithm/rule.hpp"
 
 namespace adjoin::algorithm {
