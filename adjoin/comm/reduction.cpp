@@ -82,9 +82,9 @@ Reduction pairwise_of(Reduction reduction) {
 
 void finish_reduction(Buffer result, Reduction reduction, int64_t ranks) {
   if (reduction == Reduction::average ? ranks == 1 : !is_logical(reduction) || ranks > 1) return;
-  with_type(result.type, [&](auto zero) {
+  with_type(result.type, [=](auto zero) {
     auto* elements = static_cast<decltype(zero)*>(result.data);
-    for (int64_t i = 0; i < result.count; ++i) elements[i] = finished(elements[i], ranks);
+    for (int64_t i = 0, n = result.count; i < n; ++i) elements[i] = finished(elements[i], ranks);
   });
 }
 

@@ -160,7 +160,8 @@ const Algorithm* find(Collective collective, std::string_view name) {
 const Algorithm& checked(const Request& request, std::string_view algorithm, int rank = 0) {
   check(request, rank);
   if (const Algorithm* found = find(request.collective, algorithm)) return *found;
-  refuse(request, "an algorithm of " + list_of_names(request.collective), "'" + std::string(algorithm) + "'");
+  refuse(request, "an algorithm of " + list_of_names(request.collective),
+         std::string("'").append(algorithm).append("'"));
 }
 
 }  // namespace
