@@ -10,26 +10,26 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/lab/measure/collectives.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "bench/contenders.hpp"
 #include "bench/picture.hpp"
 
 namespace {
 
+using adjoin::Collective;
 using adjoin::InvalidArgument;
-using adjoin::measure::Operation;
 using bench::Row;
 
 struct Options {
   std::vector<int64_t> ranks{2, 4}, sizes;
-  std::vector<Operation> operations{std::begin(adjoin::measure::kOperations), std::end(adjoin::measure::kOperations)};
+  std::vector<Collective> collectives = adjoin::measure::collectives_from("");
   double seconds = 0.3;
   std::string out = "collectives";
 
@@ -38,24 +38,17 @@ struct Options {
   }
 };
 
-std::vector<Operation> operations_from(const std::string& list) {
-  std::vector<Operation> operations;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) operations.push_back(adjoin::measure::operation_named(name));
-  return operations;
-}
-
 Options options_from(const std::vector<std::string>& words) {
   Options options;
   for (size_t i = 0; i < words.size(); i += 2) {
     if (i + 1 == words.size()) throw InvalidArgument(words[i] + " needs a value");
     const std::string &option = words[i], &value = words[i + 1];
     if (option == "--ranks")
-      options.ranks = adjoin::measure::sizes_from(value);
+      options.ranks = adjoin::measure::all_bytes_of(value, option);
     else if (option == "--op")
-      options.operations = operations_from(value);
+      options.collectives = adjoin::measure::collectives_from(value);
     else if (option == "--sizes")
-      options.sizes = adjoin::measure::sizes_from(value);
+      options.sizes = adjoin::measure::all_bytes_of(value, option);
     else if (option == "--seconds")
       options.seconds = std::atof(value.c_str());
     else if (option == "--out")
@@ -63,6 +56,8 @@ Options options_from(const std::vector<std::string>& words) {
     else
       throw InvalidArgument("there is no option " + option);
   }
+  for (const auto& numbers : {options.ranks, options.sizes})
+    for (const int64_t n : numbers) adjoin::require(n > 0, "expected ranks and sizes of at least 1, got 0");
   return options;
 }
 
@@ -71,15 +66,15 @@ void measure_as_rank(const Options& options) {
   const adjoin::MpiSession session;
   std::ofstream lines;
   if (adjoin::mpi_job_rank() == 0) lines.open(options.out + ".rows");
-  for (const Operation operation : options.operations)
-    for (const int64_t bytes : operation == Operation::barrier ? std::vector<int64_t>{0} : options.sizes) {
-      const Row row = bench::measure_contenders(operation, bytes, options.seconds);
+  for (const Collective collective : options.collectives)
+    for (const int64_t bytes : collective == Collective::barrier ? std::vector<int64_t>{0} : options.sizes) {
+      const Row row = bench::measure_contenders(collective, bytes, options.seconds);
       if (!lines.is_open()) continue;
-      lines << name(row.operation) << ' ' << row.ranks << ' ' << row.bytes << ' ' << row.threads_us << ' ' << row.mpi_us
-            << ' ' << row.mpi_backend_us << ' ' << row.limit_us << std::endl;
+      lines << name(row.collective) << ' ' << row.ranks << ' ' << row.bytes << ' ' << row.threads_us << ' '
+            << row.mpi_us << ' ' << row.mpi_backend_us << ' ' << row.limit_us << std::endl;
       std::printf(
           "%-14s %d %10lld  threads %11.2f  mpi %11.2f (%5.1fx)  through adjoin %+8.2f us (%+5.1f %%)  limit %11.2f\n",
-          std::string(name(row.operation)).c_str(), row.ranks, static_cast<long long>(row.bytes), row.threads_us,
+          std::string(name(row.collective)).c_str(), row.ranks, static_cast<long long>(row.bytes), row.threads_us,
           row.mpi_us, row.mpi_us / row.threads_us, row.mpi_backend_us - row.mpi_us,
           100 * (row.mpi_backend_us / row.mpi_us - 1), row.limit_us);
       std::fflush(stdout);
@@ -92,7 +87,7 @@ std::vector<Row> rows_in(const std::string& file) {
   Row row;
   for (std::string name;
        lines >> name >> row.ranks >> row.bytes >> row.threads_us >> row.mpi_us >> row.mpi_backend_us >> row.limit_us;) {
-    row.operation = adjoin::measure::operation_named(name);
+    row.collective = *adjoin::collective_named(name);
     rows.push_back(row);
   }
   return rows;
@@ -126,7 +121,7 @@ void write_json(const std::string& file, const std::vector<Row>& rows) {
   json << "{\"results\": [";
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
-    json << (i ? ",\n  " : "\n  ") << "{\"op\": \"" << name(row.operation) << "\", \"ranks\": " << row.ranks
+    json << (i ? ",\n  " : "\n  ") << "{\"op\": \"" << name(row.collective) << "\", \"ranks\": " << row.ranks
          << ", \"bytes\": " << row.bytes << ", \"threads_us\": " << row.threads_us << ", \"mpi_us\": " << row.mpi_us
          << ", \"mpi_backend_us\": " << row.mpi_backend_us << ", \"limit_us\": " << row.limit_us << "}";
   }

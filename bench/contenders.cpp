@@ -14,10 +14,10 @@ namespace bench {
 
 namespace {
 
+using adjoin::Collective;
 using adjoin::Communicator;
 using adjoin::measure::Call;
 using adjoin::measure::Effort;
-using adjoin::measure::Operation;
 using adjoin::measure::Workload;
 
 constexpr int kRounds = 3;
@@ -33,55 +33,55 @@ struct Times {
 };
 
 /// What a user of MPI would write; blocks are equal, so that no counts are needed.
-void call_mpi(Operation operation, const Workload& work) {
+void call_mpi(Collective collective, const Workload& work) {
   const MPI_Comm world = MPI_COMM_WORLD;
   void *in = work.in().data, *out = work.out().data;
   const int count = static_cast<int>(work.in().count), block = static_cast<int>(work.block());
-  switch (operation) {
-    case Operation::all_reduce:
+  switch (collective) {
+    case Collective::all_reduce:
       MPI_Allreduce(MPI_IN_PLACE, in, count, MPI_FLOAT, MPI_SUM, world);
       return;
-    case Operation::broadcast:
+    case Collective::broadcast:
       MPI_Bcast(in, count, MPI_FLOAT, 0, world);
       return;
-    case Operation::reduce:
+    case Collective::reduce:
       MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world);
       return;
-    case Operation::gather:
+    case Collective::gather:
       MPI_Gather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world);
       return;
-    case Operation::scatter:
+    case Collective::scatter:
       MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world);
       return;
-    case Operation::all_gather:
+    case Collective::all_gather:
       MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
       return;
-    case Operation::reduce_scatter:
+    case Collective::reduce_scatter:
       MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
       return;
-    case Operation::all_to_all:
+    case Collective::all_to_all:
       MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
       return;
-    case Operation::barrier:
+    case Collective::barrier:
       MPI_Barrier(world);
       return;
   }
 }
 
 /// The operation on threads, and their copying.
-void time_threads(int ranks, Operation operation, int64_t bytes, const Effort& effort, Times& times) {
+void time_threads(int ranks, Collective collective, int64_t bytes, const Effort& effort, Times& times) {
   adjoin::launch_threads(ranks, [&](const Communicator& world) {
     const Workload work(world, bytes);
-    const Call contenders[] = {[&] { work.call(operation); }, [&] { work.copy(); }};
+    const Call contenders[] = {[&] { work.call(collective); }, [&] { work.copy(); }};
     const auto measured = adjoin::measure::time_blocks(world, contenders, effort);
     if (world.rank() == 0) times.add(measured);
   });
 }
 
 /// MPI's own call, and the same through the backend.
-void time_mpi(const Communicator& world, const Workload& work, Operation operation, const Effort& effort,
+void time_mpi(const Communicator& world, const Workload& work, Collective collective, const Effort& effort,
               Times& times) {
-  const Call contenders[] = {[&] { call_mpi(operation, work); }, [&] { work.call(operation); }};
+  const Call contenders[] = {[&] { call_mpi(collective, work); }, [&] { work.call(collective); }};
   times.add(adjoin::measure::time_blocks(world, contenders, effort));
 }
 
@@ -96,25 +96,25 @@ void meet_asleep() {
 
 }  // namespace
 
-Row measure_contenders(Operation operation, int64_t bytes, double seconds) {
+Row measure_contenders(Collective collective, int64_t bytes, double seconds) {
   const adjoin::MpiSession session;
   const Communicator world(session.world());
   const Effort effort{.seconds = seconds / kRounds, .least_blocks = 3, .most_blocks = 11};
   Times threads, mpi;
   for (int round = 0; round < kRounds; ++round) {
     meet_asleep();
-    if (world.rank() == 0) time_threads(world.size(), operation, bytes, effort, threads);
+    if (world.rank() == 0) time_threads(world.size(), collective, bytes, effort, threads);
     meet_asleep();
-    time_mpi(world, Workload(world, bytes), operation, effort, mpi);
+    time_mpi(world, Workload(world, bytes), collective, effort, mpi);
   }
   using adjoin::measure::median;
-  return {operation,
+  return {collective,
           world.size(),
           bytes,
           median(threads.first),
           median(mpi.first),
           median(mpi.second),
-          adjoin::measure::limit_us(operation, world.size(), bytes, median(threads.second))};
+          adjoin::measure::limit_us(collective, world.size(), bytes, median(threads.second))};
 }
 
 }  // namespace bench

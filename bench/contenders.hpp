@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "adjoin/lab/measure/operation.hpp"
+#include "adjoin/comm/collective.hpp"
 
 namespace bench {
 
 /// Microseconds of one call, each the median of its blocks (adjoin/lab/measure/timing.hpp).
 struct Row {
-  adjoin::measure::Operation operation;
+  adjoin::Collective collective;
   int ranks = 0;
   int64_t bytes = 0;
   double threads_us = 0;      // this project's threads
@@ -21,6 +21,6 @@ struct Row {
 /// Measures all contenders for one operation and size. Called by all ranks of an MPI job; right on rank 0, which also runs
 /// the threads, as many as the job has ranks, while the other processes sleep. Threads and MPI take turns three times, and
 /// the two that use MPI block by block, in one process at one thread level.
-Row measure_contenders(adjoin::measure::Operation operation, int64_t bytes, double seconds);
+Row measure_contenders(adjoin::Collective collective, int64_t bytes, double seconds);
 
 }  // namespace bench

@@ -12,7 +12,7 @@ namespace bench {
 
 namespace {
 
-using adjoin::measure::Operation;
+using adjoin::Collective;
 
 constexpr double kPanelWidth = 420, kPanelHeight = 260, kLeft = 70, kTop = 60, kRight = 20, kBottom = 50;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight, kPlotHeight = kPanelHeight - 30 - kBottom;
@@ -117,10 +117,10 @@ std::string legend() {
   return svg;
 }
 
-std::vector<Row> rows_of(std::span<const Row> rows, Operation operation, int ranks) {
+std::vector<Row> rows_of(std::span<const Row> rows, Collective collective, int ranks) {
   std::vector<Row> some;
   for (const Row& row : rows)
-    if (row.operation == operation && row.ranks == ranks) some.push_back(row);
+    if (row.collective == collective && row.ranks == ranks) some.push_back(row);
   return some;
 }
 
@@ -128,22 +128,22 @@ std::vector<Row> rows_of(std::span<const Row> rows, Operation operation, int ran
 
 std::string picture_of(std::span<const Row> all) {
   std::vector<Row> rows;
-  std::set<Operation> operations;
+  std::set<Collective> collectives;
   std::set<int> worlds;
   for (const Row& row : all) {
-    if (row.operation == Operation::barrier) continue;
+    if (row.collective == Collective::barrier) continue;
     rows.push_back(row);
-    operations.insert(row.operation);
+    collectives.insert(row.collective);
     worlds.insert(row.ranks);
   }
   std::string panels;
   double y = kTop;
-  for (const Operation operation : operations) {
+  for (const Collective collective : collectives) {
     double x = kLeft;
     for (const int ranks : worlds) {
       const Panel panel(x, y, range_of_sizes(rows), range_of_times(rows));
-      panels += panel.axes(std::string(name(operation)) + " on " + std::to_string(ranks) + " ranks");
-      for (const Line& line : kLines) panels += panel.curve(rows_of(rows, operation, ranks), line);
+      panels += panel.axes(std::string(name(collective)) + " on " + std::to_string(ranks) + " ranks");
+      for (const Line& line : kLines) panels += panel.curve(rows_of(rows, collective, ranks), line);
       x += kPanelWidth;
     }
     y += kPanelHeight;

@@ -3,7 +3,6 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,21 +17,12 @@
 namespace adjoin::cli {
 namespace {
 
-using measure::Operation;
 using measure::Result;
 
 struct CollectiveOptions {
   std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M";
   bool json = false;
 };
-
-std::vector<Operation> operations_of(const std::string& list) {
-  if (list.empty()) return {std::begin(measure::kOperations), std::end(measure::kOperations)};
-  std::vector<Operation> operations;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) operations.push_back(measure::operation_named(name));
-  return operations;
-}
 
 void check_backend(const CollectiveOptions& options) {
   const bool under_mpi = started_by_mpi();
@@ -58,7 +48,7 @@ std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
   const int64_t memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory;
   const int64_t item = size_of(ElementType::float32);
   const int64_t most = memory > 0 ? memory / (2 * ranks_here) : std::numeric_limits<int64_t>::max();
-  const auto sizes = all_bytes_of(options.sizes, "--sizes");
+  const auto sizes = measure::all_bytes_of(options.sizes, "--sizes");
   for (const int64_t bytes : sizes)
     require(bytes % item == 0 && bytes >= item * ranks && bytes <= most, [&] {
       return "--sizes is " + std::to_string(bytes) + ", expected a multiple of " + std::to_string(item) + " from " +
@@ -69,13 +59,13 @@ std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
 }
 
 std::vector<Result> measure_all(const CollectiveOptions& options) {
-  const auto operations = operations_of(options.operations);
+  const auto collectives = measure::collectives_from(options.operations);
   const int ranks = ranks_of(options);
   const auto sizes = sizes_of(options, ranks);
   std::vector<Result> results;
   launch(ranks, [&](const Communicator& world) {
-    for (const Operation operation : operations) {
-      const auto measured = measure::measure_collective(world, operation, sizes);
+    for (const Collective collective : collectives) {
+      const auto measured = measure::measure_collective(world, collective, sizes);
       if (world.rank() == 0) results.insert(results.end(), measured.begin(), measured.end());
     }
   });
@@ -85,7 +75,7 @@ std::vector<Result> measure_all(const CollectiveOptions& options) {
 void print_json(const std::vector<Result>& results) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Result& result : results)
-    rows.push_back({{"op", name(result.operation)},
+    rows.push_back({{"op", name(result.collective)},
                     {"ranks", result.ranks},
                     {"bytes", result.bytes},
                     {"median_us", result.median_us},
@@ -96,7 +86,7 @@ void print_json(const std::vector<Result>& results) {
 void print_table(const std::vector<Result>& results) {
   std::printf("%-15s %5s %10s %13s %12s %10s\n", "operation", "ranks", "size", "median", "bandwidth", "of limit");
   for (const Result& result : results) {
-    const std::string operation(name(result.operation));
+    const std::string operation(name(result.collective));
     std::printf("%-15s %5d ", operation.c_str(), result.ranks);
     if (result.bytes == 0) {
       std::printf("%10s %10.2f us\n", "-", result.median_us);
@@ -125,9 +115,10 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
   command->add_option("--ranks", options->ranks, "Workers, up to 1024 [2, or those of the MPI job]")
       ->option_text("INTEGER");
   command
-      ->add_option("--op", options->operations,
-                   "Operations, with commas in between: all_reduce, broadcast, reduce, gather, scatter, all_gather, "
-                   "reduce_scatter, all_to_all, barrier [all]")
+      ->add_option(
+          "--op", options->operations,
+          "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
+          "reduce_scatter, all_to_all [all]")
       ->option_text("NAME,...");
   command
       ->add_option("--sizes", options->sizes,

@@ -8,9 +8,9 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
-#include "adjoin/comm/algorithm/broadcast.hpp"
-#include "adjoin/comm/algorithm/rule.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/lab/comparison.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -72,22 +72,23 @@ std::string algorithm_of(const LabOptions& options, Collective collective, int r
 
 /// The bytes of a piece: 0 where the message is one.
 int64_t chunk_of(const LabOptions& options) {
-  return options.chunk.empty() ? 0 : bytes_of(options.chunk, "--chunk");
+  return options.chunk.empty() ? 0 : measure::bytes_of(options.chunk, "--chunk");
 }
 
 /// The pieces in which the algorithm works; where the rule chose it the best ones, as in a call that leaves the choice.
-void set_chunk(algorithm::Request& request, const LabOptions& options, std::string_view algorithm, int64_t item) {
-  if (!algorithm::is_pipeline(request.collective, algorithm)) {
-    request.chunk = 0;
+void set_chunk(lab::Exercise& exercise, const LabOptions& options, std::string_view algorithm) {
+  if (!algorithm::is_pipeline(exercise.collective, algorithm)) {
+    exercise.chunk = 0;
     return;
   }
-  const int64_t most = kMostPieces / request.size;
+  const int64_t most = kMostPieces / exercise.ranks();
   if (options.chunk.empty() && is_left_to_the_rule(options))
-    request.chunk = std::max(algorithm::chunk_for(request.size, request.count, item), request.count / most + 1);
-  const int64_t pieces = algorithm::pieces_of(request.count, request.chunk);
+    exercise.chunk = std::max(algorithm::chunk_for(exercise.ranks(), exercise.count, size_of(exercise.type)),
+                              exercise.count / most + 1);
+  const int64_t pieces = request_of(exercise).pieces();
   require(pieces <= most, [&] {
     return "--chunk makes " + std::to_string(pieces) + " pieces, expected at most " + std::to_string(most) + " on " +
-           std::to_string(request.size) + " ranks";
+           std::to_string(exercise.ranks()) + " ranks";
   });
 }
 
@@ -106,7 +107,7 @@ void run_comparison(const LabOptions& options, Collective collective) {
   const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
   const int64_t chunk = chunk_of(options);
   const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
-  const std::vector<int64_t> sizes = all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
+  const std::vector<int64_t> sizes = measure::all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
   std::vector<lab::Contest> contests;
   for (const int64_t ranks : numbers_of(options.ranks, "--ranks", 1, most))
     for (const int64_t bytes : sizes)
@@ -127,14 +128,15 @@ void run_one(const LabOptions& options, Collective collective) {
   const bool runs = ranks <= kMostThreads;
   const bool roots = has_root(collective) && !options.root.empty();
   const auto root = static_cast<int>(roots ? number_of(options.root, "--root", 0, ranks - 1) : 0);
-  const int64_t bytes =
-      collective == Collective::barrier ? 0 : bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
+  const int64_t bytes = collective == Collective::barrier
+                            ? 0
+                            : measure::bytes_of(options.bytes.empty() ? "1K" : options.bytes, "--bytes");
   if (runs) require_room(ranks, bytes);
   const std::string algorithm = algorithm_of(options, collective, ranks, bytes);
   require(options.svg.empty() || ranks <= kMostDrawn,
           [&] { return "--svg draws up to " + std::to_string(kMostDrawn) + " ranks"; });
   lab::Exercise exercise = lab::exercise_of(collective, ranks, root, bytes, chunk_of(options));
-  set_chunk(exercise.request, options, algorithm, size_of(exercise.type));
+  set_chunk(exercise, options, algorithm);
   const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
   if (options.json)

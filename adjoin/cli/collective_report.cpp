@@ -26,13 +26,13 @@ void count(const Message& message, std::vector<Totals>& totals) {
 }
 
 std::string title_of(const Outcome& outcome) {
-  const auto& request = outcome.exercise.request;
-  std::string title = std::string(name(request.collective)) + " by " + outcome.algorithm + " on " +
-                      std::to_string(request.size) + (request.size == 1 ? " rank" : " ranks");
-  if (has_root(request.collective)) title += ", root " + std::to_string(request.root);
-  if (request.collective != Collective::barrier)
-    title += ", " + text_of_bytes(outcome.bytes) + " of " + std::string(name(outcome.exercise.type));
-  if (request.chunk > 0) title += " in pieces of " + text_of_bytes(request.chunk * size_of(outcome.exercise.type));
+  const lab::Exercise& e = outcome.exercise;
+  std::string title = std::string(name(e.collective)) + " by " + outcome.algorithm + " on " +
+                      std::to_string(e.ranks()) + (e.ranks() == 1 ? " rank" : " ranks");
+  if (has_root(e.collective)) title += ", root " + std::to_string(e.root);
+  if (e.collective != Collective::barrier)
+    title += ", " + text_of_bytes(outcome.bytes) + " of " + std::string(name(e.type));
+  if (e.chunk > 0) title += " in pieces of " + text_of_bytes(e.chunk * size_of(e.type));
   return title;
 }
 
@@ -62,7 +62,7 @@ void print_totals(const Outcome& outcome) {
   }
 }
 
-void print_held(const std::vector<int64_t>& held) {
+void print_held(const lab::Values& held) {
   if (held.empty()) std::printf(" nothing");
   for (size_t i = 0; i < std::min(held.size(), kElementsShown); ++i) std::printf(" %ld", static_cast<long>(held[i]));
   if (held.size() > kElementsShown) std::printf(" … (%zu elements)", held.size());
@@ -71,7 +71,7 @@ void print_held(const std::vector<int64_t>& held) {
 void print_result(const Outcome& outcome) {
   const lab::Trial& trial = *outcome.trial;
   std::printf("\nThe result is %s.\n", trial.is_right ? "right" : "WRONG");
-  if (outcome.exercise.request.collective == Collective::barrier || trial.held.size() > kMostShown) return;
+  if (outcome.exercise.collective == Collective::barrier || trial.held.size() > kMostShown) return;
   for (size_t r = 0; r < trial.held.size(); ++r) {
     std::printf("rank %2zu holds", r);
     print_held(trial.held[r]);
@@ -94,8 +94,9 @@ nlohmann::ordered_json json_of(const lab::Contender& contender) {
 Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, int64_t bytes, bool runs,
                  const std::optional<algorithm::Network>& network, bool is_to_be_drawn) {
   Outcome outcome{.exercise = exercise, .algorithm = algorithm, .bytes = bytes};
-  outcome.steps = steps_of(exercise.request, algorithm);
-  outcome.totals.resize(static_cast<size_t>(exercise.request.size));
+  const algorithm::Request request = request_of(exercise);
+  outcome.steps = steps_of(request, algorithm);
+  outcome.totals.resize(static_cast<size_t>(exercise.ranks()));
   if (runs) {
     outcome.trial = lab::try_out(exercise, algorithm);
     for (const lab::RecordedMessage& message : outcome.trial->recording.messages) count(message, outcome.totals);
@@ -106,8 +107,7 @@ Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, in
     if (!runs) count(message, outcome.totals);
     if (is_to_be_drawn) outcome.simulated.push_back(message);
   };
-  outcome.simulated_seconds =
-      lab::simulate(exercise.request, algorithm, size_of(exercise.type), *network, on_message).seconds;
+  outcome.simulated_seconds = lab::simulate(request, algorithm, size_of(exercise.type), *network, on_message).seconds;
   return outcome;
 }
 
@@ -142,7 +142,7 @@ void print_outcome_json(const Outcome& outcome) {
 void write_svg(const Outcome& outcome, const std::string& path) {
   const std::string title = title_of(outcome);
   const lab::Diagram diagram = outcome.network
-                                   ? lab::diagram_of(outcome.simulated, outcome.exercise.request.size, *outcome.network,
+                                   ? lab::diagram_of(outcome.simulated, outcome.exercise.ranks(), *outcome.network,
                                                      title + " (" + text_of(*outcome.network) + ")")
                                    : lab::diagram_of(outcome.trial->recording, title);
   train::write_atomically(path, lab::svg_of(diagram));

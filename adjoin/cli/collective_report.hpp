@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/algorithm/cost.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/lab/comparison.hpp"
 #include "adjoin/lab/exercise.hpp"
 #include "adjoin/lab/simulator.hpp"

@@ -1,6 +1,5 @@
 #include "adjoin/cli/sizes.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -9,9 +8,9 @@
 
 namespace adjoin::cli {
 
-namespace {
+using measure::parts_of;
 
-constexpr int64_t kMostBytes = int64_t{1} << 50;
+namespace {
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& expected) {
   throw InvalidArgument(std::string(option) + " is " + std::string(text) + ", expected " + expected);
@@ -24,33 +23,7 @@ bool take_number(std::string_view& text, int64_t& number) {
   return error == std::errc();
 }
 
-std::vector<std::string_view> parts_of(std::string_view text, char separator = ',') {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 }  // namespace
-
-int64_t bytes_of(std::string_view text, std::string_view option) {
-  if (text == "0") return 0;
-  try {
-    const int64_t bytes = measure::bytes_from(text);
-    if (bytes <= kMostBytes) return bytes;
-  } catch (const InvalidArgument&) {  // which does not name the option
-  }
-  refuse(option, text, "bytes as in 512, 4K, 1M or 2G, up to 1048576G");
-}
-
-std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option) {
-  std::vector<int64_t> bytes;
-  for (const std::string_view part : parts_of(text)) bytes.push_back(bytes_of(part, option));
-  return bytes;
-}
 
 int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {
   int64_t number = 0;

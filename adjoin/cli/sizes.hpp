@@ -10,13 +10,6 @@ namespace adjoin::cli {
 
 using train::kMostThreads;
 
-/// "512", "4K", "1M" or "2G" (1024-based) as bytes; up to 2^50.
-/// Throws: InvalidArgument that names the option, for anything else.
-int64_t bytes_of(std::string_view text, std::string_view option);
-
-/// "64,4K,1M" as bytes, each as above.
-std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option);
-
 /// "8", from `least` to `most`.
 /// Throws: InvalidArgument that names the option.
 int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most);

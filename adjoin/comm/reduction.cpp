@@ -4,6 +4,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/with_type.hpp"
 #include "adjoin/comm/kernels/instruction_set.hpp"
 
 namespace adjoin {
@@ -18,54 +19,17 @@ bool is_logical(Reduction reduction) {
   return reduction >= Reduction::logical_and;
 }
 
+/// Of a float, an average's sum divided; of an integer, what a logical reduction makes of a single rank's.
 template <class T>
-T over(T x, double divisor) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return to_bfloat16(to_float(x) / static_cast<float>(divisor));
+T finished(T x, int64_t ranks) {
+  if constexpr (std::is_integral_v<T>)
+    return x != 0;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(to_float(x) / static_cast<float>(ranks));
   else if constexpr (std::is_same_v<T, Float16>)
-    return to_float16(to_float(x) / static_cast<float>(divisor));
+    return to_float16(to_float(x) / static_cast<float>(ranks));
   else
-    return x / static_cast<T>(divisor);
-}
-
-template <class T>
-void divide(Buffer x, int64_t divisor) {
-  T* elements = static_cast<T*>(x.data);
-  for (int64_t i = 0; i < x.count; ++i) elements[i] = over(elements[i], static_cast<double>(divisor));
-}
-
-template <class T>
-void make_logical(Buffer x) {
-  T* elements = static_cast<T*>(x.data);
-  for (int64_t i = 0; i < x.count; ++i) elements[i] = elements[i] != 0;
-}
-
-void divide_any(Buffer x, int64_t divisor) {
-  switch (x.type) {
-    case ElementType::float16:
-      return divide<Float16>(x, divisor);
-    case ElementType::bfloat16:
-      return divide<BFloat16>(x, divisor);
-    case ElementType::float32:
-      return divide<float>(x, divisor);
-    case ElementType::float64:
-      return divide<double>(x, divisor);
-    default:
-      return;
-  }
-}
-
-void make_any_logical(Buffer x) {
-  switch (x.type) {
-    case ElementType::uint8:
-      return make_logical<uint8_t>(x);
-    case ElementType::int32:
-      return make_logical<int32_t>(x);
-    case ElementType::int64:
-      return make_logical<int64_t>(x);
-    default:
-      return;
-  }
+    return x / static_cast<T>(ranks);
 }
 
 kernels::InstructionSet best_instruction_set() {
@@ -117,8 +81,11 @@ Reduction pairwise_of(Reduction reduction) {
 }
 
 void finish_reduction(Buffer result, Reduction reduction, int64_t ranks) {
-  if (reduction == Reduction::average && ranks > 1) divide_any(result, ranks);
-  if (is_logical(reduction) && ranks == 1) make_any_logical(result);
+  if (reduction == Reduction::average ? ranks == 1 : !is_logical(reduction) || ranks > 1) return;
+  with_type(result.type, [=](auto zero) {
+    auto* elements = static_cast<decltype(zero)*>(result.data);
+    for (int64_t i = 0, n = result.count; i < n; ++i) elements[i] = finished(elements[i], ranks);
+  });
 }
 
 }  // namespace adjoin

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "adjoin/comm/algorithm/cost.hpp"
 
 namespace adjoin::lab {
 
@@ -23,15 +22,11 @@ struct Contest {
   std::vector<Contender> contenders;
 };
 
-/// Compares the times of the closed formulas (algorithm/cost.hpp), to which the simulator's are equal. `bytes` are those
+/// Compares the times of the closed formulas (algorithm/catalogue.hpp), to which the simulator's are equal. `bytes` are those
 /// of exercise_of; where the formulas want equal blocks (gather, scatter, all_gather, reduce_scatter, all_to_all), each
 /// is rounded up to whole bytes. A pipeline works in pieces of `chunk` bytes, or with 0 in those with which it is
 /// quickest.
 /// Cost: O(P) per algorithm, O(P^2 log P) for all_to_all.
 Contest compare(Collective collective, int ranks, int64_t bytes, int64_t chunk, const algorithm::Network& network);
-
-/// The piece of a message with which a pipeline of that many ranks is quickest: K pieces of S bytes over P ranks need
-/// (P - 2 + K) (alpha + beta S / K), which is least for K = sqrt((P - 2) beta S / alpha).
-int64_t best_chunk(int ranks, int64_t bytes, const algorithm::Network& network);
 
 }  // namespace adjoin::lab

@@ -1,120 +1,225 @@
 #include "adjoin/lab/exercise.hpp"
 
+#include <algorithm>
 #include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 
 namespace adjoin::lab {
 
 namespace {
 
-using algorithm::Request;
-using Values = std::vector<int64_t>;
-
-int64_t given(int rank, int64_t i) {
-  return 100 * rank + i % 100;
+bool is_logical(Reduction reduction) {
+  return reduction == Reduction::logical_and || reduction == Reduction::logical_or ||
+         reduction == Reduction::logical_xor;
 }
 
-Values given_to(int rank, int64_t begin, int64_t count) {
+/// What changes little or nothing.
+int64_t neutral(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::bit_and:
+      return 7;
+    case Reduction::product:
+    case Reduction::min:
+    case Reduction::max:
+    case Reduction::logical_and:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+int64_t combined(int64_t a, int64_t b, Reduction reduction, ElementType type) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::average:
+      return type == ElementType::boolean ? a | b : a + b;
+    case Reduction::product:
+      return a * b;
+    case Reduction::min:
+      return std::min(a, b);
+    case Reduction::max:
+      return std::max(a, b);
+    case Reduction::bit_and:
+      return a & b;
+    case Reduction::bit_or:
+      return a | b;
+    case Reduction::bit_xor:
+      return a ^ b;
+    case Reduction::logical_and:
+      return a != 0 && b != 0;
+    case Reduction::logical_or:
+      return a != 0 || b != 0;
+    case Reduction::logical_xor:
+      return (a != 0) != (b != 0);
+  }
+  throw InternalError("an exercise of a reduction that it does not know");
+}
+
+/// What results of reductions repeat after.
+int64_t period_of(const Exercise& e) {
+  return e.numbers == Exercise::Numbers::readable ? 100 : 5;
+}
+
+/// Of small numbers two ranks give at each place what matters, the others what changes little or nothing.
+int64_t part_at(const Exercise& e, int rank, int64_t i) {
+  if (e.numbers == Exercise::Numbers::readable) return 100 * rank + i % 100;
+  if (i % e.ranks() == rank) return is_logical(e.reduction) ? i % period_of(e) : 2 + i % period_of(e);
+  return (i + 1) % e.ranks() == rank ? 3 : neutral(e.reduction);
+}
+
+double number_at(const Exercise& e, int rank, int64_t i) {
+  return has_reduction(e.collective) ? static_cast<double>(part_at(e, rank, i)) : number_at(e.numbers, rank, i);
+}
+
+/// Element i of the result of a reduction, for one period.
+Values results_of(const Exercise& e, int64_t count) {
+  const auto part = [&](int rank, int64_t i) {  // as the type holds it
+    return e.type == ElementType::boolean ? part_at(e, rank, i) % 2 : part_at(e, rank, i);
+  };
+  Values results;
+  for (int64_t i = 0; i < std::min(count, period_of(e)); ++i) {
+    int64_t result = part(0, i);
+    for (int rank = 1; rank < e.ranks(); ++rank) result = combined(result, part(rank, i), e.reduction, e.type);
+    if (is_logical(e.reduction)) result = result != 0;
+    results.push_back(static_cast<double>(result) / (e.reduction == Reduction::average ? e.ranks() : 1));
+  }
+  return results;
+}
+
+/// Elements of one rank's input, or of the result of a reduction, in an output.
+struct Piece {
+  int from = 0;
+  int64_t begin = 0, count = 0;
+};
+constexpr int kAllRanks = -1;
+
+/// The elements of `n` blocks from `first` on, counted around.
+int64_t elements(const Exercise& e, int first, int n) {
+  int64_t total = 0;
+  for (int i = 0; i < n; ++i) total += e.blocks[static_cast<size_t>((first + i) % e.ranks())];
+  return total;
+}
+
+std::vector<Piece> blocks_of_all(const Exercise& e) {
+  std::vector<Piece> pieces;
+  for (int from = 0; from < e.ranks(); ++from) pieces.push_back({from, 0, elements(e, from, 1)});
+  return pieces;
+}
+
+std::vector<Piece> blocks_sent_to(const Exercise& e, int rank) {
+  std::vector<int64_t> before(e.blocks.size() + 1);
+  std::partial_sum(e.blocks.begin(), e.blocks.end(), before.begin() + 1);
+  std::vector<Piece> pieces;
+  for (int from = 0; from < e.ranks(); ++from) {  // whose own blocks begin with another one each
+    const int first = e.turn * from % e.ranks(), end = first + rank;
+    const auto at = [&](int block) { return before[static_cast<size_t>(block)]; };
+    const int64_t begin = end <= e.ranks() ? at(end) - at(first) : at(e.ranks()) - at(first) + at(end - e.ranks());
+    pieces.push_back({from, begin, e.between(from, rank)});
+  }
+  return pieces;
+}
+
+/// What comes to a rank, in the order of its output.
+std::vector<Piece> outcome(const Exercise& e, int rank) {
+  const bool is_root = rank == e.root;
+  switch (e.collective) {
+    case Collective::barrier:
+      return {};
+    case Collective::broadcast:
+      return {{e.root, 0, e.count}};
+    case Collective::reduce:
+      return {{kAllRanks, 0, is_root ? e.count : 0}};
+    case Collective::all_reduce:
+      return {{kAllRanks, 0, e.count}};
+    case Collective::gather:
+      return is_root ? blocks_of_all(e) : std::vector<Piece>();
+    case Collective::scatter:
+      return {{e.root, elements(e, 0, rank), elements(e, rank, 1)}};
+    case Collective::all_gather:
+      return blocks_of_all(e);
+    case Collective::reduce_scatter:
+      return {{kAllRanks, elements(e, 0, rank), elements(e, rank, 1)}};
+    case Collective::all_to_all:
+      return blocks_sent_to(e, rank);
+  }
+  return {};
+}
+
+int64_t elements_given(const Exercise& e, int rank) {
+  switch (e.collective) {
+    case Collective::barrier:
+      return 0;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      return e.count;
+    case Collective::gather:
+    case Collective::all_gather:
+      return elements(e, rank, 1);
+    case Collective::scatter:
+      return rank == e.root ? elements(e, 0, e.ranks()) : 0;
+    default:
+      return elements(e, 0, e.ranks());
+  }
+}
+
+bool is_in_place(const Exercise& e) {
+  return e.collective == Collective::broadcast || e.collective == Collective::all_reduce;
+}
+
+Elements given_by(const Exercise& e, int rank) {
   Values values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(given(rank, begin + i));
-  return values;
-}
-
-/// Elements [begin, begin + count) of the sum of all ranks' inputs.
-Values sums(int ranks, int64_t begin, int64_t count) {
-  Values values;
-  for (int64_t i = 0; i < count; ++i)
-    values.push_back(given(0, begin + i) * ranks + 100 * (int64_t{ranks} * (ranks - 1) / 2));
-  return values;
-}
-
-/// What one rank sends to another.
-int64_t between(const Request& request, int from, int to) {
-  return request.counts[static_cast<size_t>(from) * static_cast<size_t>(request.size) + static_cast<size_t>(to)];
-}
-
-/// The elements of the blocks, of one rank's row in an all_to_all, before block `end`.
-int64_t elements_before(const Request& request, int row, int end) {
-  const auto begin = request.counts.begin() + static_cast<std::ptrdiff_t>(row) * request.size;
-  return std::accumulate(begin, begin + end, int64_t{0});
-}
-
-Values all_given(const Request& request) {
-  Values values;
-  for (int r = 0; r < request.size; ++r)
-    for (const int64_t v : given_to(r, 0, request.counts[static_cast<size_t>(r)])) values.push_back(v);
-  return values;
-}
-
-Values sent_to(const Request& request, int rank) {
-  Values values;
-  for (int from = 0; from < request.size; ++from)
-    for (const int64_t v : given_to(from, elements_before(request, from, rank), between(request, from, rank)))
-      values.push_back(v);
-  return values;
+  for (int64_t i = 0; i < elements_given(e, rank); ++i) values.push_back(number_at(e, rank, i));
+  return {e.type, values};
 }
 
 }  // namespace
 
 Exercise exercise_of(Collective collective, int ranks, int root, int64_t bytes, int64_t chunk) {
-  const bool has_words = bytes % 4 == 0 && chunk % 4 == 0;
-  Exercise exercise;
-  exercise.type = has_words ? ElementType::int32 : ElementType::uint8;
-  const int64_t elements = bytes / size_of(exercise.type);
-  exercise.request = algorithm::request_of(collective, root, elements, algorithm::balanced_counts(elements, ranks));
-  exercise.request.chunk = chunk / size_of(exercise.type);
-  return exercise;
+  const ElementType type = bytes % 4 == 0 && chunk % 4 == 0 ? ElementType::int32 : ElementType::uint8;
+  const int64_t elements = bytes / size_of(type);
+  return {.collective = collective,
+          .root = root,
+          .count = elements,
+          .blocks = algorithm::balanced_counts(elements, ranks),
+          .chunk = chunk / size_of(type),
+          .type = type};
 }
 
-std::vector<int64_t> input_of(const Request& request, int rank) {
-  switch (request.collective) {
-    case Collective::barrier:
-    case Collective::broadcast:
-    case Collective::all_reduce:
-      return {};
-    case Collective::reduce:
-      return given_to(rank, 0, request.count);
-    case Collective::gather:
-    case Collective::all_gather:
-      return given_to(rank, 0, request.counts[static_cast<size_t>(rank)]);
-    case Collective::scatter:
-      return rank == request.root ? given_to(rank, 0, elements_before(request, 0, request.size)) : Values();
-    case Collective::reduce_scatter:
-      return given_to(rank, 0, elements_before(request, 0, request.size));
-    case Collective::all_to_all:
-      return given_to(rank, 0, elements_before(request, rank, request.size));
+algorithm::Request request_of(const Exercise& exercise) {
+  auto request = algorithm::request_of(exercise.collective, exercise.root, exercise.count, exercise.blocks);
+  request.chunk = exercise.chunk;
+  return request;
+}
+
+double number_at(Exercise::Numbers numbers, int rank, int64_t i) {
+  return static_cast<double>(numbers == Exercise::Numbers::readable ? 100 * rank + i % 100
+                                                                    : (37 * int64_t{rank} + 7 * i) % 101);
+}
+
+Elements input_of(const Exercise& exercise, int rank) {
+  return is_in_place(exercise) ? Elements(exercise.type, {}) : given_by(exercise, rank);
+}
+
+Elements output_before(const Exercise& exercise, int rank) {
+  const bool gives = exercise.collective == Collective::all_reduce ||
+                     (exercise.collective == Collective::broadcast && rank == exercise.root);
+  if (gives) return given_by(exercise, rank);
+  return {exercise.type, Values(static_cast<size_t>(output_after(exercise, rank).count()), -1)};
+}
+
+Elements output_after(const Exercise& exercise, int rank) {
+  const auto pieces = outcome(exercise, rank);
+  Values results, values;
+  for (const auto& [from, begin, count] : pieces) {
+    if (from == kAllRanks) results = results_of(exercise, begin + count);
+    for (int64_t i = begin; i < begin + count; ++i)
+      values.push_back(from == kAllRanks ? results[static_cast<size_t>(i) % results.size()]
+                                         : number_at(exercise, from, i));
   }
-  return {};
-}
-
-std::vector<int64_t> output_before(const Request& request, int rank) {
-  const bool has_own_values = request.collective == Collective::all_reduce ||
-                              (request.collective == Collective::broadcast && rank == request.root);
-  if (has_own_values) return given_to(rank, 0, request.count);
-  return Values(output_after(request, rank).size(), -1);
-}
-
-std::vector<int64_t> output_after(const Request& request, int rank) {
-  switch (request.collective) {
-    case Collective::barrier:
-      return {};
-    case Collective::broadcast:
-      return given_to(request.root, 0, request.count);
-    case Collective::reduce:
-      return rank == request.root ? sums(request.size, 0, request.count) : Values();
-    case Collective::all_reduce:
-      return sums(request.size, 0, request.count);
-    case Collective::gather:
-      return rank == request.root ? all_given(request) : Values();
-    case Collective::all_gather:
-      return all_given(request);
-    case Collective::scatter:
-      return given_to(request.root, elements_before(request, 0, rank), request.counts[static_cast<size_t>(rank)]);
-    case Collective::reduce_scatter:
-      return sums(request.size, elements_before(request, 0, rank), request.counts[static_cast<size_t>(rank)]);
-    case Collective::all_to_all:
-      return sent_to(request, rank);
-  }
-  return {};
+  return {exercise.type, values};
 }
 
 }  // namespace adjoin::lab

@@ -11,47 +11,25 @@ namespace adjoin::lab {
 
 namespace {
 
-template <class Choose, class Value>
-int64_t sum(const std::vector<RecordedMessage>& messages, const Choose& choose, const Value& value) {
+template <class Value>
+int64_t total(const Recording& recording, int from, int to, const Value& value) {
   int64_t total = 0;
-  for (const RecordedMessage& message : messages)
-    if (choose(message)) total += value(message);
+  for (const RecordedMessage& message : recording.messages)
+    if ((from == Recording::kAny || from == message.from) && (to == Recording::kAny || to == message.to))
+      total += value(message);
   return total;
-}
-
-constexpr auto kOne = [](const RecordedMessage&) -> int64_t { return 1; };
-constexpr auto kBytes = [](const RecordedMessage& message) { return message.bytes; };
-
-auto is_from(int rank) {
-  return [rank](const RecordedMessage& message) { return message.from == rank; };
-}
-
-auto is_to(int rank) {
-  return [rank](const RecordedMessage& message) { return message.to == rank; };
 }
 
 }  // namespace
 
-int64_t Recording::sent_by(int rank) const {
-  return sum(messages, is_from(rank), kOne);
-}
-int64_t Recording::received_by(int rank) const {
-  return sum(messages, is_to(rank), kOne);
-}
-int64_t Recording::bytes_sent_by(int rank) const {
-  return sum(messages, is_from(rank), kBytes);
-}
-int64_t Recording::bytes_received_by(int rank) const {
-  return sum(messages, is_to(rank), kBytes);
-}
 int64_t Recording::sent(int from, int to) const {
-  return sum(
-      messages, [&](const RecordedMessage& message) { return message.from == from && message.to == to; }, kOne);
+  return total(*this, from, to, [](const RecordedMessage&) { return 1; });
 }
-int64_t Recording::bytes() const {
-  return sum(
-      messages, [](const RecordedMessage&) { return true; }, kBytes);
+
+int64_t Recording::bytes(int from, int to) const {
+  return total(*this, from, to, [](const RecordedMessage& message) { return message.bytes; });
 }
+
 int64_t Recording::steps() const {
   return messages.empty() ? 0 : messages.back().step;
 }

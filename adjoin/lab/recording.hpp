@@ -32,14 +32,12 @@ struct Recording {
   int ranks = 0;
   std::vector<RecordedMessage> messages;
 
-  int64_t sent_by(int rank) const;
-  int64_t received_by(int rank) const;
-  int64_t bytes_sent_by(int rank) const;
-  int64_t bytes_received_by(int rank) const;
-  /// Messages from one rank to another.
+  /// Messages, or their bytes, from one rank to another, or from or to any.
+  static constexpr int kAny = -1;
   int64_t sent(int from, int to) const;
-  /// Bytes of all messages.
-  int64_t bytes() const;
+  int64_t bytes(int from = kAny, int to = kAny) const;
+  int64_t sent_by(int rank) const { return sent(rank, kAny); }
+  int64_t received_by(int rank) const { return sent(kAny, rank); }
   /// The last message's step; 0 where there is none.
   int64_t steps() const;
 };

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "adjoin/comm/algorithm/cost.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
 namespace adjoin::lab {

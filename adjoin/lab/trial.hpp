@@ -15,7 +15,7 @@ struct Trial {
   int64_t steps = 0;    // of the program
   double seconds = 0;   // until the last rank was done: the median of some runs without the recorder
   bool is_right = false;
-  std::vector<std::vector<int64_t>> held;  // by each rank in the end; empty where the operation gives it nothing
+  std::vector<Values> held = {};  // by each rank in the end; empty where the operation gives it nothing
 };
 
 /// Carries an exercise out on thread workers, by an algorithm of the catalogue.

@@ -37,23 +37,21 @@ TEST(Comparison, compares_every_algorithm_of_every_operation) {
     }
 }
 
-double seconds_of_ring(int ranks, int64_t bytes, int64_t chunk) {
-  const Contest contest = compare(Collective::broadcast, ranks, bytes, chunk, kNetwork);
-  return std::find_if(contest.contenders.begin(), contest.contenders.end(),
-                      [](const Contender& c) { return c.algorithm == "ring"; })
-      ->seconds;
+Contender ring(int ranks, int64_t bytes, int64_t chunk, const Network& network = kNetwork) {
+  const Contest contest = compare(Collective::broadcast, ranks, bytes, chunk, network);
+  return *std::find_if(contest.contenders.begin(), contest.contenders.end(),
+                       [](const Contender& c) { return c.algorithm == "ring"; });
 }
 
 TEST(Comparison, gives_a_pipeline_the_best_of_chunks) {
-  const int64_t best = best_chunk(16, 1 << 20, kNetwork);  // 1 MiB / sqrt(14 * 1e-9 * 2^20 / 1e-6) = 8654
-  EXPECT_EQ(best, 8654);
-  const double seconds = seconds_of_ring(16, 1 << 20, 0);
-  for (const int64_t chunk : {best / 4, best / 2, best * 2, best * 4, int64_t{1} << 20})
-    EXPECT_LT(seconds, seconds_of_ring(16, 1 << 20, chunk)) << chunk;
-  EXPECT_EQ(best_chunk(2, 1 << 20, kNetwork), 0);  // nobody passes anything on
-  EXPECT_EQ(best_chunk(16, 0, kNetwork), 0);
-  EXPECT_EQ(best_chunk(16, 1 << 20, {.alpha = 1e-6, .beta = 0}), 0);
-  EXPECT_EQ(best_chunk(16, 1 << 20, {.alpha = 0, .beta = 1e-9}), 1);
+  const Contender best = ring(16, 1 << 20, 0);
+  EXPECT_EQ(best.chunk, 8654);  // 1 MiB / sqrt(14 * 1e-9 * 2^20 / 1e-6) = 8654.3
+  for (const int64_t chunk : {best.chunk / 4, best.chunk / 2, best.chunk * 2, best.chunk * 4, int64_t{1} << 20})
+    EXPECT_LT(best.seconds, ring(16, 1 << 20, chunk).seconds) << chunk;
+  EXPECT_EQ(ring(2, 1 << 20, 0).chunk, 0);  // nobody passes anything on
+  EXPECT_EQ(ring(16, 0, 0).chunk, 0);
+  EXPECT_EQ(ring(16, 1 << 20, 0, {.alpha = 1e-6, .beta = 0}).chunk, 0);
+  EXPECT_EQ(ring(16, 1 << 20, 0, {.alpha = 0, .beta = 1e-9}).chunk, 1);
 }
 
 }  // namespace

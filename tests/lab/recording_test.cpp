@@ -67,10 +67,10 @@ TEST(Recording, counts_messages_and_bytes_of_each_rank) {
     }
   });
   EXPECT_EQ(recording.sent_by(0), 3);
-  EXPECT_EQ(recording.bytes_sent_by(0), 24);
+  EXPECT_EQ(recording.bytes(0, Recording::kAny), 24);
   EXPECT_EQ(recording.received_by(0), 0);
   EXPECT_EQ(recording.received_by(3), 1);
-  EXPECT_EQ(recording.bytes_received_by(3), 12);
+  EXPECT_EQ(recording.bytes(Recording::kAny, 3), 12);
   EXPECT_EQ(recording.sent(0, 2), 1);
   EXPECT_EQ(recording.sent(2, 0), 0);
   EXPECT_EQ(recording.bytes(), 24);

@@ -1,13 +1,14 @@
-// The simulator's times of the catalogue's programs, against the closed formulas of algorithm/cost.hpp.
+// The simulator's times of the catalogue's programs, against the closed formulas.
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/algorithm/cost.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/lab/exercise.hpp"
 #include "adjoin/lab/simulator.hpp"
+#include "tests/support/costs.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -30,7 +31,7 @@ Request request_of(Collective collective, int ranks, int root, int64_t elements,
       collective == Collective::broadcast || collective == Collective::reduce || collective == Collective::all_reduce
           ? elements
           : elements * ranks;
-  return exercise_of(collective, ranks, root, 4 * count, 4 * chunk).request;
+  return lab::request_of(exercise_of(collective, ranks, root, 4 * count, 4 * chunk));
 }
 
 void for_every_algorithm(const auto& check) {
@@ -82,7 +83,7 @@ TEST(Simulator, sends_as_many_messages_in_as_many_steps_as_the_formulas_say) {
       const Simulation simulation = simulate(request, algorithm, 4, {1, 0}, [&](const SimulatedMessage& message) {
         last_step = std::max(last_step, message.step);
       });
-      for (int r = 0; r < ranks; ++r) messages += cost_of(request, algorithm, r).messages_sent;
+      for (int r = 0; r < ranks; ++r) messages += testing::cost_of(request, algorithm, r).messages_sent;
       EXPECT_EQ(simulation.messages, messages) << name(collective) << " " << algorithm << " on " << ranks;
       EXPECT_EQ(last_step, steps_of(request, algorithm)) << name(collective) << " " << algorithm << " on " << ranks;
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -39,7 +40,7 @@ TEST(Trial, of_every_algorithm_is_right_and_sends_what_the_programs_say) {
         EXPECT_TRUE(trial.is_right) << ranks << " ranks, " << bytes << " bytes";
         int64_t sends = 0;
         for (int r = 0; r < ranks; ++r) {
-          const auto program = program_of(exercise.request, algorithm, r);
+          const auto program = program_of(request_of(exercise), algorithm, r);
           int64_t own = 0;
           for (const auto& step : program.steps)
             for (const auto& transfer : step.transfers) own += transfer.kind == algorithm::Transfer::Kind::send;

@@ -24,10 +24,6 @@ inline std::string describe(const Request& q, std::string_view algorithm) {
   return text;
 }
 
-inline int64_t count_between(const Request& q, int from, int to) {
-  return q.counts[static_cast<size_t>(from * q.size + to)];
-}
-
 /// Counts that differ, some of them zero.
 inline Values uneven_counts(int size) {
   Values counts;
@@ -126,7 +122,7 @@ inline Part part_of(const Request& q, int rank) {
     for (int r = 0; r < q.size; ++r) blocks.push_back(values_of(r, q.counts[static_cast<size_t>(r)]));
     return join(blocks);
   };
-  const auto between = [&](int from, int to) { return values_of(100 * from + to, count_between(q, from, to)); };
+  const auto between = [&](int from, int to) { return values_of(100 * from + to, q.between(from, to)); };
   const auto room = [](int64_t count) { return Values(static_cast<size_t>(count)); };
 
   switch (q.collective) {
@@ -184,8 +180,8 @@ inline void call(const Communicator& world, const Request& q, Part& part) {
     case Collective::all_to_all: {
       Values sent, received;
       for (int peer = 0; peer < q.size; ++peer) {
-        sent.push_back(count_between(q, world.rank(), peer));
-        received.push_back(count_between(q, peer, world.rank()));
+        sent.push_back(q.between(world.rank(), peer));
+        received.push_back(q.between(peer, world.rank()));
       }
       return world.all_to_all(in, sent, out, received);
     }

@@ -126,7 +126,7 @@ class Machine {
 
   static void apply(Rank& rank, const LocalMove& move) {
     EXPECT_EQ(move.from.count, move.to.count);
-    put(rank.at(move.to), rank.at(move.from), move.to.count, move.kind == LocalMove::Kind::reduce);
+    put(rank.at(move.to), rank.at(move.from), move.to.count, /*reduces=*/false);
   }
 
   static void put(int64_t* to, const int64_t* from, int64_t count, bool reduces) {

@@ -1,10 +1,7 @@
-#include "adjoin/comm/algorithm/all_gather.hpp"
-
 #include <algorithm>
 
-#include "adjoin/comm/algorithm/broadcast.hpp"
-#include "adjoin/comm/algorithm/gather.hpp"
-#include "adjoin/comm/algorithm/recursive.hpp"
+#include "adjoin/comm/algorithm/patterns.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
 
@@ -16,41 +13,38 @@ LocalMove place_own(const Blocks& blocks, int rank) {
 
 }  // namespace
 
-Program naive_all_gather(int rank, int size, std::span<const int64_t> counts) {
-  const Blocks blocks(counts);
+Program naive_all_gather(const Request& q, int rank) {
+  const Blocks blocks(q.counts);
   Program program;
   program.before.push_back(place_own(blocks, rank));
-  if (size == 1) return program;
+  if (q.size == 1) return program;
   Step& step = program.steps.emplace_back();
-  for (int shift = 1; shift < size; ++shift) {  // so that no two ranks begin with the same receiver
-    const int to = (rank + shift) % size, from = (rank - shift + size) % size;
+  for (int shift = 1; shift < q.size; ++shift) {  // so that no two ranks begin with the same receiver
+    const int to = (rank + shift) % q.size, from = (rank - shift + q.size) % q.size;
     step.transfers.push_back(send_to(to, blocks.at(Region::output, rank)));
     step.transfers.push_back(receive_from(from, blocks.at(Region::output, from)));
   }
   return program;
 }
 
-Program tree_all_gather(int rank, int size, std::span<const int64_t> counts) {
-  return then(tree_gather(rank, size, 0, counts), tree_broadcast(rank, size, 0, total_of(counts)));
+Program tree_all_gather(const Request& q, int rank) {
+  Request around_first = q;
+  around_first.root = 0;
+  around_first.count = total_of(q.counts);
+  return then(tree_gather(around_first, rank), tree_broadcast(around_first, rank));
 }
 
-Program ring_all_gather(int rank, int size, std::span<const int64_t> counts) {
-  const Blocks blocks(counts);
-  const auto block = [&](int i) { return blocks.around(Region::output, i); };
-  const int next = (rank + 1) % size, previous = (rank - 1 + size) % size;
-
+Program ring_all_gather(const Request& q, int rank) {
+  const Blocks blocks(q.counts);
   Program program;
   program.before.push_back(place_own(blocks, rank));
-  for (int step = 0; step < size - 1; ++step)
-    program.steps.push_back(
-        {.transfers = {send_to(next, block(rank - step)), receive_from(previous, block(rank - step - 1))},
-         .moves = {}});
+  add_ring(program, rank, blocks, Region::output, /*first=*/0, Transfer::Kind::receive);
   return program;
 }
 
-Program doubling_all_gather(int rank, int size, std::span<const int64_t> counts) {
-  const Fold fold(size);
-  const Blocks blocks(counts), merged(fold.merged(counts));
+Program doubling_all_gather(const Request& q, int rank) {
+  const Fold fold(q.size);
+  const Blocks blocks(q.counts), merged(fold.merged(q.counts));
   const Slice all = blocks.all(Region::output);
   const Slice own{Region::input, 0, blocks.count(rank)}, theirs = blocks.around(Region::output, rank + 1);
   Program program;
@@ -61,21 +55,20 @@ Program doubling_all_gather(int rank, int size, std::span<const int64_t> counts)
   return program;
 }
 
-Program bruck_all_gather(int rank, int size, std::span<const int64_t> counts) {
-  const Blocks blocks(counts);
+Program bruck_all_gather(const Request& q, int rank) {
+  const Blocks blocks(q.counts);
   // In scratch the blocks are in the order rank, rank + 1, …
   const auto first = [&](int n) { return Slice{Region::scratch, 0, blocks.count_around(rank, n)}; };
   Program program;
   program.scratch = blocks.total();
   program.before.push_back(copy_of({Region::input, 0, blocks.count(rank)}, first(1)));
-  for (int have = 1; have < size; have *= 2) {
-    const int more = std::min(have, size - have);
+  for (int have = 1; have < q.size; have *= 2) {
+    const int more = std::min(have, q.size - have);
     const Slice missing{Region::scratch, first(have).count, blocks.count_around(rank + have, more)};
-    program.steps.push_back(
-        {.transfers = {send_to((rank - have + size) % size, first(more)), receive_from((rank + have) % size, missing)},
-         .moves = {}});
+    add_step(program,
+             {send_to((rank - have + q.size) % q.size, first(more)), receive_from((rank + have) % q.size, missing)});
   }
-  const Slice to_end = blocks.at(Region::output, rank, size - rank), from_start = blocks.at(Region::output, 0, rank);
+  const Slice to_end = blocks.at(Region::output, rank, q.size - rank), from_start = blocks.at(Region::output, 0, rank);
   last_moves(program).push_back(copy_of({Region::scratch, 0, to_end.count}, to_end));
   last_moves(program).push_back(copy_of({Region::scratch, to_end.count, from_start.count}, from_start));
   return program;

@@ -1,20 +1,24 @@
-#include "adjoin/comm/algorithm/all_reduce.hpp"
-
-#include "adjoin/comm/algorithm/broadcast.hpp"
-#include "adjoin/comm/algorithm/recursive.hpp"
-#include "adjoin/comm/algorithm/reduce.hpp"
+#include "adjoin/comm/algorithm/patterns.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
 
-Program naive_all_reduce(int rank, int size, int64_t count) {
-  return then(naive_reduce(rank, size, 0, count, Region::output), naive_broadcast(rank, size, 0, count));
+using enum Transfer::Kind;
+
+Program naive_all_reduce(const Request& q, int rank) {
+  const Slice all{Region::output, 0, q.count};
+  const Request around_first{.collective = q.collective, .size = q.size, .root = 0, .count = q.count};
+  Program program;
+  for (const Transfer::Kind at_root : {receive_and_reduce, send})
+    add_star(program, around_first, rank, at_root, all, [&](int) { return all; });
+  return program;
 }
 
-Program butterfly_all_reduce(int rank, int size, int64_t count) {
-  const Fold fold(size);
-  const Slice all{Region::output, 0, count};
+Program butterfly_all_reduce(const Request& q, int rank) {
+  const Fold fold(q.size);
+  const Slice all{Region::output, 0, q.count};
   Program program;
-  fold.add_hand_over(program, rank, all, Transfer::Kind::receive_and_reduce, all);
+  fold.add_hand_over(program, rank, all, receive_and_reduce, all);
   for (int distance = 1; distance < fold.participants(); distance *= 2) {
     Step& step = program.steps.emplace_back();
     if (fold.hands_over(rank)) continue;
@@ -25,28 +29,20 @@ Program butterfly_all_reduce(int rank, int size, int64_t count) {
   return program;
 }
 
-Program ring_all_reduce(int rank, int size, int64_t count) {
-  const Blocks blocks(balanced_counts(count, size));
-  const auto block = [&](int i) { return blocks.around(Region::output, i); };
-  const int next = (rank + 1) % size, previous = (rank - 1 + size) % size;
-
+Program ring_all_reduce(const Request& q, int rank) {
+  const Blocks blocks(balanced_counts(q.count, q.size));
   Program program;
-  for (int step = 0; step < size - 1; ++step)
-    program.steps.push_back(
-        {.transfers = {send_to(next, block(rank - step)), reduce_from(previous, block(rank - step - 1))}, .moves = {}});
-  for (int step = 0; step < size - 1; ++step)
-    program.steps.push_back(
-        {.transfers = {send_to(next, block(rank - step + 1)), receive_from(previous, block(rank - step))},
-         .moves = {}});
+  add_ring(program, rank, blocks, Region::output, /*first=*/0, receive_and_reduce);
+  add_ring(program, rank, blocks, Region::output, /*first=*/1, receive);
   return program;
 }
 
-Program rabenseifner_all_reduce(int rank, int size, int64_t count) {
-  const Fold fold(size);
-  const Blocks blocks(balanced_counts(count, fold.participants()));
+Program rabenseifner_all_reduce(const Request& q, int rank) {
+  const Fold fold(q.size);
+  const Blocks blocks(balanced_counts(q.count, fold.participants()));
   const Slice all = blocks.all(Region::output);
   Program program;
-  fold.add_hand_over(program, rank, all, Transfer::Kind::receive_and_reduce, all);
+  fold.add_hand_over(program, rank, all, receive_and_reduce, all);
   add_halving(program, fold, rank, blocks, Region::output);
   add_doubling(program, fold, rank, blocks, Region::output);
   fold.add_hand_back(program, rank, all, all);

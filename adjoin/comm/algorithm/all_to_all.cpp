@@ -1,10 +1,25 @@
-#include "adjoin/comm/algorithm/all_to_all.hpp"
-
-#include <algorithm>
-
-#include "adjoin/comm/algorithm/blocks.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
+
+namespace {
+
+std::vector<int64_t> sent_by(const Request& q, int rank) {
+  const auto row = q.counts.begin() + static_cast<ptrdiff_t>(rank) * q.size;
+  return {row, row + q.size};
+}
+
+std::vector<int64_t> received_by(const Request& q, int rank) {
+  std::vector<int64_t> column;
+  for (int sender = 0; sender < q.size; ++sender) column.push_back(q.between(sender, rank));
+  return column;
+}
+
+}  // namespace
+
+Program pairwise_all_to_all(const Request& q, int rank) {
+  return pairwise_all_to_all(rank, q.size, sent_by(q, rank), received_by(q, rank));
+}
 
 Program pairwise_all_to_all(int rank, int size, std::span<const int64_t> send_counts,
                             std::span<const int64_t> receive_counts) {
@@ -13,84 +28,39 @@ Program pairwise_all_to_all(int rank, int size, std::span<const int64_t> send_co
   program.before.push_back(copy_of(outgoing.at(Region::input, rank), incoming.at(Region::output, rank)));
   for (int step = 1; step < size; ++step) {
     const int to = (rank + step) % size, from = (rank - step + size) % size;
-    program.steps.push_back({.transfers = {send_to(to, outgoing.at(Region::input, to)),
-                                           receive_from(from, incoming.at(Region::output, from))},
-                             .moves = {}});
+    add_step(program,
+             {send_to(to, outgoing.at(Region::input, to)), receive_from(from, incoming.at(Region::output, from))});
   }
   return program;
 }
 
-namespace {
-
-/// The blocks of one rank on their way, by the distance that they go in all.
-class Travellers {
- public:
-  Travellers(int rank, int size, std::span<const int64_t> counts) : rank_(rank), size_(size), counts_(counts) {
-    const Blocks row(counts.subspan(static_cast<size_t>(rank) * static_cast<size_t>(size), static_cast<size_t>(size)));
-    for (int distance = 0; distance < size; ++distance) now_.push_back(row.around(Region::input, rank + distance));
-  }
-
-  const Slice& at(int distance) const { return now_[static_cast<size_t>(distance)]; }
-
-  /// The elements of the block of that distance which comes to this rank in the step of `bit`.
-  int64_t arriving(int distance, int bit) const {
-    const int gone = distance & (2 * bit - 1);
-    const int sender = (rank_ - gone + size_) % size_, receiver = (sender + distance) % size_;
-    return counts_[static_cast<size_t>(sender) * static_cast<size_t>(size_) + static_cast<size_t>(receiver)];
-  }
-
-  void put(int distance, const Slice& slice) { now_[static_cast<size_t>(distance)] = slice; }
-
- private:
-  int rank_, size_;
-  std::span<const int64_t> counts_;
-  std::vector<Slice> now_;
-};
-
-/// Blocks that follow one another in scratch from `begin` on.
-class Packer {
- public:
-  explicit Packer(int64_t begin) : begin_(begin), end_(begin) {}
-  Slice add(int64_t count) {
-    end_ += count;
-    return {Region::scratch, end_ - count, count};
-  }
-  Slice all() const { return {Region::scratch, begin_, end_ - begin_}; }
-
- private:
-  int64_t begin_, end_;
-};
-
-std::vector<int64_t> column(int rank, int size, std::span<const int64_t> counts) {
-  std::vector<int64_t> column;
-  for (int sender = 0; sender < size; ++sender)
-    column.push_back(counts[static_cast<size_t>(sender) * static_cast<size_t>(size) + static_cast<size_t>(rank)]);
-  return column;
-}
-
-}  // namespace
-
-Program bruck_all_to_all(int rank, int size, std::span<const int64_t> counts) {
-  Travellers blocks(rank, size, counts);
+Program bruck_all_to_all(const Request& q, int rank) {
+  const int size = q.size;
+  const Blocks outgoing(sent_by(q, rank)), incoming(received_by(q, rank));
+  std::vector<Slice> now;  // where the block that goes a distance in all is: its own at first, then one on its way
+  for (int distance = 0; distance < size; ++distance) now.push_back(outgoing.around(Region::input, rank + distance));
   Program program;
+  const auto room_for = [&](int64_t count) {
+    program.scratch += count;
+    return Slice{Region::scratch, program.scratch - count, count};
+  };
   for (int bit = 1; bit < size; bit *= 2) {
-    Packer leaving(program.scratch);
+    const int64_t begin = program.scratch;
+    for (int distance = bit; distance < size; ++distance)
+      if (Slice& block = now[static_cast<size_t>(distance)]; distance & bit)
+        last_moves(program).push_back(copy_of(block, room_for(block.count)));
+    const int64_t middle = program.scratch;
     for (int distance = bit; distance < size; ++distance)
       if (distance & bit) {
-        const Slice& block = blocks.at(distance);
-        last_moves(program).push_back(copy_of(block, leaving.add(block.count)));
+        const int sender = (rank - distance % (2 * bit) + size) % size;  // it has gone so far with this step
+        now[static_cast<size_t>(distance)] = room_for(q.between(sender, (sender + distance) % size));
       }
-    Packer arriving(leaving.all().begin + leaving.all().count);
-    for (int distance = bit; distance < size; ++distance)
-      if (distance & bit) blocks.put(distance, arriving.add(blocks.arriving(distance, bit)));
-    program.scratch = arriving.all().begin + arriving.all().count;
-    program.steps.push_back({.transfers = {send_to((rank + bit) % size, leaving.all()),
-                                           receive_from((rank - bit + size) % size, arriving.all())},
-                             .moves = {}});
+    add_step(program, {send_to((rank + bit) % size, {Region::scratch, begin, middle - begin}),
+                       receive_from((rank - bit + size) % size, {Region::scratch, middle, program.scratch - middle})});
   }
-  const Blocks home(column(rank, size, counts));
   for (int distance = 0; distance < size; ++distance)
-    last_moves(program).push_back(copy_of(blocks.at(distance), home.around(Region::output, rank - distance)));
+    last_moves(program).push_back(
+        copy_of(now[static_cast<size_t>(distance)], incoming.around(Region::output, rank - distance)));
   return program;
 }
 

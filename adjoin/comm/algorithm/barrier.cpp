@@ -1,13 +1,11 @@
-#include "adjoin/comm/algorithm/barrier.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
 
-Program dissemination_barrier(int rank, int size) {
+Program dissemination_barrier(const Request& q, int rank) {
   Program program;
-  for (int distance = 1; distance < size; distance *= 2) {
-    const int to = (rank + distance) % size, from = (rank - distance + size) % size;
-    program.steps.push_back({.transfers = {send_to(to, {}), receive_from(from, {})}, .moves = {}});
-  }
+  for (int distance = 1; distance < q.size; distance *= 2)
+    add_step(program, {send_to((rank + distance) % q.size, {}), receive_from((rank - distance + q.size) % q.size, {})});
   return program;
 }
 

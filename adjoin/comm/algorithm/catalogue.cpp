@@ -1,176 +1,176 @@
 #include "adjoin/comm/algorithm/catalogue.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string>
+#include <bit>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/algorithm/all_gather.hpp"
-#include "adjoin/comm/algorithm/all_reduce.hpp"
-#include "adjoin/comm/algorithm/all_to_all.hpp"
-#include "adjoin/comm/algorithm/barrier.hpp"
-#include "adjoin/comm/algorithm/broadcast.hpp"
-#include "adjoin/comm/algorithm/gather.hpp"
-#include "adjoin/comm/algorithm/reduce.hpp"
-#include "adjoin/comm/algorithm/reduce_scatter.hpp"
-#include "adjoin/comm/algorithm/scatter.hpp"
+#include "adjoin/comm/algorithm/patterns.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
 
 namespace {
 
-using Counts = std::span<const int64_t>;
+/// What the formulas are made of, for one request of at least two ranks.
+struct Terms {
+  const Request& q;
+  int64_t bytes_per_element = 1;
+  Network network = {};
 
-template <Program (*make)(int, int)>
-Program of_size(const Request& request, int rank) {
-  return make(rank, request.size);
-}
-template <Program (*make)(int, int, int64_t)>
-Program of_count(const Request& request, int rank) {
-  return make(rank, request.size, request.count);
-}
-template <Program (*make)(int, int, int, int64_t)>
-Program of_root_and_count(const Request& request, int rank) {
-  return make(rank, request.size, request.root, request.count);
-}
-template <Program (*make)(int, int, Counts)>
-Program of_counts(const Request& request, int rank) {
-  return make(rank, request.size, request.counts);
-}
-template <Program (*make)(int, int, int, Counts)>
-Program of_root_and_counts(const Request& request, int rank) {
-  return make(rank, request.size, request.root, request.counts);
+  // Messages or steps.
+  int64_t one = 1, two = 2, others = q.size - 1, two_rounds = 2 * others;
+  int64_t log_up = std::bit_width(static_cast<unsigned>(q.size - 1));    // ceil(log2 P)
+  int64_t log_down = std::bit_width(static_cast<unsigned>(q.size)) - 1;  // floor(log2 P)
+  int64_t fold_steps = log_up == log_down ? 0 : 2;                       // where P is no power of two
+  int64_t log_with_fold = log_down + fold_steps, two_logs_with_fold = log_with_fold + log_down;
+  int64_t two_logs_up = 2 * log_up, pipeline = others - 1 + q.pieces();
+
+  // Elements.
+  int64_t none = 0, count = q.count, share = (q.count + others) / q.size;
+  int64_t largest = q.counts.empty() ? 0 : *std::max_element(q.counts.begin(), q.counts.end());
+
+  /// The count of every block, of which all must be equal.
+  int64_t equal() const {
+    for (const int64_t other : q.counts)
+      if (other != q.counts[0])
+        throw InvalidArgument("the formula for the time of " + std::string(name(q.collective)) + " on " +
+                              std::to_string(q.size) + " ranks: expected equal counts, got " +
+                              std::to_string(q.counts[0]) + " and " + std::to_string(other));
+    return q.counts[0];
+  }
+
+  /// The time of messages that follow one another.
+  double time(int64_t messages, int64_t elements) const {
+    return static_cast<double>(messages) *
+           (network.alpha + network.beta * static_cast<double>(elements * bytes_per_element));
+  }
+};
+
+template <int64_t Terms::*messages, int64_t Terms::*elements>
+double each(const Terms& p) {
+  return p.time(p.*messages, p.*elements);
 }
 
-Program broadcast_by_ring(const Request& request, int rank) {
-  return ring_broadcast(rank, request.size, request.root, request.count, request.chunk);
-}
-Program reduce_naively(const Request& request, int rank) {
-  return naive_reduce(rank, request.size, request.root, request.count);
-}
-Program all_to_all_in_pairs(const Request& request, int rank) {
-  const auto size = static_cast<size_t>(request.size), me = static_cast<size_t>(rank);
-  std::vector<int64_t> received;
-  for (size_t sender = 0; sender < size; ++sender) received.push_back(request.counts[sender * size + me]);
-  return pairwise_all_to_all(rank, request.size, Counts(request.counts).subspan(me * size, size), received);
+/// The last piece, which may be shorter, comes to the last rank behind P + K - 3 whole ones.
+double pieces_in_turn(const Terms& p) {
+  const int64_t whole = p.q.pieces() - 1;
+  return whole == 0 ? p.time(p.others, p.count)
+                    : p.time(p.pipeline - 1, p.q.chunk) + p.time(1, p.count - whole * p.q.chunk);
 }
 
-struct Entry {
+/// Recursive halving or doubling of blocks whose first ones are the largest: those of participant 0 decide.
+double recursion(const Terms& p, const Blocks& blocks) {
+  double seconds = 0;
+  for (int distance = 1; distance < blocks.size(); distance *= 2) seconds += p.time(1, blocks.count(0, distance));
+  return seconds;
+}
+double two_recursions(const Terms& p) {
+  const Blocks blocks(balanced_counts(p.count, Fold(p.q.size).participants()));
+  return 2 * recursion(p, blocks) + p.time(p.fold_steps, p.count);
+}
+/// Doubling and halving move the same blocks: one that is handed over in one direction, all of them in the other.
+double recursion_of_blocks(const Terms& p) {
+  const int64_t count = p.equal();
+  const double fold = p.fold_steps > 0 ? p.time(1, count) + p.time(1, p.q.size * count) : 0;
+  return fold + recursion(p, Blocks(Fold(p.q.size).merged(p.q.counts)));
+}
+
+double blocks_to_or_from_root(const Terms& p) {
+  const int64_t elements = total_of(p.q.counts) - p.q.counts[static_cast<size_t>(p.q.root)];
+  return p.time(1, elements) + p.time(p.others - 1, 0);
+}
+/// The root, or every rank in Bruck's all-gather, moves 1, 2, 4 … blocks, the last time those that are left.
+double doubling_blocks(const Terms& p) {
+  const int64_t count = p.equal();
+  double seconds = 0;
+  for (int64_t have = 1; have < p.q.size; have *= 2) seconds += p.time(1, std::min(have, p.q.size - have) * count);
+  return seconds;
+}
+double gather_and_broadcast(const Terms& p) {
+  return doubling_blocks(p) + p.time(p.log_up, total_of(p.q.counts));
+}
+
+double equal_blocks(const Terms& p) {
+  return p.time(p.others, p.equal());
+}
+double blocks_by_bits(const Terms& p) {
+  const int64_t count = p.equal();
+  double seconds = 0;
+  for (int bit = 1; bit < p.q.size; bit *= 2) {
+    int64_t blocks = 0;
+    for (int distance = bit; distance < p.q.size; ++distance) blocks += (distance & bit) != 0;
+    seconds += p.time(1, blocks * count);
+  }
+  return seconds;
+}
+
+struct Algorithm {
   Collective collective;
   std::string_view name;
-  Program (*make)(const Request&, int rank);
+  Program (*program)(const Request&, int rank);
+  int64_t Terms::*steps;
+  double (*seconds)(const Terms&);
+  bool is_pipeline = false;
 };
 
-constexpr Entry kEntries[] = {
-    {Collective::barrier, "dissemination", of_size<dissemination_barrier>},
-    {Collective::broadcast, "naive", of_root_and_count<naive_broadcast>},
-    {Collective::broadcast, "tree", of_root_and_count<tree_broadcast>},
-    {Collective::broadcast, "ring", broadcast_by_ring},
-    {Collective::reduce, "naive", reduce_naively},
-    {Collective::reduce, "tree", of_root_and_count<tree_reduce>},
-    {Collective::all_reduce, "naive", of_count<naive_all_reduce>},
-    {Collective::all_reduce, "butterfly", of_count<butterfly_all_reduce>},
-    {Collective::all_reduce, "ring", of_count<ring_all_reduce>},
-    {Collective::all_reduce, "rabenseifner", of_count<rabenseifner_all_reduce>},
-    {Collective::gather, "naive", of_root_and_counts<naive_gather>},
-    {Collective::gather, "tree", of_root_and_counts<tree_gather>},
-    {Collective::scatter, "naive", of_root_and_counts<naive_scatter>},
-    {Collective::scatter, "tree", of_root_and_counts<tree_scatter>},
-    {Collective::all_gather, "naive", of_counts<naive_all_gather>},
-    {Collective::all_gather, "tree", of_counts<tree_all_gather>},
-    {Collective::all_gather, "ring", of_counts<ring_all_gather>},
-    {Collective::all_gather, "doubling", of_counts<doubling_all_gather>},
-    {Collective::all_gather, "bruck", of_counts<bruck_all_gather>},
-    {Collective::reduce_scatter, "ring", of_counts<ring_reduce_scatter>},
-    {Collective::reduce_scatter, "halving", of_counts<halving_reduce_scatter>},
-    {Collective::all_to_all, "pairwise", all_to_all_in_pairs},
-    {Collective::all_to_all, "bruck", of_counts<bruck_all_to_all>},
+using enum Collective;
+using T = Terms;
+
+constexpr Algorithm kAlgorithms[] = {
+    {barrier, "dissemination", dissemination_barrier, &T::log_up, each<&T::log_up, &T::none>},
+
+    {broadcast, "naive", naive_broadcast, &T::one, each<&T::others, &T::count>},
+    {broadcast, "tree", tree_broadcast, &T::log_up, each<&T::log_up, &T::count>},
+    {broadcast, "ring", ring_broadcast, &T::pipeline, pieces_in_turn, /*is_pipeline=*/true},
+
+    {reduce, "naive", naive_reduce, &T::one, each<&T::others, &T::count>},
+    {reduce, "tree", tree_reduce, &T::log_up, each<&T::log_up, &T::count>},
+
+    {all_reduce, "naive", naive_all_reduce, &T::two, each<&T::two_rounds, &T::count>},
+    {all_reduce, "butterfly", butterfly_all_reduce, &T::log_with_fold, each<&T::log_with_fold, &T::count>},
+    // The largest block goes all the way round, and none is slower.
+    {all_reduce, "ring", ring_all_reduce, &T::two_rounds, each<&T::two_rounds, &T::share>},
+    {all_reduce, "rabenseifner", rabenseifner_all_reduce, &T::two_logs_with_fold, two_recursions},
+
+    {gather, "naive", naive_gather, &T::one, blocks_to_or_from_root},
+    {gather, "tree", tree_gather, &T::log_up, doubling_blocks},
+
+    {scatter, "naive", naive_scatter, &T::one, blocks_to_or_from_root},
+    {scatter, "tree", tree_scatter, &T::log_up, doubling_blocks},
+
+    {all_gather, "naive", naive_all_gather, &T::one, each<&T::others, &T::largest>},  // as long as around a ring
+    {all_gather, "tree", tree_all_gather, &T::two_logs_up, gather_and_broadcast},
+    {all_gather, "ring", ring_all_gather, &T::others, each<&T::others, &T::largest>},
+    {all_gather, "doubling", doubling_all_gather, &T::log_with_fold, recursion_of_blocks},
+    {all_gather, "bruck", bruck_all_gather, &T::log_up, doubling_blocks},
+
+    {reduce_scatter, "ring", ring_reduce_scatter, &T::others, each<&T::others, &T::largest>},
+    {reduce_scatter, "halving", halving_reduce_scatter, &T::log_with_fold, recursion_of_blocks},
+
+    {all_to_all, "pairwise", pairwise_all_to_all, &T::others, equal_blocks},
+    {all_to_all, "bruck", bruck_all_to_all, &T::log_up, blocks_by_bits},
 };
 
-using Names = std::array<std::vector<std::string_view>, kCollectives>;
-
-Names collect_names() {
-  Names names;
-  for (const Entry& entry : kEntries) names[static_cast<size_t>(entry.collective)].push_back(entry.name);
-  return names;
+const Algorithm* find(Collective collective, std::string_view name) {
+  const auto found = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                                  [&](const Algorithm& a) { return a.collective == collective && a.name == name; });
+  return found == std::end(kAlgorithms) ? nullptr : found;
 }
 
-[[noreturn]] void fail(const Request& request, const std::string& expected, const std::string& came) {
-  throw InvalidArgument("the program of " + std::string(name(request.collective)) + " on " +
-                        std::to_string(request.size) + " ranks: expected " + expected + ", got " + came);
-}
-
-size_t counts_expected(const Request& request) {
-  const auto size = static_cast<size_t>(request.size);
-  switch (request.collective) {
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-      return size;
-    case Collective::all_to_all:
-      return size * size;
-    default:
-      return 0;
-  }
-}
-
-void check_rank(const Request& request, const char* role, int rank) {
-  if (rank < 0 || rank >= request.size)
-    fail(request, std::string("a ") + role + " from 0 to " + std::to_string(request.size - 1), std::to_string(rank));
-}
-
-void check_arguments(const Request& request) {
-  if (request.size < 1) fail(request, "at least one rank", std::to_string(request.size));
-  if (has_root(request.collective)) check_rank(request, "root", request.root);
-  for (const int64_t number : {request.count, request.chunk})
-    if (number < 0) fail(request, "a count and a chunk that are not negative", std::to_string(number));
-  if (const size_t expected = counts_expected(request); expected > 0 && request.counts.size() != expected)
-    fail(request, std::to_string(expected) + " counts", std::to_string(request.counts.size()));
-  for (const int64_t count : request.counts)
-    if (count < 0) fail(request, "no negative count", std::to_string(count));
+const Algorithm& checked(const Request& request, std::string_view algorithm, int rank = 0) {
+  check(request, rank);
+  if (const Algorithm* found = find(request.collective, algorithm)) return *found;
+  refuse(request, "an algorithm of " + list_of_names(request.collective),
+         std::string("'").append(algorithm).append("'"));
 }
 
 }  // namespace
 
-Request request_of(Collective collective, int root, int64_t count, const std::vector<int64_t>& blocks) {
-  Request request{.collective = collective, .size = static_cast<int>(blocks.size()), .root = root};
-  switch (collective) {
-    case Collective::barrier:
-      break;
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::all_reduce:
-      request.count = count;
-      break;
-    case Collective::all_to_all:
-      request.counts.reserve(blocks.size() * blocks.size());
-      for (size_t r = 0; r < blocks.size(); ++r)
-        request.counts.insert(request.counts.end(), blocks.begin(), blocks.end());
-      break;
-    default:
-      request.counts = blocks;
-  }
-  return request;
-}
-
-int64_t elements_of(const Request& request) {
-  return request.counts.empty() ? request.count : total_of(request.counts);
-}
-
-std::span<const std::string_view> names_of(Collective collective) {
-  static const Names names = collect_names();
-  return names[static_cast<size_t>(collective)];
-}
-
-bool is_pipeline(Collective collective, std::string_view algorithm) {
-  return collective == Collective::broadcast && algorithm == "ring";
-}
-
-std::string_view known_name(Collective collective, std::string_view algorithm) {
-  const auto names = names_of(collective);
-  const auto found = std::find(names.begin(), names.end(), algorithm);
-  return found == names.end() ? std::string_view() : *found;
+std::vector<std::string_view> names_of(Collective collective) {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : kAlgorithms)
+    if (algorithm.collective == collective) names.push_back(algorithm.name);
+  return names;
 }
 
 std::string list_of_names(Collective collective) {
@@ -179,18 +179,30 @@ std::string list_of_names(Collective collective) {
   return list;
 }
 
-void check_request(const Request& request, std::string_view algorithm, int rank) {
-  check_arguments(request);
-  check_rank(request, "rank", rank);
-  if (known_name(request.collective, algorithm).empty())
-    fail(request, "an algorithm of " + list_of_names(request.collective), "'" + std::string(algorithm) + "'");
+std::string_view known_name(Collective collective, std::string_view algorithm) {
+  const Algorithm* found = find(collective, algorithm);
+  return found ? found->name : std::string_view();
+}
+
+bool is_pipeline(Collective collective, std::string_view algorithm) {
+  const Algorithm* found = find(collective, algorithm);
+  return found && found->is_pipeline;
 }
 
 Program program_of(const Request& request, std::string_view algorithm, int rank) {
-  check_request(request, algorithm, rank);
-  for (const Entry& entry : kEntries)
-    if (entry.collective == request.collective && entry.name == algorithm) return entry.make(request, rank);
-  return {};
+  return checked(request, algorithm, rank).program(request, rank);
+}
+
+int64_t steps_of(const Request& request, std::string_view algorithm) {
+  const Algorithm& found = checked(request, algorithm);
+  return request.size == 1 ? 0 : Terms{.q = request}.*found.steps;
+}
+
+double seconds_of(const Request& request, std::string_view algorithm, int64_t bytes_per_element,
+                  const Network& network) {
+  const Algorithm& found = checked(request, algorithm);
+  if (request.size == 1) return 0;
+  return found.seconds({.q = request, .bytes_per_element = bytes_per_element, .network = network});
 }
 
 }  // namespace adjoin::algorithm

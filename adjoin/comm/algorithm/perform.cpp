@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/algorithm/all_to_all.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 #include "adjoin/comm/algorithm/rank_order.hpp"
 
 namespace adjoin::algorithm {
@@ -45,7 +45,7 @@ Program all_to_all_program(const Call& call, Backend& backend) {
   if (call.algorithm != "bruck") return pairwise_all_to_all(call.rank, call.size, call.counts, call.receive_counts);
   const std::vector<int64_t> sent = gather_counts(call, backend);
   check_received(call, sent);
-  return bruck_all_to_all(call.rank, call.size, sent);
+  return bruck_all_to_all({.collective = Collective::all_to_all, .size = call.size, .counts = sent}, call.rank);
 }
 
 Program program_for(const Call& call, Backend& backend) {

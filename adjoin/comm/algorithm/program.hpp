@@ -29,10 +29,8 @@ struct Transfer {
   Slice slice;
 };
 
-/// One copy or reduction within a rank: to = from, or to = to (op) from. Both slices have the same count.
+/// One copy within a rank. Both slices have the same count.
 struct LocalMove {
-  enum class Kind : uint8_t { copy, reduce };
-  Kind kind = Kind::copy;
   Slice from, to;
 };
 
@@ -63,14 +61,20 @@ inline Transfer reduce_from(int peer, const Slice& slice) {
   return {Transfer::Kind::receive_and_reduce, peer, slice};
 }
 inline LocalMove copy_of(const Slice& from, const Slice& to) {
-  return {LocalMove::Kind::copy, from, to};
+  return {from, to};
 }
+
+void add_step(Program& program, std::vector<Transfer> transfers);
 
 /// The local moves that come last so far: those of the last step, or `before` where there is none.
 std::vector<LocalMove>& last_moves(Program& program);
 
 /// `first`, and then `second`, which finds nothing of use in scratch.
 Program then(Program first, Program second);
+
+/// The program backwards, from its output to its input: what was received is sent to where it came from. Its adjoint,
+/// where nothing is reduced and nothing is given to several.
+Program reversed(Program program);
 
 /// Where one block of counts begins in a buffer that holds the blocks of all ranks in order.
 std::vector<int64_t> starts_of(std::span<const int64_t> counts);
@@ -79,6 +83,30 @@ int64_t total_of(std::span<const int64_t> counts);
 
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);
+
+/// Where the blocks of all ranks lie, one behind another.
+class Blocks {
+ public:
+  explicit Blocks(std::span<const int64_t> counts);
+
+  int size() const { return static_cast<int>(starts_.size()) - 1; }
+  int64_t total() const { return starts_.back(); }
+
+  /// Elements of `n` blocks from `first` on.
+  int64_t count(int first, int n = 1) const { return start(first + n) - start(first); }
+  /// The same where the last block is followed by the first one again; `first` from 0 on, `n` up to all.
+  int64_t count_around(int first, int n) const;
+
+  Slice at(Region region, int first, int n = 1) const { return {region, start(first), count(first, n)}; }
+  /// Block `i` counted around: -1 is the last one, and size() the first again.
+  Slice around(Region region, int i) const { return at(region, (i % size() + size()) % size()); }
+  Slice all(Region region) const { return {region, 0, total()}; }
+
+ private:
+  int64_t start(int i) const { return starts_[static_cast<size_t>(i)]; }
+
+  std::vector<int64_t> starts_;  // of each block, and the end
+};
 
 /// Runs `program` as this rank's part of a collective, sending by Backend::exchange with kCollectiveTag; an average is
 /// left a sum. The two operands of a reduction are taken in the order of their ranks; 16-bit floats are rounded after each

@@ -1,28 +1,21 @@
-#include "adjoin/comm/algorithm/reduce_scatter.hpp"
-
-#include "adjoin/comm/algorithm/recursive.hpp"
+#include "adjoin/comm/algorithm/patterns.hpp"
+#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
 
-Program ring_reduce_scatter(int rank, int size, std::span<const int64_t> counts) {
-  const Blocks blocks(counts);
-  const auto block = [&](int i) { return blocks.around(Region::scratch, i); };
-  const int next = (rank + 1) % size, previous = (rank - 1 + size) % size;
-
+Program ring_reduce_scatter(const Request& q, int rank) {
+  const Blocks blocks(q.counts);
   Program program;
   program.scratch = blocks.total();
   program.before.push_back(copy_of(blocks.all(Region::input), blocks.all(Region::scratch)));
-  for (int step = 0; step < size - 1; ++step)
-    program.steps.push_back(
-        {.transfers = {send_to(next, block(rank - step - 1)), reduce_from(previous, block(rank - step - 2))},
-         .moves = {}});
-  last_moves(program).push_back(copy_of(block(rank), {Region::output, 0, blocks.count(rank)}));
+  add_ring(program, rank, blocks, Region::scratch, /*first=*/-1, Transfer::Kind::receive_and_reduce);
+  last_moves(program).push_back(copy_of(blocks.at(Region::scratch, rank), {Region::output, 0, blocks.count(rank)}));
   return program;
 }
 
-Program halving_reduce_scatter(int rank, int size, std::span<const int64_t> counts) {
-  const Fold fold(size);
-  const Blocks blocks(counts), merged(fold.merged(counts));
+Program halving_reduce_scatter(const Request& q, int rank) {
+  const Fold fold(q.size);
+  const Blocks blocks(q.counts), merged(fold.merged(q.counts));
   const Slice given = blocks.all(Region::input), sums = blocks.all(Region::scratch);
   const Slice own{Region::output, 0, blocks.count(rank)};
   Program program;

@@ -10,14 +10,11 @@ namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-/// What a message costs beside its bytes, in bytes: alpha / beta of 1 us and 10 GB/s, which is usual between the hosts
-/// of a cluster. The limits in the table are where the formulas of seconds_of cross on such a network, rounded; a test
-/// holds the choice against the best one.
-constexpr double kBytesOfOneMessage = 1e4;
-
 using enum Collective;
 constexpr auto any = Rule::Ranks::any, two = Rule::Ranks::two, power_of_two = Rule::Ranks::power_of_two;
 
+// The limits are where the formulas of seconds_of cross on the usual network, rounded; a test holds the choice against
+// the best one.
 constexpr Rule kRules[] = {
     // collective, ranks, bytes in all, bytes a rank, algorithm
     {barrier, any, kAnyBytes, kAnyBytes, "dissemination"},
@@ -72,11 +69,12 @@ std::string_view choose(Collective collective, int size, int64_t bytes) {
 }
 
 /// The time (P - 2 + n / c) (alpha + beta c) is least at c = sqrt(n alpha / (beta (P - 2))).
-int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element) {
-  if (size <= 2 || count == 0) return count;
+int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element, const Network& network) {
+  if (size <= 2 || count == 0 || network.beta == 0) return count;
   const double bytes = static_cast<double>(count * bytes_per_element);
-  const double best = std::sqrt(bytes * kBytesOfOneMessage / (size - 2)) / static_cast<double>(bytes_per_element);
-  return std::clamp(static_cast<int64_t>(best), int64_t{1}, count);
+  const double best =
+      std::sqrt(bytes * (network.alpha / network.beta) / (size - 2)) / static_cast<double>(bytes_per_element);
+  return best < static_cast<double>(count) ? std::max(static_cast<int64_t>(best), int64_t{1}) : count;
 }
 
 }  // namespace adjoin::algorithm

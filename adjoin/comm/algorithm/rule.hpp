@@ -29,7 +29,15 @@ std::span<const Rule> rules();
 /// where each rank has one. Every rank must know them, so an all_to_all's are not looked at.
 std::string_view choose(Collective collective, int size, int64_t bytes);
 
-/// The elements of a piece with which a ring broadcast is quickest on the network that the table is made for.
-int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element);
+/// A network between equal ranks: seconds that each message takes, and seconds that each byte of it adds.
+struct Network {
+  double alpha = 0, beta = 0;
+};
+
+/// The network that the table is made for: 1 us and 10 GB/s, which is usual between the hosts of a cluster.
+inline constexpr Network kUsualNetwork{.alpha = 1e-6, .beta = 1e-10};
+
+/// The elements of a piece with which a broadcast by ring is quickest; `count` where one piece is.
+int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element, const Network& network = kUsualNetwork);
 
 }  // namespace adjoin::algorithm

@@ -48,10 +48,7 @@ class Run {
   void move(std::span<const LocalMove> moves) {
     for (const LocalMove& move : moves) {
       const Buffer from = at(move.from), to = at(move.to);
-      if (move.kind == LocalMove::Kind::reduce)
-        reduce_into(to, from, reduction_);
-      else if (from.data != to.data && from.count > 0)
-        std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
+      if (from.data != to.data && from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
     }
   }
 

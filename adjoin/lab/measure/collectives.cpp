@@ -3,36 +3,75 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/lab/measure/workload.hpp"
 
 namespace adjoin::measure {
 
 namespace {
 
-Result measure_size(const Communicator& world, Operation operation, int64_t bytes, const Effort& effort) {
+Result measure_size(const Communicator& world, Collective collective, int64_t bytes, const Effort& effort) {
   const Workload workload(world, bytes);
-  const Call contenders[] = {[&] { workload.call(operation); }, [&] { workload.copy(); }};
+  const Call contenders[] = {[&] { workload.call(collective); }, [&] { workload.copy(); }};
   const auto times = time_blocks(world, contenders, effort);
   const double copy_us = median(times[1]);
-  return {operation, world.size(), bytes, median(times[0]), limit_us(operation, world.size(), bytes, copy_us)};
+  return {collective, world.size(), bytes, median(times[0]), limit_us(collective, world.size(), bytes, copy_us)};
 }
 
 }  // namespace
 
-double limit_us(Operation operation, int ranks, int64_t bytes, double copy_us) {
-  const double copied = 2.0 * ranks * static_cast<double>(bytes);
-  return copied > 0 ? copy_us * static_cast<double>(least_traffic(operation, ranks, bytes)) / copied : 0;
+std::vector<Collective> collectives_from(std::string_view list) {
+  std::vector<Collective> collectives;
+  std::string known;
+  for (int i = 0; i < kCollectives; ++i) {
+    collectives.push_back(static_cast<Collective>(i));
+    known += (i == 0 ? "" : ", ") + std::string(name(collectives.back()));
+  }
+  if (list.empty()) return collectives;
+  collectives.clear();
+  for (const std::string_view wanted : parts_of(list)) {
+    const auto collective = collective_named(wanted);
+    require(collective.has_value(),
+            [&] { return "expected operations among " + known + ", got '" + std::string(wanted) + "'"; });
+    collectives.push_back(*collective);
+  }
+  return collectives;
 }
 
-std::vector<Result> measure_collective(const Communicator& world, Operation operation, std::span<const int64_t> sizes,
+int64_t least_traffic(Collective collective, int ranks, int64_t bytes) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::all_to_all:
+      return 2 * ranks * bytes;
+    case Collective::broadcast:
+      return ranks * bytes;
+    case Collective::gather:
+    case Collective::scatter:
+      return 2 * bytes;
+    case Collective::reduce:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return (ranks + 1) * bytes;
+    case Collective::barrier:
+      return 0;
+  }
+  return 0;
+}
+
+double limit_us(Collective collective, int ranks, int64_t bytes, double copy_us) {
+  const double copied = 2.0 * ranks * static_cast<double>(bytes);
+  return copied > 0 ? copy_us * static_cast<double>(least_traffic(collective, ranks, bytes)) / copied : 0;
+}
+
+std::vector<Result> measure_collective(const Communicator& world, Collective collective, std::span<const int64_t> sizes,
                                        const Effort& effort) {
-  if (operation == Operation::barrier) return {measure_size(world, operation, 0, effort)};
+  if (collective == Collective::barrier) return {measure_size(world, collective, 0, effort)};
   const int64_t least = world.size() * size_of(ElementType::float32);
   for (const int64_t bytes : sizes)
     require(bytes >= least, "expected sizes of at least " + std::to_string(least) + " bytes on " +
                                 std::to_string(world.size()) + " ranks, got " + std::to_string(bytes));
   std::vector<Result> results;
-  for (const int64_t bytes : sizes) results.push_back(measure_size(world, operation, bytes, effort));
+  for (const int64_t bytes : sizes) results.push_back(measure_size(world, collective, bytes, effort));
   return results;
 }
 

@@ -2,16 +2,20 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/lab/measure/operation.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 
 namespace adjoin::measure {
 
+/// Every collective, or those whose names a list has with commas in between.
+/// Throws: InvalidArgument that lists the names
+std::vector<Collective> collectives_from(std::string_view list);
+
 struct Result {
-  Operation operation = Operation::all_reduce;
+  Collective collective = Collective::all_reduce;
   int ranks = 0;
   int64_t bytes = 0;     // of the largest buffer of each rank
   double median_us = 0;  // of one call
@@ -25,10 +29,23 @@ struct Result {
 /// and the limit is the time in which this bandwidth moves least_traffic. An implementation that keeps in the caches what
 /// a copy does not can be faster.
 /// Throws: InvalidArgument where a size is below one element for each rank
-std::vector<Result> measure_collective(const Communicator& world, Operation operation, std::span<const int64_t> sizes,
+std::vector<Result> measure_collective(const Communicator& world, Collective collective, std::span<const int64_t> sizes,
                                        const Effort& effort = {});
 
+/// Bytes that any implementation reads and writes at least on all ranks together, where the largest buffer of each rank
+/// has `bytes` of them: the output of gather and all_gather, the input of scatter, reduce_scatter and all_to_all.
+///
+///     all_reduce, in place   2 P S       every rank's buffer is read and written
+///     broadcast              P S         one is read, the others are written
+///     reduce                 (P + 1) S   all inputs are read, one output is written
+///     gather, scatter        2 S         all blocks (S together) are read, and written once
+///     all_gather             (P + 1) S   all blocks (S together) are read, and written everywhere
+///     reduce_scatter         (P + 1) S   all inputs are read, all blocks (S together) are written
+///     all_to_all             2 P S       all inputs are read, all outputs are written
+///     barrier                0
+int64_t least_traffic(Collective collective, int ranks, int64_t bytes);
+
 /// Time for least_traffic where the ranks copy `bytes` bytes each at once in `copy_us`.
-double limit_us(Operation operation, int ranks, int64_t bytes, double copy_us);
+double limit_us(Collective collective, int ranks, int64_t bytes, double copy_us);
 
 }  // namespace adjoin::measure

@@ -2,33 +2,39 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 
 #include "adjoin/base/error.hpp"
 
 namespace adjoin::measure {
 
-int64_t bytes_from(std::string_view text) {
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+int64_t bytes_of(std::string_view text, std::string_view option) {
   constexpr std::string_view units = "KMG";
+  constexpr int64_t most = int64_t{1} << 50;
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
   const size_t power = unit.empty() ? 0 : units.find(unit[0]) + 1;  // npos + 1 is 0
-  const int64_t scale = int64_t{1} << (10 * power);
-  if (error != std::errc() || unit.size() > 1 || (unit.size() == 1 && power == 0) || number < 1 ||
-      number > std::numeric_limits<int64_t>::max() / scale)
-    throw InvalidArgument("expected a size such as 64, 4K, 1M or 2G, got '" + std::string(text) + "'");
-  return number * scale;
+  const bool is_unit = unit.empty() || (unit.size() == 1 && power > 0);
+  if (error != std::errc() || !is_unit || number < 0 || number > most >> (10 * power) || (number == 0 && text != "0"))
+    throw InvalidArgument(std::string(option) + " is " + std::string(text) +
+                          ", expected bytes as in 512, 4K, 1M or 2G, up to 1048576G");
+  return number << (10 * power);
 }
 
-std::vector<int64_t> sizes_from(std::string_view list) {
-  std::vector<int64_t> sizes;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    sizes.push_back(bytes_from(list.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return sizes;
+std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option) {
+  std::vector<int64_t> bytes;
+  for (const std::string_view part : parts_of(text)) bytes.push_back(bytes_of(part, option));
+  return bytes;
 }
 
 std::string text_of_bytes(int64_t bytes) {

@@ -7,12 +7,15 @@
 
 namespace adjoin::measure {
 
-/// Bytes from text: "64", "4K", "1M", "2G", in powers of 1024.
-/// Throws: InvalidArgument for anything else, zero or a number beyond int64_t
-int64_t bytes_from(std::string_view text);
+/// What lies between the separators: "a,b" are "a" and "b", "" is one that is empty.
+std::vector<std::string_view> parts_of(std::string_view text, char separator = ',');
 
-/// Several of them with commas in between, at least one.
-std::vector<int64_t> sizes_from(std::string_view list);
+/// "512", "4K", "1M" or "2G" (1024-based) as bytes; up to 2^50.
+/// Throws: InvalidArgument that names the option, for anything else.
+int64_t bytes_of(std::string_view text, std::string_view option);
+
+/// "64,4K,1M" as bytes, each as above.
+std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option);
 
 /// "64 B", "4 KiB", "1 MiB"; a number that no unit divides in the largest that leaves it whole.
 std::string text_of_bytes(int64_t bytes);

@@ -28,25 +28,25 @@ Workload::Workload(const Communicator& world, int64_t bytes)
       in_(zeros(count_)),
       out_(zeros(count_)) {}
 
-void Workload::call(Operation operation) const {
-  switch (operation) {
-    case Operation::all_reduce:
+void Workload::call(Collective collective) const {
+  switch (collective) {
+    case Collective::all_reduce:
       return world_.all_reduce(in());
-    case Operation::broadcast:
+    case Collective::broadcast:
       return world_.broadcast(in(), 0);
-    case Operation::reduce:
+    case Collective::reduce:
       return world_.reduce(in(), out(), Reduction::sum, 0);
-    case Operation::gather:
+    case Collective::gather:
       return world_.gather(own_block_of(in()), blocks_of(out()), counts_, 0);
-    case Operation::scatter:
+    case Collective::scatter:
       return world_.scatter(blocks_of(in()), own_block_of(out()), counts_, 0);
-    case Operation::all_gather:
+    case Collective::all_gather:
       return world_.all_gather(own_block_of(in()), blocks_of(out()), counts_);
-    case Operation::reduce_scatter:
+    case Collective::reduce_scatter:
       return world_.reduce_scatter(blocks_of(in()), own_block_of(out()), counts_);
-    case Operation::all_to_all:
+    case Collective::all_to_all:
       return world_.all_to_all(blocks_of(in()), counts_, blocks_of(out()), counts_);
-    case Operation::barrier:
+    case Collective::barrier:
       return world_.barrier();
   }
 }

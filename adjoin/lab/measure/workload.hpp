@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/lab/measure/operation.hpp"
 
 namespace adjoin::measure {
 
@@ -15,8 +14,8 @@ class Workload {
  public:
   Workload(const Communicator& world, int64_t bytes);
 
-  /// One call of the operation on `world`, the root being rank 0; all_reduce is in place.
-  void call(Operation operation) const;
+  /// One call of the collective on `world`, the root being rank 0; all_reduce is in place.
+  void call(Collective collective) const;
   /// Copies as many bytes from one buffer to the other: what all ranks do together to measure the limit.
   void copy() const;
 

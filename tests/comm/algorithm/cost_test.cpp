@@ -1,7 +1,5 @@
 // The formulas against the data they are about.
 
-#include "adjoin/comm/algorithm/cost.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,14 +8,18 @@
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/costs.hpp"
 
-namespace adjoin::algorithm {
+namespace adjoin::testing {
 
 void PrintTo(const Cost& cost, std::ostream* out) {
   *out << "sent " << cost.messages_sent << " messages of " << cost.elements_sent << " elements, received "
        << cost.messages_received << " of " << cost.elements_received;
 }
 
+}  // namespace adjoin::testing
+
+namespace adjoin::algorithm {
 namespace {
 
 using namespace adjoin::testing;

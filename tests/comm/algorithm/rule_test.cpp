@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "adjoin/comm/algorithm/cost.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "tests/support/calls.hpp"
 
 namespace adjoin::algorithm {
@@ -27,19 +27,18 @@ Request request_of(Collective collective, int size, int64_t bytes) {
 }
 
 TEST(Rule, takes_what_is_about_the_best_on_the_network_that_it_is_made_for) {
-  const Network network{1e-6, 1e-10};
   for (int c = 0; c < kCollectives; ++c) {
     const auto collective = static_cast<Collective>(c);
     if (collective == Collective::all_to_all) continue;  // its bytes are not known to all ranks
     for (int size = 2; size <= 64; ++size)
       for (int64_t bytes = 64; bytes <= 256 << 20; bytes *= 2) {
         const Request q = request_of(collective, size, bytes);
-        double best = seconds_of(q, names_of(collective)[0], 1, network);
+        double best = seconds_of(q, names_of(collective)[0], 1, kUsualNetwork);
         for (const std::string_view algorithm : names_of(collective))
-          best = std::min(best, seconds_of(q, algorithm, 1, network));
+          best = std::min(best, seconds_of(q, algorithm, 1, kUsualNetwork));
         const std::string_view chosen = choose(collective, size, bytes);
         // The limits are round numbers; only reduce_scatter on 3 ranks comes near twice the best.
-        EXPECT_LE(seconds_of(q, chosen, 1, network), 1.9 * best)
+        EXPECT_LE(seconds_of(q, chosen, 1, kUsualNetwork), 1.9 * best)
             << name(collective) << " by " << chosen << " on " << size << " ranks, " << bytes << " bytes";
       }
   }
@@ -85,16 +84,15 @@ TEST(Rule, is_in_the_documentation_line_by_line) {
 }
 
 TEST(Rule, cuts_a_pipeline_so_that_no_other_chunk_is_quicker) {
-  const Network network{1e-6, 1e-10};
   for (const int size : {3, 8, 33})
     for (const int64_t bytes : {int64_t{1} << 12, int64_t{1} << 20, int64_t{1} << 26}) {
       Request q{.collective = Collective::broadcast, .size = size, .count = bytes};
       q.chunk = chunk_for(size, bytes, 1);
-      const double chosen = seconds_of(q, "ring", 1, network);
+      const double chosen = seconds_of(q, "ring", 1, kUsualNetwork);
       for (const double factor : {0.125, 0.25, 0.5, 2.0, 4.0, 8.0}) {
         Request other = q;
         other.chunk = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(q.chunk) * factor));
-        EXPECT_LE(chosen, 1.05 * seconds_of(other, "ring", 1, network));  // pieces are whole numbers
+        EXPECT_LE(chosen, 1.05 * seconds_of(other, "ring", 1, kUsualNetwork));  // pieces are whole numbers
       }
     }
 }

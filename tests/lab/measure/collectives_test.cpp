@@ -14,6 +14,7 @@
 namespace adjoin::measure {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::for_each_world;
 
 constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3, .most_calls = 5};
@@ -21,12 +22,12 @@ constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3, .
 TEST(Measure, times_every_collective_and_says_what_bounds_it) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const std::vector<int64_t> sizes{64, 10000};
-    for (const Operation operation : kOperations) {
-      const auto results = measure_collective(world, operation, sizes, kShort);
-      const bool is_barrier = operation == Operation::barrier;
+    for (const Collective collective : collectives_from("")) {
+      const auto results = measure_collective(world, collective, sizes, kShort);
+      const bool is_barrier = collective == Collective::barrier;
       ASSERT_EQ(results.size(), is_barrier ? 1u : 2u);
       for (size_t i = 0; i < results.size(); ++i) {
-        EXPECT_EQ(results[i].operation, operation);
+        EXPECT_EQ(results[i].collective, collective);
         EXPECT_EQ(results[i].ranks, world.size());
         EXPECT_EQ(results[i].bytes, is_barrier ? 0 : sizes[i]);
         EXPECT_GT(results[i].median_us, 0);
@@ -53,10 +54,10 @@ TEST(Measure, gives_all_ranks_the_time_of_the_slowest_one) {
 
 TEST(Measure, bounds_a_collective_by_the_bytes_that_it_must_read_and_write) {
   // 4 ranks that copy 100 bytes each move 800; an all_reduce in place moves as many, a broadcast reads 100 and writes 300.
-  EXPECT_EQ(limit_us(Operation::all_reduce, 4, 100, 8.0), 8.0);
-  EXPECT_EQ(limit_us(Operation::broadcast, 4, 100, 8.0), 4.0);
-  EXPECT_EQ(limit_us(Operation::all_gather, 4, 100, 8.0), 5.0);
-  EXPECT_EQ(limit_us(Operation::barrier, 4, 0, 8.0), 0.0);
+  EXPECT_EQ(limit_us(Collective::all_reduce, 4, 100, 8.0), 8.0);
+  EXPECT_EQ(limit_us(Collective::broadcast, 4, 100, 8.0), 4.0);
+  EXPECT_EQ(limit_us(Collective::all_gather, 4, 100, 8.0), 5.0);
+  EXPECT_EQ(limit_us(Collective::barrier, 4, 0, 8.0), 0.0);
 }
 
 TEST(Measure, takes_the_middle_of_the_times) {
@@ -68,17 +69,20 @@ TEST(Measure, takes_the_middle_of_the_times) {
 TEST(Measure, refuses_sizes_without_an_element_for_each_rank) {
   for_each_world({2}, [](const Communicator& world) {
     const std::vector<int64_t> sizes{64, 4};
-    EXPECT_THROW(measure_collective(world, Operation::broadcast, sizes, kShort), InvalidArgument);
+    EXPECT_THROW(measure_collective(world, Collective::broadcast, sizes, kShort), InvalidArgument);
   });
 }
 
-TEST(Measure, knows_operations_by_their_names) {
-  for (const Operation operation : kOperations) EXPECT_EQ(operation_named(name(operation)), operation);
+TEST(Measure, knows_collectives_by_their_names) {
+  EXPECT_THAT(collectives_from("all_reduce,barrier"), ElementsAre(Collective::all_reduce, Collective::barrier));
+  EXPECT_EQ(collectives_from("").size(), static_cast<size_t>(kCollectives));
+  for (const char* wrong : {"allreduce", "all_reduce,", ",all_reduce"})
+    EXPECT_THROW(collectives_from(wrong), InvalidArgument);
   try {
-    operation_named("allreduce");
+    collectives_from("broadcast,allreduce");
     FAIL() << "expected InvalidArgument";
   } catch (const InvalidArgument& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("all_reduce, broadcast"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("barrier, broadcast"));
     EXPECT_THAT(e.what(), ::testing::HasSubstr("got 'allreduce'"));
   }
 }

@@ -1,23 +1,31 @@
 #include "adjoin/lab/measure/sizes.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::measure {
 namespace {
 
+using test::message_of;
+using ::testing::ElementsAre;
+
 TEST(Sizes, are_read_in_powers_of_1024) {
-  EXPECT_EQ(sizes_from("64,4K,3M,2G"), (std::vector<int64_t>{64, 4096, 3 << 20, int64_t{2} << 30}));
-  EXPECT_EQ(sizes_from("7"), (std::vector<int64_t>{7}));
+  EXPECT_EQ(bytes_of("0", "--bytes"), 0);
+  EXPECT_THAT(all_bytes_of("64,4K,3M,2G,0", "--bytes"), ElementsAre(64, 4096, 3 << 20, int64_t{2} << 30, 0));
+  EXPECT_THAT(all_bytes_of("1048576G", "--bytes"), ElementsAre(int64_t{1} << 50));
 }
 
 TEST(Sizes, refuse_what_is_no_size) {
-  for (const std::string text : {"", "K", "4k", "4KB", "-1", "0", "4K,", ",4K", "1.5M", "99999999999G", "4 K", "x"})
-    EXPECT_THROW(sizes_from(text), InvalidArgument) << text;
+  for (const std::string text : {"", "K", "4k", "4KB", "-1", "4K,", ",4K", "1.5M", "99999999999G", "1048577G",
+                                 "2000000G", "4 K", "x", "0K", "00", "+1", "0x10"})
+    EXPECT_THROW(all_bytes_of(text, "--sizes"), InvalidArgument) << text;
+  EXPECT_EQ(message_of<InvalidArgument>([] { bytes_of("4X", "--chunk"); }),
+            "--chunk is 4X, expected bytes as in 512, 4K, 1M or 2G, up to 1048576G");
 }
 
 TEST(Sizes, are_shown_in_the_largest_unit_that_leaves_them_whole) {

@@ -1,15 +1,21 @@
-// What each rank sends and receives, by formula. Names and order are the catalogue's.
+// Names and order are the catalogue's.
 
-#include "adjoin/comm/algorithm/cost.hpp"
+#include "tests/support/costs.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
+#include <string>
 
-#include "adjoin/comm/algorithm/blocks.hpp"
-#include "adjoin/comm/algorithm/broadcast.hpp"
-#include "adjoin/comm/algorithm/fold.hpp"
+#include "adjoin/comm/algorithm/patterns.hpp"
 
-namespace adjoin::algorithm {
+namespace adjoin::testing {
+
+using algorithm::balanced_counts;
+using algorithm::Blocks;
+using algorithm::Fold;
+using algorithm::Request;
+using algorithm::total_of;
 
 namespace {
 
@@ -36,10 +42,6 @@ int log2_up(int n) {
   return bits_of(n - 1);
 }
 
-int shifted(const Request& request, int rank) {
-  return (rank - request.root + request.size) % request.size;
-}
-
 // Trees.
 
 /// In a tree that grows by doubling, rank r of those that have the data passes it to r + 2^k for all 2^k > r.
@@ -59,12 +61,12 @@ Cost naive_broadcast_cost(const Request& q, int rank) {
   return rank == q.root ? sends(q.size - 1, (q.size - 1) * q.count) : receives(1, q.count);
 }
 Cost tree_broadcast_cost(const Request& q, int rank) {
-  const int me = shifted(q, rank), children = children_while_growing(q.size, me);
+  const int me = q.shifted(rank), children = children_while_growing(q.size, me);
   return sends(children, children * q.count) + (me == 0 ? Cost{} : receives(1, q.count));
 }
 Cost ring_broadcast_cost(const Request& q, int rank) {
-  const int me = shifted(q, rank);
-  const int64_t pieces = pieces_of(q.count, q.chunk);
+  const int me = q.shifted(rank);
+  const int64_t pieces = q.pieces();
   return (me == q.size - 1 ? Cost{} : sends(pieces, q.count)) + (me == 0 ? Cost{} : receives(pieces, q.count));
 }
 
@@ -72,7 +74,7 @@ Cost naive_reduce_cost(const Request& q, int rank) {
   return reverse(naive_broadcast_cost(q, rank));
 }
 Cost tree_reduce_cost(const Request& q, int rank) {
-  const int me = shifted(q, rank), children = children_in_order(q.size, me);
+  const int me = q.shifted(rank), children = children_in_order(q.size, me);
   return receives(children, children * q.count) + (me == 0 ? Cost{} : sends(1, q.count));
 }
 
@@ -81,7 +83,7 @@ Cost naive_gather_cost(const Request& q, int rank) {
   return rank == q.root ? receives(q.size - 1, total_of(q.counts) - own) : sends(1, own);
 }
 Cost tree_gather_cost(const Request& q, int rank) {
-  const int me = shifted(q, rank);
+  const int me = q.shifted(rank);
   const Blocks blocks(q.counts);
   const int64_t below = blocks.count_around(rank, members_of_subtree(q.size, me));
   return receives(children_in_order(q.size, me), below - blocks.count(rank)) + (me == 0 ? Cost{} : sends(1, below));
@@ -176,20 +178,17 @@ Cost halving_reduce_scatter_cost(const Request& q, int rank) {
   return fold_cost(fold, rank, blocks.total(), blocks.count_around(rank | 1, 1)) + halving_cost(fold, rank, merged);
 }
 
-int64_t count_between(const Request& q, int from, int to) {
-  return q.counts[static_cast<size_t>(from) * static_cast<size_t>(q.size) + static_cast<size_t>(to)];
-}
 Cost pairwise_all_to_all_cost(const Request& q, int rank) {
   Cost cost;
   for (int peer = 0; peer < q.size; ++peer)
-    if (peer != rank) cost = cost + sends(1, count_between(q, rank, peer)) + receives(1, count_between(q, peer, rank));
+    if (peer != rank) cost = cost + sends(1, q.between(rank, peer)) + receives(1, q.between(peer, rank));
   return cost;
 }
 /// The block of distance i is sent in the step of each bit of i, after the lower bits.
 Cost bruck_all_to_all_cost(const Request& q, int rank) {
   const auto from_behind = [&](int gone, int distance) {
     const int sender = (rank - gone + q.size) % q.size;
-    return count_between(q, sender, (sender + distance) % q.size);
+    return q.between(sender, (sender + distance) % q.size);
   };
   Cost cost;
   for (int bit = 1; bit < q.size; bit *= 2) {
@@ -239,10 +238,9 @@ constexpr Formula kFormulas[] = {
 }  // namespace
 
 Cost cost_of(const Request& request, std::string_view algorithm, int rank) {
-  check_request(request, algorithm, rank);
   for (const Formula& formula : kFormulas)
     if (formula.collective == request.collective && formula.algorithm == algorithm) return formula.cost(request, rank);
-  return {};
+  throw std::logic_error("no formula for " + std::string(name(request.collective)) + " by " + std::string(algorithm));
 }
 
-}  // namespace adjoin::algorithm
+}  // namespace adjoin::testing
