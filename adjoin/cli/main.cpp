@@ -50,8 +50,7 @@ int run(int argc, char** argv) {
     adjoin::cli::parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
     if (adjoin::cli::prints()) program.app.exit(wish);
-    adjoin::cli::flush_output();
-    return 0;
+    program.action = [] {};
   } catch (const CLI::ParseError& error) {
     return fail(kUsage, error.what());
   }
