@@ -10,7 +10,7 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 32, kMostTimes = 1'000'000;
+constexpr int64_t kMostOfMatrix = int64_t{1} << 32, kMostTimes = 1'000'000;
 
 struct MovesOptions {
   train::BenchMovesOptions bench;
@@ -29,8 +29,8 @@ void run_moves(MovesOptions& options) {
   require(!started_by_mpi() || options.ranks == mpi_job_size(), [&] {
     return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
   });
-  check("--rows", options.bench.rows, kMostElements);
-  check("--columns", options.bench.columns, kMostElements / options.bench.rows);
+  check("--rows", options.bench.rows, kMostOfMatrix);
+  check("--columns", options.bench.columns, kMostOfMatrix / options.bench.rows);
   check("--times", options.bench.times, kMostTimes);
   options.bench.workers.dp = options.ranks;
   const train::BenchMovesResult result = train::bench_moves(options.bench);

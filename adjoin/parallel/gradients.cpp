@@ -20,7 +20,7 @@ struct Together {
   std::vector<at::Tensor> gradients;
 };
 
-void sum(const at::Tensor& gradient, const Communicator& copies) {
+void sum_copies(const at::Tensor& gradient, const Communicator& copies) {
   copies.all_reduce(as_buffer(gradient.is_complex() ? at::view_as_real(gradient) : gradient));
 }
 
@@ -28,7 +28,7 @@ void sum_together(const Together& together) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& gradient : together.gradients) flat.push_back(gradient.reshape({-1}));
   const at::Tensor all = at::cat(flat);
-  sum(all, together.copies);
+  sum_copies(all, together.copies);
   int64_t begin = 0;
   for (const at::Tensor& gradient : together.gradients) {
     gradient.copy_(all.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
@@ -53,7 +53,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor);
     gradient = gradient.resolve_conj().resolve_neg().contiguous();  // an expanded one cannot be written to
     if (gradient.numel() >= kTravelsAlone) {
-      sum(gradient, copies);
+      sum_copies(gradient, copies);
       continue;
     }
     Together& together = small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type()}];

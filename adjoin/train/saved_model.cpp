@@ -74,8 +74,8 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
     write_atomically(folder / "vocab.txt", lines_of(tokenizer));
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
-  save_weights(folder / "model.safetensors", nn::parameters_of(model), grid,
-               metadata);  // last: where it stands, the others do
+  // Last: where it stands, the others do.
+  save_weights(folder / "model.safetensors", nn::parameters_of(model), grid, metadata);
 }
 
 SavedModel open_model(const std::filesystem::path& folder) {

@@ -171,7 +171,7 @@ void TrainingRun::resume() {
     state = state_of(saved.folder / "state.json", saved.state);
     check_data(configuration_.resume, state, state_);
     check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
-    require(state.step <= total_steps(), [&] {
+    require(state.step <= total_steps() || !resumes_in_place(configuration_), [&] {
       return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
              " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
     });
