@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -30,6 +32,19 @@ class IoError : public Error {
 class InternalError : public Error {
   using Error::Error;
 };
+
+/// What an exception that was caught says.
+inline std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    return "there is not enough memory";
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
 
 /// Throws InvalidArgument with `message` unless `condition` holds.
 inline void require(bool condition, const std::string& message) {

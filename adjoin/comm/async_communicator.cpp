@@ -1,12 +1,35 @@
 #include "adjoin/comm/async_communicator.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin {
 
 namespace {
+
+using Work = std::function<void(const Communicator&)>;
+
+/// How long an operation may go on where an exception has ended its handle and the backend cannot end it: its peers may
+/// be about to complete it.
+constexpr std::chrono::seconds kGrace(10);
+
+struct Task {
+  Work work;
+  bool is_done = false, has_waiter = false;
+  std::exception_ptr error;
+};
 
 /// A call with copies of all that it points to but the buffers.
 struct OwnCall {
@@ -32,20 +55,158 @@ struct OwnCall {
   Call call;
 };
 
+/// Lets a thread that is woken not push a running one off its core: most often that one is about to wait for the
+/// operation.
+void step_back() {
+#ifdef SCHED_BATCH
+  const sched_param none{};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+#endif
+}
+
+Communicator own_group(const Communicator& owner, std::source_location where) {
+  std::vector<int> all(static_cast<size_t>(owner.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const Communicator group = owner.subset(all, where);
+  return group.carried_by(group.backend()->for_thread(/*is_for_any_thread=*/true));
+}
+
 }  // namespace
 
-struct Handle::Owner {
-  Owner(std::shared_ptr<Stream> on, std::shared_ptr<Stream::Task> of)
-      : stream(std::move(on)), task(std::move(of)), exceptions(std::uncaught_exceptions()) {}
-  ~Owner() { stream->release(task, std::uncaught_exceptions() > exceptions); }
+/// A queue of tasks and the thread that carries them out, for the thread that made it.
+class AsyncCommunicator::Stream {
+ public:
+  Stream(const Communicator& owner, const Communicator& group) : state_(std::make_shared<State>(owner, group)) {
+    group.backend()->rest(true);
+    thread_ = std::thread([state = state_] { serve(*state); });
+  }
+  /// All tasks have been released.
+  ~Stream() {
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->ends = true;
+    }
+    state_->work.notify_one();
+    if (!is_own_thread())
+      thread_.join();
+    else
+      thread_.detach();  // a task held the last handle
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
-  std::shared_ptr<Stream> stream;
-  std::shared_ptr<Stream::Task> task;
-  int exceptions;  // that were on their way when the operation began
+  std::shared_ptr<Task> submit(Work work) {
+    auto task = std::make_shared<Task>();
+    task->work = std::move(work);
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->queue.empty()) state_->group.backend()->rest(false);
+      state_->queue.push_back(task);
+    }
+    state_->work.notify_one();
+    return task;
+  }
+
+  bool is_done(const Task& task) const {
+    const std::lock_guard lock(state_->mutex);
+    return task.is_done;
+  }
+
+  /// Who waits counts as resting, so a wait by another thread would make the rank look as if it did something else.
+  void wait(const std::shared_ptr<Task>& task) {
+    std::unique_lock lock(state_->mutex);
+    if (!task->is_done) {
+      require(!is_own_thread(),
+              "wait: a task of a stream waits for a later one of the same stream, which would never begin");
+      require(std::this_thread::get_id() == state_->waiting_thread,
+              "wait: an asynchronous operation is waited for by another thread than the one that made its "
+              "AsyncCommunicator; make one for each thread, of a communicator from for_thread()");
+      task->has_waiter = true;
+      state_->owner.backend()->rest(true);
+      state_->done.wait(lock, [&] { return task->is_done; });
+    }
+    if (task->error) std::rethrow_exception(task->error);
+  }
+
+  /// The last that is heard of a task. It uses the caller's buffers: nobody returns to the caller while it goes on. Where
+  /// an exception leaves it, what is under way is ended.
+  void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
+    if (is_done(*task)) return;
+    Backend& owner = *state_->owner.backend();
+    if (is_own_thread()) {
+      owner.fail(error_of("a task of a stream let go of a later one, which it cannot wait for"));
+      return;
+    }
+    const auto is_over = [&] { return task->is_done; };
+    if (is_left_by_exception && !owner.fail(nullptr)) {
+      std::unique_lock lock(state_->mutex);
+      if (!state_->done.wait_for(lock, kGrace, is_over))
+        owner.fail(error_of("left by an exception amid asynchronous operations"));
+    }
+    try {
+      if (std::this_thread::get_id() == state_->waiting_thread) return wait(task);
+    } catch (...) {  // nobody asked; it has ended the world
+      return;
+    }
+    std::unique_lock lock(state_->mutex);
+    state_->done.wait(lock, is_over);
+  }
+
+ private:
+  /// Shared with the thread, which may live longer.
+  struct State {
+    State(const Communicator& of, const Communicator& own) : owner(of), group(own) {}
+
+    const Communicator owner, group;
+    const std::thread::id waiting_thread = std::this_thread::get_id();
+    std::mutex mutex;
+    std::condition_variable work, done;       // for the stream's thread, and for who waits
+    std::deque<std::shared_ptr<Task>> queue;  // the first is running
+    std::exception_ptr error;                 // the first one
+    bool ends = false;
+  };
+
+  bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  static std::exception_ptr error_of(const char* what) { return std::make_exception_ptr(Error(what)); }
+
+  /// Runs the tasks. Who waits for one acts again before the stream rests: a rank of which all rest would look stuck.
+  static void serve(State& state) {
+    step_back();
+    std::unique_lock lock(state.mutex);
+    for (;;) {
+      state.work.wait(lock, [&] { return state.ends || !state.queue.empty(); });
+      if (state.queue.empty()) return;
+      const std::shared_ptr<Task> task = state.queue.front();
+      std::exception_ptr error = state.error;
+      lock.unlock();
+      try {
+        if (!error) task->work(state.group);
+      } catch (...) {
+        error = std::current_exception();
+        state.group.backend()->fail(error);
+      }
+      task->work = nullptr;
+      lock.lock();
+      state.error = task->error = error;
+      task->is_done = true;
+      state.queue.pop_front();
+      if (task->has_waiter) state.owner.backend()->rest(false);
+      if (state.queue.empty()) state.group.backend()->rest(true);
+      state.done.notify_all();
+    }
+  }
+
+  std::shared_ptr<State> state_;
+  std::thread thread_;
 };
 
-Handle::Handle(std::shared_ptr<Stream> stream, std::shared_ptr<Stream::Task> task)
-    : owner_(std::make_shared<Owner>(std::move(stream), std::move(task))) {}
+struct Handle::Owner {
+  ~Owner() { stream->release(task, std::uncaught_exceptions() > exceptions); }
+
+  std::shared_ptr<AsyncCommunicator::Stream> stream;
+  std::shared_ptr<Task> task;
+  int exceptions = std::uncaught_exceptions();  // that were on their way when the operation began
+};
 
 void Handle::wait() const {
   owner_->stream->wait(owner_->task);
@@ -55,15 +216,15 @@ bool Handle::done() const {
 }
 
 AsyncCommunicator::AsyncCommunicator(const Communicator& group, Where where)
-    : stream_(std::make_shared<Stream>(group, where)) {}
+    : group_(own_group(group, where)), stream_(std::make_shared<Stream>(group, group_)) {}
 
 Handle AsyncCommunicator::make(Call&& call) const {
-  stream_->group().prepare(call);
+  group_.prepare(call);
   return run([own = std::make_shared<const OwnCall>(call)](const Communicator& group) { group.make(Call(own->call)); });
 }
 
-Handle AsyncCommunicator::run(std::function<void(const Communicator&)> work) const {
-  return {stream_, stream_->submit(std::move(work))};
+Handle AsyncCommunicator::run(Work work) const {
+  return Handle(std::make_shared<Handle::Owner>(stream_, stream_->submit(std::move(work))));
 }
 
 }  // namespace adjoin

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -40,10 +41,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// rest(true), by the thread that it belongs to (ignored from others): it does nothing before another thread of its
   /// rank has called rest(false) for it. So deadlocks are found that other threads of the rank take part in.
   virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
-  /// Ends this rank's calls on other threads, because it is left by an exception; whether that can be done.
-  virtual bool abandon() noexcept { return false; }
-  /// As abort, because this rank fails with `reason`, of which nobody else of the rank may ever hear.
-  virtual void fail(std::string_view reason) noexcept { abort(reason); }
+  /// Ends the world because this rank fails, of which nobody else of the rank may ever hear: with `cause` or, where that
+  /// is null, with an exception that is on its way. False where the latter cannot be waited for, and nothing was done.
+  virtual bool fail(std::exception_ptr cause) noexcept;
 
   /// Whether the world was launched with calls compared (LaunchOptions::checked).
   virtual bool is_checked() const { return false; }

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <future>
-#include <mutex>
-#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -21,79 +19,6 @@
 namespace adjoin {
 
 namespace {
-
-std::string message_of(const std::exception_ptr& cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::bad_alloc&) {
-    return "there is not enough memory";
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception of an unknown type";
-  }
-}
-
-/// What went wrong first, and where.
-class FirstCause {
- public:
-  void record(int rank, std::exception_ptr cause) {
-    const std::lock_guard lock(mutex_);
-    if (!cause_) rank_ = rank, cause_ = std::move(cause);
-  }
-  bool exists() const { return cause_ != nullptr; }
-
-  [[noreturn]] void rethrow() const {
-    try {
-      std::rethrow_exception(cause_);
-    } catch (const InvalidArgument& e) {
-      throw InvalidArgument(with_rank(e.what()));
-    } catch (const CommunicationError& e) {
-      throw CommunicationError(with_rank(e.what()));
-    } catch (const IoError& e) {
-      throw IoError(with_rank(e.what()));
-    } catch (const InternalError& e) {
-      throw InternalError(with_rank(e.what()));
-    } catch (...) {
-      throw Error(with_rank(message_of(cause_)));
-    }
-  }
-
- private:
-  std::string with_rank(const std::string& message) const { return "rank " + std::to_string(rank_) + ": " + message; }
-
-  std::mutex mutex_;
-  int rank_ = 0;
-  std::exception_ptr cause_;
-};
-
-/// Whether a rank only failed since the world had ended, in whatever words of its own it says so. The rank that ended
-/// it, by the end of a handle as it unwound, may have yet to tell why.
-bool is_consequence(const std::exception_ptr& cause, int rank, const threads::World& world) {
-  if (!world.aborted()) return false;
-  if (world.culprit() != rank) return true;
-  try {
-    std::rethrow_exception(cause);
-  } catch (const CommunicationError& e) {
-    return std::string_view(e.what()).ends_with(world.reason());
-  } catch (...) {
-    return false;
-  }
-}
-
-void run_worker(const ThreadWorld& world, int rank, const std::function<void(const Communicator&)>& fn,
-                FirstCause& cause) {
-  // Until the cause is recorded the rank must not look like one that has returned.
-  const auto backend = world.backend(rank);
-  try {
-    fn(Communicator(backend));
-  } catch (...) {
-    const auto thrown = std::current_exception();
-    world.world->abort("rank " + std::to_string(rank) + ": " + message_of(thrown), rank);
-    if (!is_consequence(thrown, rank, *world.world)) cause.record(rank, thrown);
-  }
-  world.depart(rank);
-}
 
 /// The first of the variables that is set to a number, else `otherwise`.
 int job_number(std::initializer_list<const char*> variables, int otherwise) {
@@ -144,13 +69,19 @@ bool LaunchOptions::checked_from_environment() {
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   ThreadWorld world(ranks, options.deadline, options.checked);
-  FirstCause cause;
   std::promise<bool> all_exist;  // nobody begins before: where the machine refuses a thread, nothing has been done
   const std::shared_future<bool> may_begin = all_exist.get_future().share();
   std::vector<std::jthread> workers;
   workers.reserve(static_cast<size_t>(ranks));
   const auto work = [&](int rank) {
-    if (may_begin.get()) run_worker(world, rank, fn, cause);
+    if (!may_begin.get()) return;
+    const auto backend = world.backend(rank);  // it lives until the cause is told, or the rank would look returned
+    try {
+      fn(Communicator(backend));
+    } catch (...) {
+      world.world->leave_by(rank, std::current_exception());
+    }
+    world.depart(rank);
   };
   try {
     for (int rank = 0; rank < ranks; ++rank) workers.emplace_back(work, rank);
@@ -161,9 +92,7 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   }
   all_exist.set_value(true);
   workers.clear();  // joined
-  if (world.world->diagnosed()) throw CommunicationError(world.world->reason());
-  if (cause.exists()) cause.rethrow();
-  if (world.world->aborted()) throw CommunicationError(world.world->reason());
+  world.world->throw_cause();
 }
 
 // OpenMPI's mpirun sets OMPI_*, MPICH's PMI_*, and `srun --mpi=pmix` PMIX_RANK beside Slurm's own variables, which
@@ -200,14 +129,8 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn, const 
               "; start it by the mpirun of this program's MPI, or unset PMI_RANK and PMI_SIZE");
   try {
     fn(Communicator(backend));
-  } catch (const InvalidArgument& e) {
-    session.end_job(e.what(), 2);
-  } catch (const IoError& e) {
-    session.end_job(e.what(), 2);
-  } catch (const std::exception& e) {
-    session.end_job(e.what(), 1);
   } catch (...) {
-    session.end_job("an exception of an unknown type", 1);
+    backend->fail(std::current_exception());
   }
 }
 

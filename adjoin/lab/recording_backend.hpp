@@ -22,8 +22,7 @@ class RecordingBackend final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void check_thread(const Call& call) override { inner_->check_thread(call); }
   void rest(bool rests) noexcept override { inner_->rest(rests); }
-  bool abandon() noexcept override { return inner_->abandon(); }
-  void fail(std::string_view reason) noexcept override { inner_->fail(reason); }
+  bool fail(std::exception_ptr cause) noexcept override { return inner_->fail(cause); }
   bool is_checked() const override { return inner_->is_checked(); }
   bool reduces_in_rank_order() const override { return inner_->reduces_in_rank_order(); }
 

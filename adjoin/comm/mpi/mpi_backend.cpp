@@ -36,8 +36,4 @@ std::shared_ptr<Backend> MpiSession::world() const {
                                           std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false));
 }
 
-void MpiSession::end_job(const std::string& message, int exit_code) const noexcept {
-  shared_->end_job(message, exit_code);
-}
-
 }  // namespace adjoin

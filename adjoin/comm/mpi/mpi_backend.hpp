@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "adjoin/comm/backend.hpp"
 
@@ -33,11 +32,11 @@ class MpiSession {
   /// All ranks of the job. Collectives are MPI's own; a send is synchronous (MPI_Issend). One process of each host
   /// watches the pending calls of all: a deadlock within the host is told after a second, a call that takes longer than
   /// the deadline when it does, with every rank's call, and ends the job.
+  ///
+  /// abort() and fail() end all processes of the job by MPI_Abort, with exit code 2 for InvalidArgument and IoError, else
+  /// 1. The first that does so on each host prints "adjoin: rank N: message" on stderr; what follows from it is not
+  /// printed.
   std::shared_ptr<Backend> world() const;
-
-  /// Ends all processes of the job by MPI_Abort with `exit_code`. The first that comes here on each host prints
-  /// "adjoin: rank N: message" on stderr; what follows from it is not printed.
-  [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
 
  private:
   bool finalizes_ = false;

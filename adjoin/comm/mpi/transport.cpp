@@ -65,6 +65,21 @@ std::shared_ptr<Backend> Transport::for_thread(bool is_for_any_thread) {
   return std::make_shared<Transport>(group_, std::make_shared<Agent>(group_->shared(), is_for_any_thread));
 }
 
+/// Operations that are under way cannot be ended; their peers may be about to complete them.
+bool Transport::fail(std::exception_ptr cause) noexcept {
+  if (!cause) return false;
+  int exit_code = 1;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const InvalidArgument&) {
+    exit_code = 2;
+  } catch (const IoError&) {
+    exit_code = 2;
+  } catch (...) {
+  }
+  group_->shared()->end_job(message_of(cause), exit_code);
+}
+
 void Transport::carry_out(const Call& call) {
   const Watched watched(*agent_, *group_, call);
   watched.tell(write_collective);

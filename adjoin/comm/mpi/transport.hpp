@@ -19,6 +19,7 @@ class Transport final : public Backend {
   void exchange(std::span<const Message> messages, const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
+  bool fail(std::exception_ptr cause) noexcept override;
   void carry_out(const Call& call) override;
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void check_thread(const Call& call) override { agent_->owner().check(call); }

@@ -75,7 +75,7 @@ ThreadBackend::ThreadBackend(std::shared_ptr<threads::Group> group, std::shared_
     : group_(std::move(group)), agent_(std::move(agent)), rank_(rank) {}
 
 void ThreadBackend::abort(std::string_view reason) noexcept {
-  group_->world().abort(reason, agent_->rank());
+  group_->world().abort(agent_->rank(), reason);
 }
 
 std::shared_ptr<Backend> ThreadBackend::for_thread(bool is_for_any_thread) {
@@ -89,13 +89,9 @@ void ThreadBackend::rest(bool rests) noexcept {
   if (!rests || agent_->owner().is_here()) group_->world().detector().rest(*agent_, rests);
 }
 
-bool ThreadBackend::abandon() noexcept {
-  fail("left by an exception amid asynchronous operations");
+bool ThreadBackend::fail(std::exception_ptr cause) noexcept {
+  group_->world().fail(agent_->rank(), cause);
   return true;
-}
-
-void ThreadBackend::fail(std::string_view reason) noexcept {
-  abort("rank " + std::to_string(agent_->rank()) + ": " + std::string(reason));
 }
 
 std::shared_ptr<Backend> ThreadBackend::subset(std::span<const int> ranks, const Call&) {

@@ -31,8 +31,7 @@ class ThreadBackend final : public Backend {
   void check_thread(const Call& call) override { agent_->owner().check(call); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
-  bool abandon() noexcept override;
-  void fail(std::string_view reason) noexcept override;
+  bool fail(std::exception_ptr cause) noexcept override;
   bool is_checked() const override { return group_->world().is_checked(); }
   bool reduces_in_rank_order() const override { return true; }
 

@@ -12,6 +12,10 @@ namespace {
 /// Longer than anybody waits, and short enough for clocks to add.
 constexpr std::chrono::hours kLongest(24 * 365 * 10);
 
+std::string led_by(int rank, std::string_view message) {
+  return "rank " + std::to_string(rank) + ": " + std::string(message);
+}
+
 }  // namespace
 
 World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
@@ -22,32 +26,59 @@ World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
       is_checked_(is_checked),
       detector_(ranks, [this](const std::string& report) { end(report); }) {}
 
-void World::abort(std::string_view reason, int rank) noexcept {
-  end(reason, rank);
-}
-
 void World::end(const std::string& diagnosis) noexcept {
-  end(diagnosis, /*culprit=*/-1);
+  end(diagnosis, /*culprit=*/-1, nullptr);
 }
 
-void World::end(std::string_view reason, int culprit) noexcept {
+void World::abort(int rank, std::string_view reason) noexcept {
+  end(reason, rank, nullptr);
+}
+
+void World::fail(int rank, std::exception_ptr cause) noexcept {
+  end(led_by(rank, cause ? message_of(cause) : "left by an exception amid asynchronous operations"), rank, cause);
+}
+
+void World::leave_by(int rank, std::exception_ptr cause) noexcept {
+  fail(rank, cause);
+  const std::lock_guard lock(mutex_);
+  // It may have ended the world as it unwound, or be no more than what the rank was told of that.
+  if (culprit_ == rank && !cause_ && !message_of(cause).ends_with(reason_)) cause_ = std::move(cause);
+}
+
+void World::end(std::string_view reason, int culprit, std::exception_ptr cause) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_.load()) return;
     reason_ = reason;
-    culprit_.store(culprit);
+    culprit_ = culprit;
+    cause_ = std::move(cause);
     aborted_.store(true);
   }
   for (const auto& group : groups()) group->wake_all();
 }
 
-std::string World::reason() const {
+void World::throw_aborted() const {
   const std::lock_guard lock(mutex_);
-  return reason_;
+  throw CommunicationError((culprit_ < 0 ? "" : "the world was aborted: ") + reason_);
 }
 
-void World::throw_aborted() const {
-  throw CommunicationError((diagnosed() ? "" : "the world was aborted: ") + reason());
+void World::throw_cause() const {
+  if (!aborted()) return;
+  if (!cause_) throw CommunicationError(reason_);
+  const std::string text = led_by(culprit_, message_of(cause_));
+  try {
+    std::rethrow_exception(cause_);
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(text);
+  } catch (const CommunicationError&) {
+    throw CommunicationError(text);
+  } catch (const IoError&) {
+    throw IoError(text);
+  } catch (const InternalError&) {
+    throw InternalError(text);
+  } catch (...) {
+    throw Error(text);
+  }
 }
 
 void World::sleep(Agent& agent, Parking& parking, const Waiting& waiting) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,17 +28,21 @@ class World {
   bool is_checked() const { return is_checked_; }
   const Patience& patience() const { return patience_; }
 
-  /// Ends every worker's blocked and later calls, because of `rank`; the first reason counts.
-  void abort(std::string_view reason, int rank) noexcept;
-  bool aborted() const { return aborted_.load(); }
-  std::string reason() const;
-  /// The same where the runtime found what is wrong, which is then told without further words.
+  // What ends every worker's blocked and later calls; the first counts.
+
+  /// The runtime found what is wrong.
   void end(const std::string& diagnosis) noexcept;
-  bool diagnosed() const { return aborted() && culprit_.load() < 0; }
-  /// The rank that ended the world; -1 where the runtime did, or nobody.
-  int culprit() const { return culprit_.load(); }
+  void abort(int rank, std::string_view reason) noexcept;
+  /// `rank` fails: with `cause` or, where that is null, with an exception that is on its way.
+  void fail(int rank, std::exception_ptr cause) noexcept;
+  /// `rank` was left by an exception, with which it fails, or has failed as it unwound.
+  void leave_by(int rank, std::exception_ptr cause) noexcept;
+
+  bool aborted() const { return aborted_.load(); }
   /// Throws CommunicationError with the reason.
   [[noreturn]] void throw_aborted() const;
+  /// Once all have returned: throws the first cause, as the class of Error that it is, where the world has ended.
+  void throw_cause() const;
 
   Detector& detector() { return detector_; }
 
@@ -56,7 +61,7 @@ class World {
   void watch(const std::shared_ptr<Group>& group);
 
  private:
-  void end(std::string_view reason, int culprit) noexcept;
+  void end(std::string_view reason, int culprit, std::exception_ptr cause) noexcept;
   std::vector<std::shared_ptr<Group>> groups() const;
 
   const int size_;
@@ -65,9 +70,10 @@ class World {
   const std::chrono::milliseconds deadline_;
   const bool is_checked_;
   std::atomic<bool> aborted_ = false;
-  std::atomic<int> culprit_ = -1;
   mutable std::mutex mutex_;
-  std::string reason_;
+  std::string reason_;        // these of who ended the world
+  int culprit_ = -1;          // -1: the runtime
+  std::exception_ptr cause_;  // none where the reason says all
   std::vector<std::weak_ptr<Group>> groups_;
   Detector detector_;
 };

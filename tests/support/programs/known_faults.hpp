@@ -12,12 +12,6 @@ inline constexpr bool mpi_bytes_wrap = true;
 inline constexpr bool counts_by_algorithm = true;
 /// Under MPI, messages whose sender and receiver name different types: they pass.
 inline constexpr bool mpi_message_types = true;
-/// An exception in an asynchronous operation whose handle is let go of unasked: it ends the world with its text, but as a
-/// CommunicationError.
-inline constexpr bool errors_of_dropped_handles = false;
-/// An exception of one rank amid asynchronous operations, where the others throw exceptions of their own of what they are
-/// told: one of these may be reported instead.
-inline constexpr bool wrapped_errors = false;
 /// An all_to_all in place, or an all_gather whose input lies in another block of its output: wrong results.
 inline constexpr bool overlaps_refused = true;
 /// Under MPI, a subset to which a member never comes: only the deadline tells.

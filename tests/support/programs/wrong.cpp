@@ -349,11 +349,10 @@ class Changer {
   bool add_exception() {
     const auto chosen = draw_step([](const Step& step) { return is_call(step.kind); });
     if (!chosen) return false;
-    wrong_.meant.wraps_errors = wrong_.changed.wraps_errors = gets_right::wrapped_errors && random_.chance(50);
+    wrong_.meant.wraps_errors = wrong_.changed.wraps_errors = random_.chance(50);
     const int exception = random_.below(wrong_.meant.wraps_errors ? 2 : 3), on = at(*chosen)->group;
     note(*at(*chosen));
-    const bool is_waited_for = !gets_right::errors_of_dropped_handles || random_.chance(50);
-    if (wrong_.changed.groups[static_cast<size_t>(on)].is_stream && is_waited_for)
+    if (wrong_.changed.groups[static_cast<size_t>(on)].is_stream && random_.chance(50))
       steps().insert(at(*chosen), {.kind = Kind::wait, .group = on, .target = new_id()});
     steps().insert(at(*chosen), {.kind = Kind::fail, .id = new_id(), .group = on, .shift = exception});
     wrong_.says = {"rank " + std::to_string(wrong_.culprit) + ": the tank is empty"};
