@@ -163,6 +163,7 @@ TEST(AsyncFailure, of_one_task_is_that_of_all_later_ones_and_ends_the_world) {
   std::atomic<int> told = 0;
   const std::string message = failure_of<Error>(2, [&](const Communicator& world) {
     const AsyncCommunicator async(world);
+    world.barrier();  // both have one before the world ends
     const Handle bad = async.run([&](const Communicator& group) {
       if (group.rank() == 1) throw std::runtime_error("the pump is dry");
       group.barrier();
