@@ -35,11 +35,12 @@ std::string read_state(const std::filesystem::path& run) {
   return state;
 }
 
-/// Whether the state is no longer what it was: asked several times, as it may be replaced just while it is read.
-bool has_changed(const std::filesystem::path& run, const std::string& state) {
+/// Whether the checkpoint has another state than it had, or has moved from the folder where it was read. Asked several
+/// times, as it may be replaced just while it is looked at.
+bool has_changed(const std::filesystem::path& run, const std::filesystem::path& folder, const std::string& state) {
   for (int tries = 0; tries < 5; ++tries) {
     try {
-      return state != read_state(run);
+      return state != read_state(run) || folder != find(run);
     } catch (const Error&) {
     }
   }
@@ -98,12 +99,13 @@ void read_checkpoint(const std::filesystem::path& run, const Communicator& world
       }
     };
     std::string state;
+    std::filesystem::path folder;
     if (world.rank() == 0) tried([&] { state = read_state(run); });
     state = shared(state, world);
-    if (!state.empty()) tried([&] { read({find(run), state, name_in(state)}); });
+    if (!state.empty()) tried([&] { read({folder = find(run), state, name_in(state)}); });
     const auto worst = static_cast<Outcome>(largest(static_cast<int32_t>(mine), world));
     if (worst == Outcome::read) return;
-    const bool is_replaced = world.rank() == 0 && has_changed(run, state);
+    const bool is_replaced = mine != Outcome::read && has_changed(run, folder, state);
     const bool may_pass = largest(is_replaced, world) != 0 || worst == Outcome::of_another;
     if (!may_pass || attempt == kAttempts) {
       if (error) std::rethrow_exception(error);

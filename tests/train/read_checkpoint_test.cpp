@@ -91,6 +91,16 @@ TEST(ReadCheckpoint, throws_what_a_damaged_one_gives_without_trying_again) {
   EXPECT_EQ(tries, 1);
 }
 
+TEST(ReadCheckpoint, reads_again_where_the_same_one_takes_its_place_meanwhile) {
+  const TemporaryFolder folder;
+  save(folder.path(), "a");
+  fs::rename(folder / "checkpoint", folder / "checkpoint.next");
+  read_checkpoint(folder.path(), {}, [&](const SavedCheckpoint& saved) {
+    if (saved.folder.filename() == "checkpoint.next") fs::rename(saved.folder, folder / "checkpoint");
+    expect_part_of(saved);
+  });
+}
+
 TEST(ReadCheckpoint, refuses_files_of_two_checkpoints_in_one_folder) {
   const TemporaryFolder folder;
   save(folder.path(), "a");
