@@ -134,8 +134,8 @@ struct Volume : Observer {
 };
 
 TEST(Summa, moves_the_panels_that_others_hold_once_and_fewer_with_copies) {
-  for_each_world({4}, [](const Communicator& world) {
-    const int64_t m = 24, n = 48, k = 96;
+  for_each_world({4, 16}, [](const Communicator& world) {
+    const int64_t m = 48, n = 96, k = 192;
     for (int rows = 1; rows <= world.size(); ++rows)
       for (int columns = 1; rows * columns <= world.size(); ++columns) {
         if (world.size() % (rows * columns) != 0) continue;
