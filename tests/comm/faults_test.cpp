@@ -2,13 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/elements.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -81,38 +86,46 @@ TEST(Arguments, of_an_exchange_that_overlap_are_refused_and_boxes_that_interleav
   });
 }
 
-/// Value i of rank r, so that sums and products of small integers go beyond their range.
+/// Elements whose reductions are exact in any order: of floats small numbers, infinities and NaN; of integers any bits, so
+/// that sums and products go beyond their range.
 template <class T>
-T large(int64_t i, int rank) {
-  return static_cast<T>(200 + 31 * rank + 7 * i);
-}
-
-template <class T>
-void expect_our_reductions(const Communicator& world) {
-  for (int r = 0; r < kReductions; ++r) {
-    const auto reduction = static_cast<Reduction>(r);
-    if (!is_defined(reduction, element_type_of<T>)) continue;
-    for (size_t n = 1; n <= 70; ++n) {
-      std::vector<std::vector<T>> parts(static_cast<size_t>(world.size()), std::vector<T>(n));
-      std::vector<const void*> inputs;
-      for (int rank = 0; rank < world.size(); ++rank) {
-        auto& part = parts[static_cast<size_t>(rank)];
-        for (size_t i = 0; i < n; ++i) part[i] = large<T>(static_cast<int64_t>(i), rank);
-        inputs.push_back(part.data());
-      }
-      std::vector<T> expected(n), got = parts[static_cast<size_t>(world.rank())];
-      reduce_all_into(buffer(expected), inputs, reduction);
-      world.all_reduce(buffer(got), reduction);
-      ASSERT_EQ(got, expected) << name(reduction) << " of " << n << " " << name(element_type_of<T>);
-    }
+std::vector<char> exact_elements(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<char> bytes(count * sizeof(T));
+  const double floats[] = {-2, -1, 0, 1, 2, 3, HUGE_VAL, -HUGE_VAL, NAN};
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t bits = uint64_t{random()} << 32 | random();
+    if constexpr (std::is_integral_v<T>)
+      testing::put<T>(bytes, static_cast<int64_t>(i), std::is_same_v<T, bool> ? bits % 2 : static_cast<T>(bits));
+    else
+      testing::put<T>(bytes, static_cast<int64_t>(i), testing::element_from<T>(floats[bits % std::size(floats)]));
   }
+  return bytes;
 }
 
-TEST(AllReduce, of_integers_is_the_same_on_every_backend_at_every_length) {
+template <class T>
+void expect_our_reduction(const Communicator& world, Reduction reduction, int64_t count) {
+  std::vector<std::vector<char>> parts;
+  std::vector<const void*> inputs;
+  for (int rank = 0; rank < world.size(); ++rank)
+    parts.push_back(exact_elements<T>(static_cast<size_t>(count), static_cast<uint32_t>(count * 16 + rank)));
+  for (const auto& part : parts) inputs.push_back(part.data());
+  const auto expected = testing::reduce_scalar<T>(inputs, count, reduction);
+  std::vector<char> got = parts[static_cast<size_t>(world.rank())];
+  world.all_reduce({got.data(), count, element_type_of<T>}, reduction);
+  ASSERT_TRUE(testing::same_bits<T>(got.data(), expected.data(), count))
+      << name(reduction) << " of " << count << " " << name(element_type_of<T>);
+}
+
+TEST(AllReduce, is_that_of_scalar_code_on_every_backend_for_all_types_and_lengths) {
   for_each_world({2, 3}, [](const Communicator& world) {
-    expect_our_reductions<uint8_t>(world);
-    expect_our_reductions<int32_t>(world);
-    expect_our_reductions<int64_t>(world);
+    testing::for_each_type([&](auto zero) {
+      using T = decltype(zero);
+      for (int r = 0; r < kReductions; ++r)
+        for (int64_t count = 1; count <= 70; ++count)
+          if (const auto reduction = static_cast<Reduction>(r); is_defined(reduction, element_type_of<T>))
+            expect_our_reduction<T>(world, reduction, count);
+    });
   });
 }
 

@@ -113,6 +113,23 @@ TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
   EXPECT_EQ(outcome.code, 1);
 }
 
+TEST(MpiFaults, show_collectives_of_which_each_waits_for_the_other_without_checked_mode) {
+  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=0");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("ranks 0, 2: all_reduce #2 (sum, float32 x 1000)"),
+                                  HasSubstr("rank 1: broadcast #2 (root 0, float32 x 1000)")));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(MpiFaults, are_told_by_the_deadline_alone_after_one_warning_where_there_are_too_many_groups) {
+  const Outcome outcome = job("1 crowd", "ADJOIN_DEADLINE=4");
+  EXPECT_EQ(occurrences(outcome.text, "adjoin: warning: "), 1u) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("more than 256 groups"), HasSubstr("no progress within the deadline of 4 s"),
+                    HasSubstr("more than is watched")));
+  EXPECT_EQ(outcome.code, 1);
+}
+
 TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
   const Outcome outcome = job("2 compute", "ADJOIN_DEADLINE=2");
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"),
@@ -160,6 +177,11 @@ TEST(MpiJob, goes_on_without_the_watchdog_where_mpi_shares_no_memory) {
 
 TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
   const Outcome outcome = job("0 pieces");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+TEST(MpiJob, allocates_nothing_in_a_call_that_is_repeated) {
+  const Outcome outcome = job("0 allocations");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 

@@ -3,11 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/support/job.hpp"
-#include "tests/support/programs/known_faults.hpp"
 #include "tests/support/programs/trials.hpp"
 #include "tests/support/programs/wrong.hpp"
 
@@ -26,26 +27,32 @@ std::string error_of(const Outcome& outcome, const std::string& expected) {
 }
 
 TEST(MpiFaults, are_told_with_the_cause_in_random_programs) {
-  for_each_seed(seeds(40), /*at_a_time=*/3, [](uint64_t seed) {
+  const std::vector<uint64_t> all = seeds(40);
+  std::atomic<int> slow = 0;
+  for_each_seed(all, /*at_a_time=*/3, [&](uint64_t seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     const WrongProgram program = wrong_program(seed, ranks);
     const Outcome outcome = run_job(ranks, "0 random " + std::to_string(seed), "ADJOIN_CHECKED=1 ADJOIN_DEADLINE=20");
     EXPECT_EQ(difference(program, error_of(outcome, program.error), outcome.text), "")
         << "seed " << seed << ": " << describe(program);
     EXPECT_LT(outcome.seconds, 15) << "seed " << seed << ": " << describe(program);
+    const double told_after = outcome.seconds_until("adjoin: ") - outcome.seconds_until("begins");
+    EXPECT_LT(told_after, 10) << "seed " << seed << ": " << describe(program);
+    if (told_after > 2.1) ++slow;
   });
+  // The watchdog believes after 1.1 s at most what it sees; a second more is for the program itself. But MPI's processes
+  // spin as they wait, long where others want the cores.
+  EXPECT_LE(slow, static_cast<int>((all.size() + 3) / 4)) << "programs were told of later than after 2.1 s";
 }
 
 TEST(MpiFaults, are_none_where_a_rank_is_late_or_stopped_or_done_early) {
   struct Odd {
     const char* kind;
     const char* milliseconds;
-    bool is_checked, is_right;
+    bool is_checked;
   };
-  for (const Odd& odd : {Odd{"late", "2500", true, true}, Odd{"stopped", "4500", true, gets_right::mpi_stopped_ranks},
-                         Odd{"leaves", "2500", false, gets_right::mpi_ranks_that_leave},
-                         Odd{"frees", "2500", false, gets_right::mpi_ranks_that_free}}) {
-    if (!odd.is_right) continue;
+  for (const Odd& odd : {Odd{"late", "2500", true}, Odd{"stopped", "4500", true}, Odd{"leaves", "2500", false},
+                         Odd{"frees", "2500", false}}) {
     const Outcome outcome = run_job(3, std::string("1 ") + odd.kind + " " + odd.milliseconds,
                                     odd.is_checked ? "ADJOIN_CHECKED=1" : "ADJOIN_CHECKED=0");
     EXPECT_EQ(outcome.code, 0) << odd.kind << ": " << outcome.text;

@@ -3,10 +3,14 @@
 // though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets
 // three elements at a time, and fails on a wrong result.
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -21,6 +25,24 @@
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
 #include "tests/support/programs/wrong.hpp"
+
+namespace {
+
+thread_local int64_t allocations = 0;  // by this thread: the watchdog allocates as it looks
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
@@ -39,6 +61,8 @@ void wait_in_two_groups(const Communicator& world) {
 void run_wrong_program(int seed, const Communicator& world) {
   using namespace adjoin::testing::programs;
   const WrongProgram program = wrong_program(static_cast<uint64_t>(seed), world.size());
+  world.barrier();
+  if (world.rank() == 0) std::fprintf(stderr, "begins\n");
   run(program.of(world.rank()), world, [](const std::string&) {});  // after the change results mean nothing
 }
 
@@ -71,12 +95,25 @@ void deadlock_after_many_groups(const Communicator& world) {
   groups.back().recv(buffer(x), (world.rank() + 1) % world.size());
 }
 
+/// More groups than are watched: a rank that is late is not accused, and a receive that nobody sends to waits on.
+void make_too_many_groups(int culprit, const Communicator& world) {
+  std::vector<Communicator> groups;
+  for (int i = 0; i < 260; ++i) groups.push_back(*world.split(0, 0));
+  if (world.rank() == culprit) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  groups.back().barrier();
+  std::vector<float> x(4);
+  if (world.rank() != culprit) groups.back().recv(buffer(x), culprit);
+  groups.back().barrier();
+}
+
 void miss_a_subset(int culprit, const Communicator& world) {
   std::vector<float> x(4);
   if (world.rank() == culprit) return world.recv(buffer(x), (culprit + 1) % world.size());
   const std::vector<int> all{0, 1, 2};
   (void)world.subset(all);
 }
+
+void run_without_allocating(const Communicator& world);
 
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
   if (kind == "random") return run_wrong_program(operation, world);
@@ -90,10 +127,12 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
   if (kind == "groups") return wait_in_two_groups(world);
   if (kind == "fine" || kind == "twice") return;
+  if (kind == "allocations") return run_without_allocating(world);
   if (kind == "handle") return drop_a_handle(culprit, world);
   if (kind == "types") return receive_as_another_type(world);
   if (kind == "many-groups") return deadlock_after_many_groups(world);
   if (kind == "subset") return miss_a_subset(culprit, world);
+  if (kind == "crowd") return make_too_many_groups(culprit, world);
   if (kind == "in-operation") {
     if (is_culprit) throw adjoin::InvalidArgument("the tank is empty");
     for (;;) adjoin::testing::every_operation()[static_cast<size_t>(operation)](world, x);
@@ -160,6 +199,42 @@ void run_in_pieces() {
   Numbers expected;
   for (int64_t i = 0; i < 14; ++i) expected.push_back(100 * before + i % 7 * 2 + i / 7);
   expect("exchange", columns, expected);
+}
+
+/// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
+void run_without_allocating(const Communicator& world) {
+  const auto size = static_cast<size_t>(world.size());
+  const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  const int64_t rank = world.rank();
+  const Numbers even(size, 7);
+  Numbers uneven(size, 7), mine(7), all(7 * size), other(7 * size);
+  uneven[0] = 6;
+  const int64_t own = rank == 0 ? 6 : 7;
+  const Numbers box_sizes{3, 2}, box_strides{2, 1};
+  const adjoin::Message messages[] = {
+      {adjoin::Message::Kind::send, next, adjoin::buffer(mine).slice(0, 6), 0, box_sizes, box_strides},
+      {adjoin::Message::Kind::receive, before, adjoin::buffer(other).slice(0, 6), 0, box_sizes, box_strides}};
+  const auto in = adjoin::buffer(mine), out = adjoin::buffer(all), to = adjoin::buffer(other);
+  const auto own_in = in.slice(0, own), out_uneven = out.slice(0, out.count - 1), to_uneven = to.slice(0, to.count - 1);
+  const std::function<void()> calls[] = {[&] { world.barrier(); },
+                                         [&] { world.broadcast(in, 1); },
+                                         [&] { world.reduce(in, in, adjoin::Reduction::sum, 0); },
+                                         [&] { world.all_reduce(in); },
+                                         [&] { world.gather(own_in, to_uneven, uneven, 0); },
+                                         [&] { world.scatter(out_uneven, own_in, uneven, 1); },
+                                         [&] { world.all_gather(in, to, even); },
+                                         [&] { world.all_gather(own_in, to_uneven, uneven); },
+                                         [&] { world.reduce_scatter(out_uneven, own_in, uneven); },
+                                         [&] { world.reduce_scatter(out, out.slice(7 * rank, 7), even); },
+                                         [&] { world.all_to_all(out, even, to, even); },
+                                         [&] { world.sendrecv(in, next, to.slice(0, 7), before); },
+                                         [&] { world.exchange(messages); }};
+  for (size_t i = 0; i < std::size(calls); ++i) {
+    calls[i]();
+    const int64_t so_far = allocations;
+    calls[i]();
+    if (allocations != so_far) throw adjoin::InternalError("call " + std::to_string(i) + " allocated");
+  }
 }
 
 }  // namespace

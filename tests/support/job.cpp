@@ -1,6 +1,7 @@
 #include "tests/support/job.hpp"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -8,14 +9,25 @@
 
 namespace adjoin::testing {
 
+double Outcome::seconds_until(std::string_view part) const {
+  const size_t place = text.find(part);
+  for (const Arrival& arrival : arrivals)
+    if (place != std::string::npos && arrival.characters >= place + part.size()) return arrival.seconds;
+  return seconds;
+}
+
 Outcome run(const std::string& command) {
   const auto begin = std::chrono::steady_clock::now();
+  const auto now = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> chunk;
-  while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), n);
+  for (ssize_t n; (n = read(fileno(pipe), chunk.data(), chunk.size())) > 0;) {
+    outcome.text.append(chunk.data(), static_cast<size_t>(n));
+    outcome.arrivals.push_back({now(), outcome.text.size()});
+  }
   outcome.code = WEXITSTATUS(pclose(pipe));
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.seconds = now();
   return outcome;
 }
 

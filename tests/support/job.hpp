@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace adjoin::testing {
 
@@ -9,6 +11,15 @@ struct Outcome {
   std::string text;  // on both outputs
   int code = 0;
   double seconds = 0;
+  /// When the text had so many characters.
+  struct Arrival {
+    double seconds;
+    size_t characters;
+  };
+  std::vector<Arrival> arrivals = {};
+
+  /// When this had been printed; the end where it never was.
+  double seconds_until(std::string_view part) const;
 };
 
 Outcome run(const std::string& command);

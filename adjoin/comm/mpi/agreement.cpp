@@ -1,14 +1,13 @@
-#include "adjoin/comm/mpi/agreement.hpp"
+// What is compared before collectives in checked mode.
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/diagnosis.hpp"
-#include "adjoin/comm/mpi/shared.hpp"
+#include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin::mpi {
 
@@ -38,16 +37,16 @@ bool counts_fit(const Group& group, const Call& call) {
   std::vector<int64_t> sent_to_me(call.counts.size());
   check_mpi(MPI_Alltoall(call.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, group.comm()),
             "MPI_Alltoall");
-  int fit = std::ranges::equal(sent_to_me, call.receive_counts);
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &fit, 1, MPI_INT, MPI_MIN, group.comm()), "MPI_Allreduce");
-  return fit != 0;
+  const auto fit = gather_all(group, static_cast<char>(std::ranges::equal(sent_to_me, call.receive_counts)));
+  return std::ranges::count(fit, 0) == 0;
 }
 
 }  // namespace
 
-void check_agreement(const Group& group, const Call& call) {
+void Transport::check_agreement(const Call& call) const {
+  const Group& group = *group_;
   const std::vector<Signature> all = gather_all(group, signature_of(call));
-  const bool agree = std::all_of(all.begin(), all.end(), [&](const Signature& other) { return other == all[0]; });
+  const bool agree = std::ranges::all_of(all, [&](const Signature& other) { return other == all[0]; });
   if (!agree || (call.collective == Collective::all_to_all && !counts_fit(group, call))) throw_mismatch(group, call);
 }
 

@@ -3,24 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
-#include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/mpi/shared.hpp"
+#include "adjoin/comm/mpi/reductions.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin::mpi {
 
-using algorithm::starts_of;
-using algorithm::total_of;
-
 namespace {
 
-std::vector<int> as_ints(std::span<const int64_t> numbers) {
-  return {numbers.begin(), numbers.end()};
+int64_t sum_of(std::span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 bool are_equal(std::span<const int64_t> counts) {
-  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
+  return std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
 }
 
 /// Copies in pieces, for which the C library's memcpy does not write past the caches as it does for long ones: what was
@@ -35,120 +32,113 @@ void copy_cached(void* to, ConstBuffer from) {
 
 }  // namespace
 
+/// An all_to_all goes by messages: whether its blocks can be counted no rank knows alone.
 bool Transport::is_countable(const Call& call) const {
-  return total_of(call.counts) <= options_.largest_piece;
+  return call.collective == Collective::all_to_all || sum_of(call.counts) <= options_.largest_piece;
 }
 
-const void* Transport::own_block(ConstBuffer all, const Call& call) const {
-  return all.slice(total_of(call.counts.first(static_cast<size_t>(rank_))), 0).data;
+void Transport::call_mpi(const Call& call) {
+  if (call.collective == Collective::barrier) return check_mpi(MPI_Barrier(comm_), call.name);
+  if (call.collective == Collective::all_to_all) return all_to_all(call);
+  if (call.collective == Collective::all_gather && size_ == 2) return all_gather_of_two(call);
+  call.counts.empty() ? call_in_pieces(call) : call_with_blocks(call);
+  if (has_reduction(*call.collective) && (call.root < 0 || call.root == rank_))
+    finish_reduction(call.out, call.reduction, size_);
 }
 
-MPI_Op Transport::operation_of(const Call& call) const {
-  return group_->shared()->operation(call.in.type, call.reduction);
+void Transport::call_in_pieces(const Call& call) {
+  const bool is_root = rank_ == call.root;
+  const MPI_Datatype type = type_of(call.in.type);
+  int64_t begin = 0;
+  do {  // once for nothing at all
+    const int64_t piece = std::min(call.in.count - begin, options_.largest_piece);
+    const int count = static_cast<int>(piece);
+    const void* in = call.in.slice(begin, piece).data;
+    void* out = is_root || call.root < 0 ? call.out.slice(begin, piece).data : nullptr;
+    int code = MPI_SUCCESS;
+    if (call.collective == Collective::broadcast)
+      code = MPI_Bcast(const_cast<void*>(in), count, type, call.root, comm_);
+    else if (call.collective == Collective::all_reduce)
+      code = MPI_Allreduce(MPI_IN_PLACE, out, count, type, operation_of(call.in.type, call.reduction), comm_);
+    else
+      code = MPI_Reduce(is_root && in == out ? MPI_IN_PLACE : in, out, count, type,
+                        operation_of(call.in.type, call.reduction), call.root, comm_);
+    check_mpi(code, call.name);
+    begin += piece;
+  } while (begin < call.in.count);
 }
 
-void Transport::broadcast(const Call& call) {
-  for_each_piece(call.out.count, options_.largest_piece, [&](int64_t begin, int count) {
-    check_mpi(MPI_Bcast(call.out.slice(begin, count).data, count, mpi_type(call.out.type), call.root, comm_),
-              "broadcast");
-  });
-}
-
-void Transport::reduce(const Call& call) {
-  const MPI_Op operation = operation_of(call);
-  for_each_piece(call.in.count, options_.largest_piece, [&](int64_t begin, int count) {
-    const void* from = call.in.slice(begin, count).data;
-    void* to = rank_ == call.root ? call.out.slice(begin, count).data : nullptr;
-    if (rank_ == call.root && from == to) from = MPI_IN_PLACE;
-    check_mpi(MPI_Reduce(from, to, count, mpi_type(call.in.type), operation, call.root, comm_), "reduce");
-  });
-  if (rank_ == call.root) finish_reduction(call.out, call.reduction, size_);
-}
-
-void Transport::all_reduce(const Call& call) {
-  const MPI_Op operation = operation_of(call);
-  for_each_piece(call.out.count, options_.largest_piece, [&](int64_t begin, int count) {
-    void* piece = call.out.slice(begin, count).data;
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(call.out.type), operation, comm_), "all_reduce");
-  });
-  finish_reduction(call.out, call.reduction, size_);
-}
-
-void Transport::gather(const Call& call) {
-  const auto sizes = as_ints(call.counts), starts = as_ints(starts_of(call.counts));
-  const void* from = call.in.data;
-  if (rank_ == call.root && call.in.count > 0 && from == own_block(call.out, call)) from = MPI_IN_PLACE;
-  const MPI_Datatype type = mpi_type(call.in.type);
-  check_mpi(MPI_Gatherv(from, static_cast<int>(call.in.count), type, call.out.data, sizes.data(), starts.data(), type,
-                        call.root, comm_),
-            "gather");
-}
-
-void Transport::scatter(const Call& call) {
-  const auto sizes = as_ints(call.counts), starts = as_ints(starts_of(call.counts));
-  void* to = call.out.data;
-  if (rank_ == call.root && call.out.count > 0 && to == own_block(call.in, call)) to = MPI_IN_PLACE;
-  const MPI_Datatype type = mpi_type(call.out.type);
-  check_mpi(MPI_Scatterv(call.in.data, sizes.data(), starts.data(), type, to, static_cast<int>(call.out.count), type,
-                         call.root, comm_),
-            "scatter");
-}
-
-void Transport::all_gather(const Call& call) {
-  const ConstBuffer& in = call.in;
-  void* own = const_cast<void*>(own_block(call.out, call));
-  const auto place_own = [&] {
-    if (in.data != own) copy_cached(own, in);
-  };
-  if (size_ == 2) {  // as OpenMPI does, but each rank may be in place or not
-    const int peer = 1 - rank_;
-    const Buffer theirs = call.out.slice(rank_ == 0 ? call.counts[0] : 0, call.counts[static_cast<size_t>(peer)]);
-    exchange(std::array{send_of(in, peer, kCollectiveTag), receive_of(theirs, peer, kCollectiveTag)}, call);
-    return place_own();
+void Transport::call_with_blocks(const Call& call) {
+  sizes_.assign(call.counts.begin(), call.counts.end());
+  starts_.resize(sizes_.size());
+  std::exclusive_scan(sizes_.begin(), sizes_.end(), starts_.begin(), 0);
+  const MPI_Datatype type = type_of(call.elements().type);
+  const ConstBuffer in = call.in;
+  const Buffer out = call.out;
+  const auto rank = static_cast<size_t>(rank_);
+  const auto own_block_of = [&](const auto& all) { return all.slice(starts_[rank], sizes_[rank]).data; };
+  switch (*call.collective) {
+    case Collective::gather: {
+      const bool is_in_place = rank_ == call.root && in.count > 0 && in.data == own_block_of(out);
+      return check_mpi(MPI_Gatherv(is_in_place ? MPI_IN_PLACE : in.data, sizes_[rank], type, out.data, sizes_.data(),
+                                   starts_.data(), type, call.root, comm_),
+                       call.name);
+    }
+    case Collective::scatter: {
+      const bool is_in_place = rank_ == call.root && out.count > 0 && out.data == own_block_of(in);
+      return check_mpi(MPI_Scatterv(in.data, sizes_.data(), starts_.data(), type, is_in_place ? MPI_IN_PLACE : out.data,
+                                    sizes_[rank], type, call.root, comm_),
+                       call.name);
+    }
+    case Collective::all_gather:  // MPI wants all ranks to be in place or none
+      if (in.data != own_block_of(out)) copy_cached(own_block_of(out), in);
+      return check_mpi(are_equal(call.counts)  // for which MPI has quicker algorithms
+                           ? MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes_[0], type, comm_)
+                           : MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes_.data(), starts_.data(),
+                                            type, comm_),
+                       call.name);
+    default:
+      break;
   }
-  place_own();  // so that all ranks are in place, which MPI wants of all or none
-  const MPI_Datatype type = mpi_type(call.out.type);
-  if (are_equal(call.counts))  // MPI has quicker algorithms for those
-    return check_mpi(
-        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, call.out.data, static_cast<int>(in.count), type, comm_),
-        "all_gather");
-  const auto sizes = as_ints(call.counts), starts = as_ints(starts_of(call.counts));
-  check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, call.out.data, sizes.data(), starts.data(), type, comm_),
-            "all_gather");
+  reduce_scatter(call, out.count > 0 && out.data == own_block_of(in));
 }
 
-void Transport::reduce_scatter(const Call& call) {
+void Transport::reduce_scatter(const Call& call, bool is_in_place) {
   const Buffer& out = call.out;
-  const auto sizes = as_ints(call.counts);
-  std::vector<char> block;  // MPI wants buffers that do not overlap
-  void* to = out.data;
-  if (out.count > 0 && to == own_block(call.in, call)) {
-    block.resize(static_cast<size_t>(out.bytes()));
-    to = block.data();
-  }
-  const MPI_Op operation = operation_of(call);
-  const MPI_Datatype type = mpi_type(out.type);
+  if (is_in_place) block_.resize(static_cast<size_t>(out.bytes()));  // MPI wants buffers that do not overlap
+  void* to = is_in_place ? block_.data() : out.data;
+  const MPI_Datatype type = type_of(out.type);
   // OpenMPI has other algorithms for equal blocks, measured to be up to four times as slow below this, and quicker above.
   constexpr int64_t kLarge = 32 << 20;
   check_mpi(call.in.bytes() >= kLarge && are_equal(call.counts)
-                ? MPI_Reduce_scatter_block(call.in.data, to, sizes[0], type, operation, comm_)
-                : MPI_Reduce_scatter(call.in.data, to, sizes.data(), type, operation, comm_),
-            "reduce_scatter");
-  if (!block.empty()) std::memcpy(out.data, block.data(), block.size());
-  finish_reduction(out, call.reduction, size_);
+                ? MPI_Reduce_scatter_block(call.in.data, to, sizes_[0], type,
+                                           operation_of(call.in.type, call.reduction), comm_)
+                : MPI_Reduce_scatter(call.in.data, to, sizes_.data(), type, operation_of(call.in.type, call.reduction),
+                                     comm_),
+            call.name);
+  if (is_in_place) std::memcpy(out.data, to, static_cast<size_t>(out.bytes()));
 }
 
-/// As OpenMPI's own linear algorithm. MPI_Alltoallv counts in int, and whether that is enough no rank knows alone.
+/// As OpenMPI does, but each rank may be in place or not.
+void Transport::all_gather_of_two(const Call& call) {
+  const int64_t first = call.counts[0], second = call.counts[1];
+  const Buffer lower = call.out.slice(0, first), upper = call.out.slice(first, second);
+  const int peer = 1 - rank_;
+  exchange(
+      std::array{send_of(call.in, peer, kCollectiveTag), receive_of(rank_ == 0 ? upper : lower, peer, kCollectiveTag)},
+      call);
+  void* own = rank_ == 0 ? lower.data : upper.data;
+  if (call.in.data != own) copy_cached(own, call.in);
+}
+
+/// As OpenMPI's own linear algorithm.
 void Transport::all_to_all(const Call& call) {
   posted_.clear();
-  ConstBuffer own_in;
-  Buffer own_out;
-  int64_t sent = 0, received = 0;
+  ConstBuffer from = call.in.slice(0, 0), own_in;
+  Buffer to = call.out.slice(0, 0), own_out;
   for (int peer = 0; peer < size_; ++peer) {
-    const ConstBuffer from = call.in.slice(sent, call.counts[static_cast<size_t>(peer)]);
-    const Buffer to = call.out.slice(received, call.receive_counts[static_cast<size_t>(peer)]);
-    sent += from.count;
-    received += to.count;
+    from = from.slice(from.count, call.counts[static_cast<size_t>(peer)]);
+    to = to.slice(to.count, call.receive_counts[static_cast<size_t>(peer)]);
     if (peer == rank_) {
       own_in = from, own_out = to;
     } else {

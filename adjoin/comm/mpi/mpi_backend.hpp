@@ -12,7 +12,7 @@ namespace adjoin {
 struct MpiShared;
 
 struct MpiOptions {
-  /// No MPI call moves more elements; longer messages are cut, as MPI 3 counts in int.
+  /// No MPI call counts more elements, as MPI 3 counts in int: longer collectives are cut, messages are derived types.
   int64_t largest_piece = int64_t{1} << 30;
   /// As in LaunchOptions.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);

@@ -5,72 +5,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
-#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/comm/mpi/watchdog.hpp"
 
 namespace adjoin {
 
-namespace {
-
-template <ElementType T, Reduction R>
-void reduce_for_mpi(void* in, void* in_out, int* count, MPI_Datatype*) {
-  reduce_into({in_out, *count, T}, {in, *count, T}, R);
-}
-
-/// MPI's own operation, by the order of Reduction; of an average there is none, pairwise_of gives sum. On bool all is "or"
-/// or "and".
-MPI_Op builtin_of(ElementType type, Reduction reduction) {
-  const MPI_Op on_numbers[kReductions] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
-                                          MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
-  const MPI_Op on_bool[kReductions] = {MPI_LOR, MPI_LAND, MPI_LAND, MPI_LOR, MPI_OP_NULL, MPI_LAND,
-                                       MPI_LOR, MPI_LXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
-  return (type == ElementType::boolean ? on_bool : on_numbers)[static_cast<size_t>(reduction)];
-}
-
-bool is_half(ElementType type) {
-  return type == ElementType::float16 || type == ElementType::bfloat16;
-}
-
-/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, it knows no 16-bit floats, and its
-/// sums of bytes saturate where they are vectorised.
-bool has_builtin(ElementType type, Reduction reduction) {
-  const bool is_float = type == ElementType::float32 || type == ElementType::float64;
-  const bool is_order = reduction == Reduction::min || reduction == Reduction::max;
-  const bool may_saturate =
-      type == ElementType::uint8 && (reduction == Reduction::sum || reduction == Reduction::product);
-  return !is_half(type) && !(is_float && is_order) && !may_saturate;
-}
-
-/// Whether MPI is ever asked for it.
-bool is_wanted(ElementType type, Reduction reduction) {
-  return is_defined(reduction, type) && pairwise_of(reduction) == reduction;
-}
-
-template <ElementType T, Reduction R>
-MPI_Op make_operation() {
-  if (!is_wanted(T, R)) return MPI_OP_NULL;
-  if (has_builtin(T, R)) return builtin_of(T, R);
-  MPI_Op operation = MPI_OP_NULL;
-  check_mpi(MPI_Op_create(reduce_for_mpi<T, R>, 1, &operation), "MPI_Op_create");
-  return operation;
-}
-
-template <ElementType T, int... R>
-std::array<MPI_Op, kReductions> make_operations(std::integer_sequence<int, R...>) {
-  return {make_operation<T, static_cast<Reduction>(R)>()...};
-}
-
-template <int... T>
-std::array<std::array<MPI_Op, kReductions>, kElementTypes> make_all_operations(std::integer_sequence<int, T...>) {
-  return {make_operations<static_cast<ElementType>(T)>(std::make_integer_sequence<int, kReductions>())...};
-}
-
-}  // namespace
-
-void check_mpi(int code, const char* call) {
+void check_mpi(int code, std::string_view call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -85,14 +27,7 @@ bool mpi_is_alive() {
   return initialized && !finalized;
 }
 
-MPI_Datatype mpi_type(ElementType type) {
-  const MPI_Datatype types[kElementTypes] = {MPI_C_BOOL,   MPI_UINT8_T,  MPI_INT32_T, MPI_INT64_T,
-                                             MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,   MPI_DOUBLE};
-  return types[static_cast<size_t>(type)];
-}
-
-MpiShared::MpiShared(const MpiOptions& given)
-    : options(given), operations_(make_all_operations(std::make_integer_sequence<int, kElementTypes>())) {
+MpiShared::MpiShared(const MpiOptions& given) : options(given) {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
   share_memory();
@@ -121,13 +56,13 @@ void MpiShared::share_memory() {
   table = mpi::PendingTable::at(memory, host_size);
   if (host_rank == 0) table.clear();
   MPI_Barrier(host);
-  own = &table.entries[static_cast<size_t>(host_rank)];
+  own = &table.processes[static_cast<size_t>(host_rank)];
   own->pid.store(::getpid());
   own->world_rank.store(world_rank);
   MPI_Barrier(host);  // nobody looks like one that has returned
   MPI_Comm_free(&host);
   if (host_rank != 0) return;
-  watchdog_ = std::make_unique<mpi::Watchdog>(table, world_size, options.deadline, [this](const std::string& report) {
+  watchdog_ = mpi::watch(table, world_size, options.deadline, [this](const std::string& report) {
     if (!is_first_to_fail()) return;  // the job ends already
     say("adjoin: " + report);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -137,33 +72,21 @@ void MpiShared::share_memory() {
 
 void MpiShared::leave() noexcept {
   MPI_Barrier(MPI_COMM_WORLD);
-  watchdog_.reset();
-}
-
-MpiShared::~MpiShared() {
-  release();
-}
-
-void MpiShared::release() noexcept {
-  if (is_released_ || !mpi_is_alive()) return;
-  is_released_ = true;
-  for (int t = 0; t < kElementTypes; ++t)
-    for (int r = 0; r < kReductions; ++r) {
-      const auto type = static_cast<ElementType>(t);
-      const auto reduction = static_cast<Reduction>(r);
-      if (is_wanted(type, reduction) && !has_builtin(type, reduction))
-        MPI_Op_free(&operations_[static_cast<size_t>(t)][static_cast<size_t>(r)]);
-    }
+  watchdog_ = {};
   own = nullptr;
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
-MPI_Op MpiShared::operation(ElementType type, Reduction reduction) const {
-  return operations_[static_cast<size_t>(type)][static_cast<size_t>(pairwise_of(reduction))];
+void MpiShared::note_lack_of_room(const char* of, size_t most) const {
+  if (!own) return;
+  own->lacks_room.store(true);
+  if (table.host->has_warned.exchange(true)) return;
+  say("adjoin: warning: rank " + std::to_string(world_rank) + ": more than " + std::to_string(most) + " " + of +
+      " at once are not watched: deadlocks that such a rank might end are told by the deadline alone");
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
-  return !own || table.header->somebody_failed.exchange(1) == 0;
+  return !own || !table.host->somebody_failed.exchange(true);
 }
 
 void MpiShared::say(const std::string& message) const noexcept {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "tests/support/programs/known_faults.hpp"
 
 namespace adjoin::testing::programs {
 
@@ -37,14 +36,10 @@ std::vector<int64_t> draw_counts(Random& random, int n) {
   return counts;
 }
 
-bool may_exceed_bytes(const Step& step) {
-  return step.type == ElementType::uint8 && (step.reduction == Reduction::sum || step.reduction == Reduction::product);
-}
-
-void draw_reduction(Random& random, Step& step, const Options& options) {
+void draw_reduction(Random& random, Step& step) {
   do {
     step.reduction = static_cast<Reduction>(random.below(kReductions));
-  } while (!is_reducible(step.reduction, step.type) || (may_exceed_bytes(step) && !options.wraps_bytes));
+  } while (!is_reducible(step.reduction, step.type));
 }
 
 class Generator {
@@ -84,13 +79,10 @@ class Generator {
     call(on);
   }
 
-  bool may_make_group(int of) {
-    return !group(of).is_stream && static_cast<int>(program_.groups.size()) < kMostGroups &&
-           (options_.makes_groups_at_once || lanes_.empty());
-  }
+  bool may_make_group(int of) { return !group(of).is_stream && static_cast<int>(program_.groups.size()) < kMostGroups; }
 
   void call(int on) {
-    Step& step = add(draw_call(random_, group(on).size(), options_));
+    Step& step = add(draw_call(random_, group(on).size()));
     step.id = static_cast<int>(program_.steps.size()) - 1;
     step.group = on;
     if (!group(on).is_stream) return;
@@ -235,13 +227,6 @@ Program right_program(uint64_t seed, const Options& options) {
   return Generator(seed, options).make();
 }
 
-Options options_of_mpi(int ranks) {
-  return {.fewest_ranks = ranks,
-          .most_ranks = ranks,
-          .makes_groups_at_once = gets_right::mpi_groups_made_at_once,
-          .wraps_bytes = gets_right::mpi_bytes_wrap};
-}
-
 bool is_reducible(Reduction reduction, ElementType type) {
   const bool is_float = type == ElementType::float16 || type == ElementType::bfloat16 || type == ElementType::float32 ||
                         type == ElementType::float64;
@@ -250,13 +235,13 @@ bool is_reducible(Reduction reduction, ElementType type) {
          reduction == Reduction::max;
 }
 
-Step draw_call(Random& random, int size, const Options& options) {
+Step draw_call(Random& random, int size) {
   Step step{.kind = static_cast<Kind>(random.below(kCalls)),
             .type = static_cast<ElementType>(random.below(kElementTypes))};
   if (step.kind == Kind::message && size == 1) step.kind = Kind::ring;
   step.root = random.below(size);
   step.is_in_place = random.chance(40);
-  if (has_reduction(step.kind)) draw_reduction(random, step, options);
+  if (has_reduction(step.kind)) draw_reduction(random, step);
   step.tag = random.chance(10) ? kMaxTag : random.below(3);
   step.from = random.below(size);
   step.to = (step.from + random.between(1, std::max(1, size - 1))) % size;

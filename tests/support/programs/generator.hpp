@@ -9,18 +9,13 @@ struct Options {
   int fewest_ranks = 1, most_ranks = 9;
   int fewest_steps = 60, most_steps = 140;
   bool has_streams = true, has_threads = true;
-  bool makes_groups_at_once = true;  // on several threads of a rank
-  bool wraps_bytes = true;           // sums and products of uint8 may exceed 255
 };
 
 /// A program that is right: all collectives and messages on nested groups, on streams and on helper threads.
 Program right_program(uint64_t seed, const Options& options = {});
 
-/// What programs on MPI are drawn with: all that it gets right.
-Options options_of_mpi(int ranks);
-
 /// A call of any kind on a group of so many ranks, with what it needs drawn.
-Step draw_call(Random& random, int size, const Options& options);
+Step draw_call(Random& random, int size);
 
 /// Whether elements of the type can be reduced so, as adjoin/comm/reduction.hpp says it.
 bool is_reducible(Reduction reduction, ElementType type);

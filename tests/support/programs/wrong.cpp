@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "tests/support/programs/known_faults.hpp"
 #include "tests/support/programs/run.hpp"
 
 namespace adjoin::testing::programs {
@@ -150,7 +149,7 @@ class Changer {
       case Change::reduction:
         return has_reduction(step.kind) && step.type != ElementType::boolean;
       case Change::wrong_counts:
-        return step.kind == Kind::all_to_all && (is_plain(step) || gets_right::counts_by_algorithm);
+        return step.kind == Kind::all_to_all;
       default:
         return !is_collective(step.kind);
     }
@@ -182,10 +181,10 @@ class Changer {
   }
 
   void change_operation(Step& step, int size) {
-    Step other = draw_call(random_, size, options_);
+    Step other = draw_call(random_, size);
     while (!is_collective(other.kind) || other.kind == step.kind ||
            (has_threads() && !is_plain_on(other.kind, step.group)))
-      other = draw_call(random_, size, options_);
+      other = draw_call(random_, size);
     other.id = step.id;
     other.group = step.group;
     other.is_in_run = step.is_in_run;
@@ -210,7 +209,7 @@ class Changer {
     const int what = random_.below(3);
     if (what == 0) {
       step.tag = kLostTag;
-    } else if (what == 1 && (!is_mpi_ || gets_right::mpi_message_types)) {
+    } else if (what == 1) {
       change_type(step);
     } else if (step.kind == Kind::exchange) {
       const int me = group_of(step).rank_of(wrong_.culprit);
@@ -294,7 +293,6 @@ class Changer {
   }
 
   bool leave_subset() {
-    if (is_mpi_ && !gets_right::mpi_missing_members) return false;
     const auto chosen = draw_step([](const Step& step) { return step.kind == Kind::subset && step.ranks.size() > 1; });
     if (!chosen) return false;
     const Step subset = *at(*chosen);
@@ -330,7 +328,6 @@ class Changer {
   }
 
   bool overlap() {
-    if (!gets_right::overlaps_refused) return false;
     const auto chosen = draw_step([&](const Step& step) {
       const int rank = group_of(step).rank_of(wrong_.culprit), size = group_of(step).size();
       if (step.kind == Kind::all_gather)  // not at its own block
@@ -373,7 +370,8 @@ class Changer {
 }  // namespace
 
 WrongProgram wrong_program(uint64_t seed, int mpi_ranks) {
-  const Options options = mpi_ranks > 0 ? options_of_mpi(mpi_ranks) : Options{.fewest_ranks = 2};
+  const Options options =
+      mpi_ranks > 0 ? Options{.fewest_ranks = mpi_ranks, .most_ranks = mpi_ranks} : Options{.fewest_ranks = 2};
   for (uint64_t attempt = 0;; ++attempt) {
     Changer changer(attempt == 0 ? seed : mix(seed, attempt), options, mpi_ranks > 0);
     if (changer.change()) return changer.take();
