@@ -23,10 +23,13 @@ at::Tensor indices_of(const std::vector<Places>& order) {
 
 }  // namespace
 
-HaloExchange::HaloExchange(const Layout& layout, std::vector<Window> windows, Padding padding, const Grid& grid)
-    : windows_(std::move(windows)),
-      plan_(plan_halo(layout, windows_, padding)),
-      parts_(parts_on(layout, grid.world().rank())),
+HaloExchange::HaloExchange(const Layout& layout, const std::vector<Window>& windows, Padding padding, const Grid& grid)
+    : HaloExchange(layout, plan_halo(layout, windows, padding), grid) {}
+
+HaloExchange::HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid, double fill)
+    : plan_(std::move(plan)),
+      fill_(fill),
+      parts_(parts_on(plan_.fetched, grid.world().rank())),
       fetch_(layout, plan_.fetched, grid) {
   for (size_t dim = 0; dim < parts_.size(); ++dim) {
     const std::vector<Places>& order = plan_.halos[dim].order[static_cast<size_t>(parts_[dim])];
@@ -38,14 +41,14 @@ at::Tensor HaloExchange::operator()(const at::Tensor& x) const {
   at::Tensor y = fetch_(x);
   if (parts_.empty()) return y;
   std::vector<int64_t> pads;  // as LibTorch wants them: the last dim first
-  for (size_t dim = windows_.size(); dim-- > 0;) {
+  for (size_t dim = parts_.size(); dim-- > 0;) {
     const auto part = static_cast<size_t>(parts_[dim]);
     if (order_[dim].defined()) y = at::index_select(y, static_cast<int64_t>(dim), order_[dim]);
-    const Pads& pad = plan_.halos[dim].pads[part];
-    pads.insert(pads.end(), {windows_[dim].transposed ? 0 : pad.left, windows_[dim].transposed ? 0 : pad.right});
+    const Pads pad = plan_.windows[dim].transposed ? Pads{} : plan_.halos[dim].pads[part];
+    pads.insert(pads.end(), {pad.left, pad.right});
   }
   const bool is_padded = std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n != 0; });
-  return is_padded ? at::constant_pad_nd(y, pads) : y;
+  return is_padded ? at::constant_pad_nd(y, pads, fill_) : y;
 }
 
 at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows, Padding padding,

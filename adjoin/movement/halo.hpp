@@ -16,7 +16,10 @@ class HaloExchange {
   /// `windows` has one for each dim of the layout; plan_halo says how the outputs are cut. A transposed window fetches
   /// its inputs; its pads are of the outputs and are left to the caller.
   /// Throws: InvalidArgument as plan_halo and Move
-  HaloExchange(const Layout& layout, std::vector<Window> windows, Padding padding, const Grid& grid);
+  HaloExchange(const Layout& layout, const std::vector<Window>& windows, Padding padding, const Grid& grid);
+  /// The same for inputs on any layout, which may be on other workers than the outputs; `fill` is what zeros are padded
+  /// with instead.
+  HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid, double fill = 0);
 
   /// Shape:   layout.shape_on(rank) -> in each dim what the windows of this worker's outputs span, padding included
   /// Kinds:   as the layout -> copied to all whose windows need an element
@@ -32,8 +35,8 @@ class HaloExchange {
   const Move& fetch() const { return fetch_; }
 
  private:
-  std::vector<Window> windows_;
   HaloPlan plan_;
+  double fill_;
   std::vector<int> parts_;         // this worker's, of each dim; none outside the grid
   std::vector<at::Tensor> order_;  // of each dim where what was fetched is not in its place yet
   Move fetch_;

@@ -14,14 +14,9 @@
 namespace adjoin::nn {
 namespace {
 
-/// The cell of this worker on a layout's grid, which may be another than that of `grid`.
-int cell_here(const Layout& layout, const Grid& grid, const std::string& name) {
-  const auto cell = layout.grid().cell_of(grid.world().rank());
-  require(cell.has_value(), [&] {
-    return "parameter '" + name + "': rank " + std::to_string(grid.world().rank()) + " is not a worker of " +
-           layout.to_string();
-  });
-  return *cell;
+/// The cell of this worker on a layout's grid, which may be another than that of `grid`; none outside.
+std::optional<int> cell_here(const Layout& layout, const Grid& grid) {
+  return layout.grid().cell_of(grid.world().rank());
 }
 
 /// A tensor of a module, with its piece where a ShardedModule owns it.
@@ -87,8 +82,9 @@ void fill_normal(const at::Tensor& flat, PhiloxKey key, int64_t first, double de
 
 void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, PhiloxKey key) {
   const at::Tensor flat = tensor.detach().view({-1});
-  const int cell = cell_here(piece.layout, piece.grid, "");
-  piece.layout.visit_runs(cell, [&](int64_t local, int64_t global, int64_t count) {
+  const auto cell = cell_here(piece.layout, piece.grid);
+  if (!cell) return;
+  piece.layout.visit_runs(*cell, [&](int64_t local, int64_t global, int64_t count) {
     fill_normal(flat.narrow(0, local, count), key, global, piece.initial.deviation);
   });
 }
@@ -97,15 +93,16 @@ void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, Ph
 
 std::vector<int> ranks_of_copies(const Parameter& parameter) {
   const GridShape& shape = parameter.layout.grid();
-  const int cell = cell_here(parameter.layout, parameter.grid, parameter.name);
+  const auto cell = cell_here(parameter.layout, parameter.grid);
   std::vector<int> ranks;
-  for (const int c : shape.cells_along(cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
+  if (!cell) return ranks;
+  for (const int c : shape.cells_along(*cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
   return ranks;
 }
 
 Communicator copies_of(const Parameter& parameter) {
   const std::vector<int> ranks = ranks_of_copies(parameter);
-  return ranks.size() == 1 ? Communicator() : parameter.grid.group_of(ranks);
+  return ranks.size() <= 1 ? Communicator() : parameter.grid.group_of(ranks);
 }
 
 Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split) {
@@ -125,7 +122,7 @@ at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, 
   });
   const auto type = options.dtype().toScalarType();
   const at::Tensor unset = at::full(
-      piece.layout.shape_of(cell_here(piece.layout, piece.grid, name)),
+      piece.layout.shape_on(piece.grid.world().rank()),
       at::isFloatingType(type) || at::isComplexType(type) ? std::numeric_limits<double>::quiet_NaN() : 0, options);
   pieces_.emplace(name, std::move(piece));
   return is_buffer ? register_buffer(name, unset) : register_parameter(name, unset);

@@ -36,9 +36,9 @@ struct Parameter {
   bool is_buffer = false;
 };
 
-/// The ranks that hold copies of this worker's piece of a parameter, its own among them.
+/// The ranks that hold copies of this worker's piece of a parameter, its own among them; none where it holds no piece.
 std::vector<int> ranks_of_copies(const Parameter& parameter);
-/// Their group; this worker alone where there is one. The first call for a set of ranks makes it, together with the others.
+/// Their group; this worker alone where there is none other. The first call for a set of ranks makes it, together with the others.
 Communicator copies_of(const Parameter& parameter);
 
 /// How a layer lays out a tensor: cut by `split` over one axis of the grid, or replicated along it where there is no
@@ -48,7 +48,8 @@ Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> sha
 
 /// A layer that owns parameters and buffers which are pieces of global tensors.
 ///
-/// They are NaN until `initialize` was called (integers 0), so that forgetting it shows in the first loss.
+/// They are NaN until `initialize` was called (integers 0), so that forgetting it shows in the first loss. A worker
+/// outside a piece's layout has a tensor of no elements in its place.
 class ShardedModule : public torch::nn::Module {
  public:
   /// A piece that the module owns.
@@ -60,7 +61,7 @@ class ShardedModule : public torch::nn::Module {
   const std::map<std::string, Piece>& pieces() const { return pieces_; }
 
  protected:
-  /// Throws: InvalidArgument for a worker outside the grid, or a layout that is partial or has a covering split
+  /// Throws: InvalidArgument for a layout that is partial or has a covering split
   at::Tensor& register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
                              bool is_buffer = false);
 

@@ -63,6 +63,9 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Adam
       return "AdamW: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
     });
     ranks = held_by;
+    require(parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value(), [&] {
+      return "AdamW: expected parameters of which this worker holds a part, got " + parameter.name + " on other ones";
+    });
     const bool decays = parameter.tensor.dim() > 1;
     const bool is_large = parameter.tensor.numel() >= kLarge;
     Bucket single;

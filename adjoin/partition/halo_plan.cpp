@@ -7,6 +7,12 @@
 namespace adjoin {
 namespace {
 
+void check_count(const std::vector<Window>& windows, size_t dims) {
+  require(windows.size() == dims, [&] {
+    return "windows: expected one for each of " + std::to_string(dims) + " dims, got " + std::to_string(windows.size());
+  });
+}
+
 Layout layout_of_outputs(const Layout& inputs, const std::vector<Window>& windows) {
   std::vector<int64_t> shape;
   std::vector<Layout::Cut> cuts;
@@ -21,17 +27,22 @@ Layout layout_of_outputs(const Layout& inputs, const std::vector<Window>& window
 }  // namespace
 
 HaloPlan plan_halo(const Layout& inputs, const std::vector<Window>& windows, Padding padding) {
-  require(static_cast<int64_t>(windows.size()) == inputs.dims(), [&] {
-    return "windows: expected one for each of " + std::to_string(inputs.dims()) + " dims, got " +
-           std::to_string(windows.size());
-  });
-  HaloPlan plan{layout_of_outputs(inputs, windows), {}, inputs};
-  for (int64_t dim = 0; dim < inputs.dims(); ++dim) {
-    const auto d = static_cast<size_t>(dim);
-    plan.halos.push_back(halo_of(windows[d], inputs.shape()[d], plan.outputs.split(dim), padding));
-    plan.fetched = plan.fetched.with_cut({plan.halos[d].fetched, inputs.cuts()[d].axes});
+  check_count(windows, inputs.shape().size());
+  return plan_halo(inputs.shape(), layout_of_outputs(inputs, windows), windows, padding);
+}
+
+HaloPlan plan_halo(const std::vector<int64_t>& inputs, const Layout& outputs, std::vector<Window> windows,
+                   Padding padding) {
+  check_count(windows, inputs.size());
+  check_count(windows, outputs.shape().size());
+  std::vector<Halo> halos;
+  std::vector<Layout::Cut> cuts;
+  for (size_t d = 0; d < inputs.size(); ++d) {
+    halos.push_back(halo_of(windows[d], inputs[d], outputs.split(static_cast<int64_t>(d)), padding));
+    cuts.push_back({halos[d].fetched, outputs.cuts()[d].axes});
   }
-  return plan;
+  return {outputs, std::move(windows), std::move(halos),
+          Layout(outputs.grid(), inputs, std::move(cuts), outputs.kinds())};
 }
 
 }  // namespace adjoin

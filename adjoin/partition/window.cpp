@@ -178,11 +178,15 @@ Range inputs_of(const Window& window, int64_t inputs, Range outputs) {
   return needed.size() > 0 ? needed : Range{};
 }
 
+bool parts_are_ranges(const Split& split) {
+  for (int part = 0; part < split.parts(); ++part)
+    if (!one_piece(split, part)) return false;
+  return true;
+}
+
 Split outputs_split(const Window& window, const Split& inputs) {
   const int64_t outputs = outputs_of(window, inputs.size());
-  bool in_pieces = false;
-  for (int part = 0; part < inputs.parts(); ++part) in_pieces = in_pieces || !one_piece(inputs, part);
-  if (outputs == inputs.size() && !in_pieces) return inputs;
+  if (window.is_pointwise() || (outputs == inputs.size() && parts_are_ranges(inputs))) return inputs;
   return Split::balanced(outputs, inputs.parts(), inputs.dim());
 }
 
@@ -192,6 +196,10 @@ Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding
     return "window: expected a split of " + std::to_string(expected) + " outputs, got " + outputs.to_string();
   });
   check_padding(window, inputs, padding);
+  if (window.is_pointwise()) {
+    const auto parts = static_cast<size_t>(outputs.parts());
+    return {outputs, std::vector<Pads>(parts), std::vector<std::vector<Places>>(parts)};
+  }
 
   std::vector<std::vector<Range>> fetched;
   std::vector<Pads> pads;

@@ -20,6 +20,8 @@ struct Window {
 
   /// How many inputs a window spans.
   int64_t extent() const { return dilation * (kernel - 1) + 1; }
+  /// Whether output y reads input y alone, as along a dim in which nothing is windowed.
+  bool is_pointwise() const { return kernel == 1 && stride == 1 && before == 0 && after == 0 && output_padding == 0; }
 };
 
 /// What lies beyond the ends of a dim: zeros, the last index again, the indices before it mirrored, or the other end.
@@ -35,8 +37,11 @@ int64_t outputs_of(const Window& window, int64_t inputs);
 /// the rest is padding; exactly outputs.size() windows of the same stride fit in it. Transposed: within [0, inputs).
 Range inputs_of(const Window& window, int64_t inputs, Range outputs);
 
+/// Whether each part's indices lie side by side, so that windows can run over them.
+bool parts_are_ranges(const Split& split);
+
 /// How the outputs are cut where the inputs are cut by `inputs`: into balanced parts; but where they are as many as the
-/// inputs and each part is one piece, like the inputs, so that x + conv(x) needs no movement.
+/// inputs and each part is one piece (or the window is pointwise), like the inputs, so that x + conv(x) needs no movement.
 Split outputs_split(const Window& window, const Split& inputs);
 
 /// Zeros to add at both ends of a dim; where negative, how many indices to drop.
@@ -62,7 +67,8 @@ struct Halo {
 };
 
 /// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch
-/// nothing although it has outputs, which are then zero.
+/// nothing although it has outputs, which are then zero. That of a pointwise window is the outputs' own split, whatever
+/// it is.
 /// Cost:   the number of parts, and of the turns that a circular padding takes.
 /// Throws: as outputs_of; InvalidArgument where `outputs` has not as many indices or has a part in several pieces,
 ///         where reflect has a padding as large as the inputs or circular a larger one, and for any padding but zeros

@@ -73,7 +73,9 @@ void check_tensor(const SafetensorsFile& file, const std::filesystem::path& path
 
 at::Tensor read_unchecked(const SafetensorsFile& file, const std::string& name, const nn::Parameter& parameter) {
   const Layout& layout = parameter.layout;
-  const std::vector<int> parts = layout.parts_of(layout.grid().cell_of(parameter.grid.world().rank()).value());
+  const auto cell = layout.grid().cell_of(parameter.grid.world().rank());
+  if (!cell) return parameter.tensor.new_empty({0});
+  const std::vector<int> parts = layout.parts_of(*cell);
   at::Tensor piece;
   for (int64_t dim = 0; dim < layout.dims(); ++dim) {
     const Split& split = layout.split(dim);

@@ -125,6 +125,28 @@ TEST(HaloExchange, fetches_corners_in_one_exchange_and_leaves_out_what_is_not_ne
   });
 }
 
+TEST(HaloExchange, brings_inputs_of_any_layout_to_given_outputs_and_pads_them_with_any_number) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"a", world.size()}});
+    const Layout columns(grid.shape(), {6, 5}, {{Split::balanced(5, world.size(), 1), {"a"}}});
+    const GridShape two({{"b", 2}}, {1, 0});
+    const Layout outputs(two, {6, 5}, {{Split::at({0, 2}, 6, 0), {"b"}}});
+    const Window around{.kernel = 3, .before = 1, .after = 1};
+    const at::Tensor global = at::arange(30).view({6, 5}).to(at::kDouble);
+    const HaloExchange exchange(columns, plan_halo({6, 5}, outputs, {around, Window{}}, Padding::zeros), grid,
+                                /*fill=*/-1);
+    const at::Tensor y = exchange(piece_of(global, columns, world.rank()));
+    const at::Tensor padded = at::constant_pad_nd(global, {0, 0, 1, 1}, -1);
+    if (world.rank() == 0) {
+      EXPECT_TRUE(y.equal(padded.narrow(0, 2, 6)));
+    } else if (world.rank() == 1) {
+      EXPECT_TRUE(y.equal(padded.narrow(0, 0, 4)));
+    } else {
+      EXPECT_EQ(y.numel(), 0);
+    }
+  });
+}
+
 TEST(HaloExchange, of_complex_numbers_is_that_of_their_parts) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const Grid grid(world, {{"a", world.size()}});

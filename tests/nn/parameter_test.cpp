@@ -64,6 +64,27 @@ TEST(ShardedModule, holds_nan_until_it_is_initialised) {
   EXPECT_TRUE(layer(at::ones({1, 2})).isnan().all().item<bool>());
 }
 
+/// A parameter that the last worker alone holds.
+struct OnTheLast : ShardedModule {
+  explicit OnTheLast(const Grid& grid) {
+    const GridShape last({{"last", 1}}, {grid.world().size() - 1});
+    weight = register_piece("weight", {Layout(last, {4}), grid, Initial::ones()}, at::kDouble);
+  }
+  at::Tensor weight;
+};
+
+TEST(ShardedModule, has_tensors_of_no_elements_outside_a_piece_s_layout) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    const OnTheLast module(on_tp(world));
+    initialize(module, 1);
+    const bool is_last = world.rank() == world.size() - 1;
+    EXPECT_TRUE(module.weight.equal(at::ones({is_last ? 4 : 0}, at::kDouble)));
+    EXPECT_EQ(ranks_of_copies(parameters_of(module)[0]).size(), is_last ? 1u : 0u);
+    EXPECT_EQ(copies_of(parameters_of(module)[0]).size(), 1);
+    EXPECT_TRUE(global_tensors(module, false).at("weight").equal(at::ones({4}, at::kDouble)));
+  });
+}
+
 TEST(ParametersOf, lays_out_a_plain_module_only_where_a_grid_is_named) {
   const torch::nn::Linear plain(2, 3);
   const Grid grid = one_worker();

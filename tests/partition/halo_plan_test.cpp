@@ -40,6 +40,23 @@ TEST(HaloPlan, of_a_whole_dim_is_its_own) {
   EXPECT_EQ(plan.outputs, rows);
 }
 
+TEST(HaloPlan, leaves_a_dim_without_windows_as_it_is_cut) {
+  const Split pieces = Split::of_ranges({{{4, 8}, {0, 2}}, {{2, 4}}}, 8, 0);
+  const Layout rows(kGrid, {8, 9}, {{pieces, {"y"}}});
+  const HaloPlan plan = plan_halo(rows, {kAlone, kThree}, Padding::zeros);
+  EXPECT_EQ(plan.outputs.split(0), pieces);
+  EXPECT_EQ(plan.fetched.split(0), pieces);
+}
+
+TEST(HaloPlan, of_given_outputs_lies_on_their_grid) {
+  const GridShape line({{"y", 3}}, {4, 1, 0});
+  const Layout outputs(line, {4, 9}, {{Split::at({0, 1, 3}, 4, 0), {"y"}}});
+  const HaloPlan plan = plan_halo({8, 9}, outputs, {{.kernel = 2, .stride = 2}, kAlone}, Padding::zeros);
+  EXPECT_EQ(plan.fetched.grid(), line);
+  EXPECT_EQ(plan.fetched.ranges_of(1)[0], (std::vector<Range>{{2, 6}}));
+  EXPECT_THROW(plan_halo({7, 9}, outputs, {{.kernel = 2, .stride = 2}, kAlone}, Padding::zeros), InvalidArgument);
+}
+
 TEST(HaloPlan, wants_a_window_for_each_dim) {
   EXPECT_THROW(plan_halo(image(), {kThree}, Padding::zeros), InvalidArgument);
 }

@@ -120,4 +120,16 @@ std::pair<Layout, Layout> random_layouts(uint64_t seed, const LayoutLimits& limi
   return {from, to};
 }
 
+GridShape random_grid(uint64_t seed, int workers) {
+  return Draw(seed).grid(workers);
+}
+
+Split random_split(uint64_t seed, int64_t size, int parts, int64_t dim) {
+  return Draw(seed).exact(size, parts, dim);
+}
+
+Layout random_layout(uint64_t seed, const GridShape& grid, const std::vector<int64_t>& shape, Kind other) {
+  return Draw(seed).layout(grid, shape, other, /*is_covering=*/false);
+}
+
 }  // namespace adjoin::testing

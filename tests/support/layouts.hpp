@@ -18,4 +18,13 @@ struct LayoutLimits {
 /// seed.
 std::pair<Layout, Layout> random_layouts(uint64_t seed, const LayoutLimits& limits);
 
+/// A grid on some workers of a world, in any order.
+GridShape random_grid(uint64_t seed, int workers);
+
+/// An exact split of one of the kinds that there are.
+Split random_split(uint64_t seed, int64_t size, int parts, int64_t dim);
+
+/// A layout of a shape with exact splits, of kind `other` or replicated along the axes that cut nothing.
+Layout random_layout(uint64_t seed, const GridShape& grid, const std::vector<int64_t>& shape, Kind other);
+
 }  // namespace adjoin::testing

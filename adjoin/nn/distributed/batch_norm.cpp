@@ -1,0 +1,150 @@
+#include "adjoin/nn/distributed/batch_norm.hpp"
+
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/stack.h>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+constexpr size_t kChannelDim = 1;
+
+Layout checked_channels(const ChannelNormGeometry& geometry, const ChannelPlacement& placement, const Grid& grid) {
+  require(geometry.features >= 1, [&] { return geometry.name + ": expected at least 1 feature"; });
+  const std::vector<int64_t> shape{geometry.features};
+  if (!placement.channels) return Layout(grid.shape(), shape);
+  require(placement.channels->shape() == shape, [&] {
+    return geometry.name + ": expected a layout of " + shape_text(shape) + ", got " + placement.channels->to_string();
+  });
+  return *placement.channels;
+}
+
+/// Two numbers a channel, [2, channels], that lie as one of them.
+Layout pairs_on(const Layout& channels) {
+  const Layout::Cut& cut = channels.cuts()[0];
+  return Layout(channels.grid(), {2, channels.shape()[0]}, {{cut.split.along(1), cut.axes}}, channels.kinds());
+}
+
+/// The channels that each worker holds of x: copied along the axes that cut other dims.
+Layout channels_here(const Layout& x) {
+  std::map<std::string, Kind> kinds = x.kinds();
+  for (size_t dim = 0; dim < x.shape().size(); ++dim)
+    if (dim != kChannelDim)
+      for (const std::string& axis : x.cuts()[dim].axes) kinds[axis] = Kind::copied;
+  const Layout::Cut& cut = x.cuts()[kChannelDim];
+  return Layout(x.grid(), {x.shape()[kChannelDim]}, {{cut.split.along(0), cut.axes}}, std::move(kinds));
+}
+
+at::Tensor paired(const at::Tensor& a, const at::Tensor& b) {
+  return at::stack({a.flatten(), b.flatten()});
+}
+
+std::vector<int64_t> reduced_dims(const ChannelNormGeometry& geometry, size_t dims) {
+  std::vector<int64_t> reduced;
+  for (size_t dim = geometry.per_sample ? kChannelDim + 1 : 0; dim < dims; ++dim)
+    if (dim != kChannelDim) reduced.push_back(static_cast<int64_t>(dim));
+  return reduced;
+}
+
+}  // namespace
+
+ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const ChannelPlacement& placement, const Grid& grid)
+    : geometry_(std::move(geometry)),
+      channels_(checked_channels(geometry_, placement, grid)),
+      output_(placement.output),
+      prepared_(geometry_.name, grid) {
+  const auto piece = [&](const Initial& initial) { return Piece{channels_, grid, initial}; };
+  if (geometry_.affine) {
+    weight_ = register_piece("weight", piece(Initial::ones()), placement.tensor);
+    bias_ = register_piece("bias", piece(Initial::zeros()), placement.tensor);
+  }
+  if (!geometry_.tracks) return;
+  running_mean_ = register_piece("running_mean", piece(Initial::zeros()), placement.tensor, /*is_buffer=*/true);
+  running_var_ = register_piece("running_var", piece(Initial::ones()), placement.tensor, /*is_buffer=*/true);
+  num_batches_tracked_ = register_piece("num_batches_tracked", {Layout(channels_.grid(), {}), grid, Initial::zeros()},
+                                        at::kLong, /*is_buffer=*/true);
+}
+
+ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
+  const auto dims = static_cast<size_t>(input.dims());
+  // A batch of vectors has no space.
+  const bool fits = dims == geometry_.space + 2 || (geometry_.space == 1 && !geometry_.per_sample && dims == 2);
+  require(fits && input.shape()[kChannelDim] == geometry_.features, [&] {
+    return "expected [batch, " + std::to_string(geometry_.features) + ", *space] with " +
+           std::to_string(geometry_.space) + " dims of space";
+  });
+  const Grid& grid = prepared_.grid();
+  const Layout x = summed(input), here = channels_here(x);
+  DimMean mean(x, reduced_dims(geometry_, dims), grid);
+  DimMean batch_mean(mean.layout(), {0}, grid);
+  std::vector<int64_t> over_channels(dims, 1);
+  over_channels[kChannelDim] = -1;
+  const Layout kept = pairs_on(channels_), local = pairs_on(here);
+  return {Move(input, x, grid),
+          std::move(mean),
+          std::move(batch_mean),
+          Move(kept, local, grid),
+          Move(first_copy(kept), local, grid),
+          Move(first_copy(local), kept, grid),
+          Move(x, output_ ? output_(x.shape()) : x, grid),
+          std::move(over_channels)};
+}
+
+DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
+  const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
+  const at::Tensor y = normalised(prepared, prepared.read(x.local));
+  return {prepared.write(y), prepared.write.to(), x.grid};
+}
+
+at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {
+  const bool of_batch = is_training() || !geometry_.tracks;
+  require(!of_batch || prepared.mean.count() != 1, [&] {
+    return geometry_.name + ": expected more than one number a channel in training; the input is " +
+           prepared.read.from().to_string();
+  });
+  at::Tensor affine;
+  if (geometry_.affine) affine = prepared.affine(paired(weight_, bias_));
+  Statistics statistics;
+  at::Tensor y;
+  if (of_batch) {
+    statistics.mean = prepared.mean(x);
+    y = x - statistics.mean;
+    statistics.variance = prepared.mean(y.square());
+    if (is_training() && geometry_.tracks) track(prepared, statistics);
+  } else {
+    statistics = running(prepared);
+    y = x - statistics.mean;
+  }
+  y = y * at::rsqrt(statistics.variance + geometry_.eps);
+  if (!geometry_.affine) return y;
+  if (affine.dim() != 2) return linked(y, affine);  // outside the input's grid
+  return y * affine.select(0, 0).view(prepared.over_channels) + affine.select(0, 1).view(prepared.over_channels);
+}
+
+ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) const {
+  const bool gives = prepared.statistics.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
+  const at::Tensor kept = gives ? paired(running_mean_, running_var_) : running_mean_.flatten().narrow(0, 0, 0);
+  const at::Tensor here = prepared.statistics(kept);
+  if (here.dim() != 2) return {here, here};
+  return {here.select(0, 0).view(prepared.over_channels), here.select(0, 1).view(prepared.over_channels)};
+}
+
+void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch) {
+  const at::NoGradGuard no_gradient;
+  const auto count = static_cast<double>(prepared.mean.count());
+  at::Tensor mean = of_batch.mean, variance = of_batch.variance * (count / (count - 1));
+  if (geometry_.per_sample) {
+    mean = prepared.batch_mean(mean);
+    variance = prepared.batch_mean(variance);
+  }
+  const bool gives = prepared.home.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
+  const at::Tensor home = prepared.home(gives ? paired(mean, variance) : mean.flatten().narrow(0, 0, 0));
+  if (home.dim() != 2) return;                              // they are kept elsewhere
+  if (!geometry_.per_sample) num_batches_tracked_.add_(1);  // torch::nn's InstanceNorm does not count
+  const double share = geometry_.momentum.value_or(1 / num_batches_tracked_.item<double>());
+  running_mean_.mul_(1 - share).add_(home.select(0, 0), share);
+  running_var_.mul_(1 - share).add_(home.select(0, 1), share);
+}
+
+}  // namespace adjoin::nn

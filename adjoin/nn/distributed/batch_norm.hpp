@@ -1,0 +1,118 @@
+#pragma once
+
+#include <torch/nn/options/batchnorm.h>
+#include <torch/nn/options/instancenorm.h>
+#include <torch/nn/pimpl.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "adjoin/nn/distributed/dim_mean.hpp"
+#include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/parameter.hpp"
+
+namespace adjoin::nn {
+
+using torch::nn::BatchNormOptions;
+using torch::nn::InstanceNormOptions;
+
+/// Where the numbers of the channels lie, that is weight, bias and running statistics, and where the output shall.
+struct ChannelPlacement {
+  std::optional<Layout> channels = {};  ///< of [num_features]; on every worker of the layer's grid unless given
+  LayoutRule output = {};               ///< as the input, unless given
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// A norm of channels by their mean and variance: what the options of BatchNorm and InstanceNorm come to.
+struct ChannelNormGeometry {
+  std::string name;
+  size_t space = 2;         ///< dims of space; of one it may have none
+  bool per_sample = false;  ///< InstanceNorm: each sample's own statistics
+  int64_t features = 0;
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;  ///< none: the mean over all batches
+  bool affine = true, tracks = true;
+};
+
+/// Normalises each channel by mean and variance, over an input that is cut in any way.
+///
+/// The input stays where it is. Means are sums over all workers that have a part, in two passes: of x, then of the squares
+/// of its differences from the mean, as one worker with all of x would take them; a worker without any adds zeros.
+/// Weight and bias come to the channels that a worker holds; running statistics go home, the variance unbiased.
+/// Shape:  [batch, channels, *space] -> the same
+/// Kinds:  any -> the placement's
+/// Cost:   two all-reduces of two numbers a channel each way, and moves of as many; several passes over x
+class ChannelNormImpl : public ShardedModule {
+ public:
+  /// Called by all workers of the world, those that hold nothing too; in training unless `eval` was called.
+  /// Throws: InvalidArgument on all of them where x has other channels or dims, or in training one number a channel
+  DistributedTensor forward(const DistributedTensor& x);
+
+ protected:
+  ChannelNormImpl(ChannelNormGeometry geometry, const ChannelPlacement& placement, const Grid& grid);
+
+ private:
+  /// What is prepared for inputs of one layout.
+  struct Prepared {
+    Move read;                 // without partial axes
+    DimMean mean, batch_mean;  // batch_mean: of the statistics of samples
+    Move affine;               // weight and bias, as [2, channels], to the channels here
+    Move statistics, home;     // running ones to the channels here, new ones to where they are kept
+    Move write;
+    std::vector<int64_t> over_channels;  // the shape in which numbers of channels meet x
+  };
+  struct Statistics {
+    at::Tensor mean, variance;
+  };
+  Prepared prepare(const Layout& input) const;
+  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x);
+  Statistics running(const Prepared& prepared) const;
+  /// Takes the statistics of a batch into the running ones.
+  void track(const Prepared& prepared, const Statistics& of_batch);
+
+  ChannelNormGeometry geometry_;
+  Layout channels_;
+  LayoutRule output_;
+  PerLayout<Prepared> prepared_;
+  at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+};
+
+/// ChannelNorm with the options of its twins in torch::nn, for `space` dims of space.
+template <class Options, size_t space>
+class ChannelNormOf : public ChannelNormImpl {
+ public:
+  /// Throws: InvalidArgument for no features, or a layout of the channels of another shape, that is partial or covering
+  ChannelNormOf(const Options& o, const ChannelPlacement& placement, const Grid& grid)
+      : ChannelNormImpl({.name = (is_instance ? "InstanceNorm" : "BatchNorm") + std::to_string(space) + "d",
+                         .space = space,
+                         .per_sample = is_instance,
+                         .features = o.num_features(),
+                         .eps = o.eps(),
+                         .momentum = o.momentum(),
+                         .affine = o.affine(),
+                         .tracks = o.track_running_stats()},
+                        placement, grid),
+        options(o) {}
+  ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, ChannelPlacement(), grid) {}
+
+  const Options options;
+
+ private:
+  static constexpr bool is_instance = std::is_same_v<Options, InstanceNormOptions>;
+};
+
+using BatchNorm1dImpl = ChannelNormOf<BatchNormOptions, 1>;
+using BatchNorm2dImpl = ChannelNormOf<BatchNormOptions, 2>;
+using BatchNorm3dImpl = ChannelNormOf<BatchNormOptions, 3>;
+using InstanceNorm1dImpl = ChannelNormOf<InstanceNormOptions, 1>;
+using InstanceNorm2dImpl = ChannelNormOf<InstanceNormOptions, 2>;
+using InstanceNorm3dImpl = ChannelNormOf<InstanceNormOptions, 3>;
+TORCH_MODULE(BatchNorm1d);
+TORCH_MODULE(BatchNorm2d);
+TORCH_MODULE(BatchNorm3d);
+TORCH_MODULE(InstanceNorm1d);
+TORCH_MODULE(InstanceNorm2d);
+TORCH_MODULE(InstanceNorm3d);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,138 @@
+#include "adjoin/nn/distributed/conv.hpp"
+
+#include <cmath>
+#include <set>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/conv_kernel.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+const Layout& checked_conv_weight(const ConvGeometry& geometry, const Layout& weight) {
+  require(weight.shape() == geometry.weight_shape(), [&] {
+    return geometry.to_string() + ": expected a weight of shape " + shape_text(geometry.weight_shape()) + ", got " +
+           weight.to_string();
+  });
+  return weight;
+}
+
+/// The weight's dims 0 and 1 are outputs and inputs; transposed the other way round.
+Shares shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
+  return geometry.is_transposed() ? shares_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
+                                  : shares_of(geometry.to_string(), weight, /*out_dim=*/0, /*in_dim=*/1);
+}
+
+int64_t rows_in_group(const ConvGeometry& geometry) {
+  return geometry.weight_shape()[0] / geometry.groups;
+}
+
+Layout bias_layout_of(const ConvGeometry& geometry, const Layout& weight, const Shares& shares) {
+  if (!geometry.is_transposed()) return bias_layout(weight, shares, weight.split(0));
+  std::vector<std::string> axes = shares.in;
+  axes.insert(axes.end(), shares.out.begin(), shares.out.end());
+  const Split split = bias_of_columns(weight.split(0), weight.split(1), rows_in_group(geometry), geometry.groups);
+  return Layout(shares.grid, {geometry.out_channels}, {{split, axes}}, weight.kinds());
+}
+
+/// Of each run, whether its group is in no run before it and in no earlier part.
+std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group) {
+  std::set<int64_t> seen;
+  for (int earlier = 0; earlier < part; ++earlier)
+    for (const GroupRun& run : runs_of(rows, earlier, rows_in_group)) seen.insert(run.group);
+  std::vector<bool> first;
+  for (const GroupRun& run : runs_of(rows, part, rows_in_group)) first.push_back(seen.insert(run.group).second);
+  return first;
+}
+
+}  // namespace
+
+ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const Grid& grid)
+    : geometry_(std::move(geometry)),
+      weight_layout_(checked_conv_weight(geometry_, placement.weight)),
+      shares_(shares_of_conv(geometry_, weight_layout_)),
+      output_(placement.output),
+      routes_(geometry_.to_string(), grid) {
+  const std::vector<int64_t> shape = geometry_.weight_shape();
+  double fan_in = 1;  // as torch::nn counts it, transposed too
+  for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
+  weight_ =
+      register_piece("weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in))}, placement.tensor);
+  if (geometry_.bias)
+    bias_ = register_piece("bias", {bias_layout_of(geometry_, weight_layout_, shares_), grid, Initial::zeros()},
+                           placement.tensor);
+}
+
+DistributedTensor ConvNdImpl::forward(const DistributedTensor& x) {
+  const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
+  return route(x, {weight_, bias_});
+}
+
+Route ConvNdImpl::plan(const Layout& input) const {
+  const auto dims = static_cast<size_t>(input.dims()), space = geometry_.windows.size();
+  require((dims == space + 1 || dims == space + 2) && input.shape()[dims - space - 1] == geometry_.in_channels, [&] {
+    return "expected [batch, " + std::to_string(geometry_.in_channels) + ", *space] with " + std::to_string(space) +
+           " dims of space, or the same without the batch";
+  });
+  const size_t channels = dims - space - 1;
+  std::vector<Window> windows(channels + 1);
+  windows.insert(windows.end(), geometry_.windows.begin(), geometry_.windows.end());
+  std::vector<RowDim> row_dims;
+  std::vector<int64_t> shape;
+  for (size_t dim = 0; dim < dims; ++dim) {
+    if (dim != channels) row_dims.push_back({static_cast<int64_t>(dim), windows[dim]});
+    shape.push_back(outputs_of(windows[dim], input.shape()[dim]));
+  }
+  shape[channels] = geometry_.out_channels;
+  std::optional<Layout> output;
+  if (output_) output = output_(shape);
+
+  const bool transposed = geometry_.is_transposed();
+  const RowCuts rows = cut_rows(shares_, row_dims, input, output);
+  const Layout made =
+      transposed ? columns_side(rows, shape, channels, Kind::partial) : rows_side(rows, shape, channels, Kind::partial);
+  shape[channels] = geometry_.in_channels;
+  const Layout read =
+      transposed ? rows_side(rows, shape, channels, Kind::copied) : columns_side(rows, shape, channels, Kind::copied);
+  HaloPlan halo = plan_halo(input.shape(), read, windows, geometry_.padding);
+
+  const int rank = routes_.grid().world().rank();
+  ConvKernel kernel;
+  kernel.transposed = transposed;
+  kernel.made = made.shape_on(rank);
+  for (const Window& window : geometry_.windows) {
+    kernel.stride.push_back(window.stride);
+    kernel.dilation.push_back(window.dilation);
+  }
+  if (const auto cell = made.grid().cell_of(rank)) {
+    const int part = weight_layout_.parts_of(*cell)[0];
+    kernel.runs = runs_of(weight_layout_.split(0), part, rows_in_group(geometry_));
+    if (transposed) {
+      kernel.owns_bias = first_runs(weight_layout_.split(0), part, rows_in_group(geometry_));
+      const std::vector<int> parts = read.parts_of(*cell);
+      for (size_t dim = channels + 1; dim < dims; ++dim)
+        kernel.pads.push_back(halo.halos[dim].pads[static_cast<size_t>(parts[dim])]);
+    }
+  }
+  return Route(input, {std::move(halo), made, output ? *output : summed(made), kernel}, routes_.grid());
+}
+
+Layout ConvNdImpl::rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
+  const auto& [split, axes] = weight_layout_.cuts()[0];
+  return work_layout(shares_, rows, shape, {split.along(static_cast<int64_t>(dim)), axes},
+                     weight_layout_.cuts()[1].axes, kind);
+}
+
+Layout ConvNdImpl::columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
+  const Layout::Cut &of_rows = weight_layout_.cuts()[0], &of_columns = weight_layout_.cuts()[1];
+  if (geometry_.groups == 1)
+    return work_layout(shares_, rows, shape, {of_columns.split.along(static_cast<int64_t>(dim)), of_columns.axes},
+                       of_rows.axes, kind);
+  std::vector<std::string> axes = of_rows.axes;
+  axes.insert(axes.end(), of_columns.axes.begin(), of_columns.axes.end());
+  const Split split = channels_of_columns(of_rows.split, of_columns.split, rows_in_group(geometry_), geometry_.groups,
+                                          static_cast<int64_t>(dim));
+  return work_layout(shares_, rows, shape, {split, axes}, {}, kind);
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <torch/nn/options/conv.h>
+#include <torch/nn/pimpl.h>
+
+#include <string>
+#include <vector>
+
+#include "adjoin/nn/distributed/weighted.hpp"
+
+namespace adjoin::nn {
+
+using torch::nn::Conv1dOptions;
+using torch::nn::Conv2dOptions;
+using torch::nn::Conv3dOptions;
+using torch::nn::ConvTranspose1dOptions;
+using torch::nn::ConvTranspose2dOptions;
+using torch::nn::ConvTranspose3dOptions;
+
+/// A convolution of any number of dims: what its options come to.
+struct ConvGeometry {
+  std::string name;  ///< "Conv2d"
+  int64_t in_channels = 0, out_channels = 0, groups = 1;
+  bool bias = true;
+  std::vector<Window> windows;  ///< of the dims of space; all transposed or none
+  Padding padding = Padding::zeros;
+
+  bool is_transposed() const { return windows.front().transposed; }
+  /// [out, in / groups, *kernel]; transposed [in, out / groups, *kernel]
+  std::vector<int64_t> weight_shape() const;
+  /// "Conv2d(3, 8, kernel 5x5)"
+  std::string to_string() const;
+};
+
+/// Throws: InvalidArgument for channels that groups do not divide, `same` with a stride, or, transposed, another padding
+///         mode than zeros
+template <size_t D>
+ConvGeometry geometry_of(const torch::nn::ConvOptions<D>& options);
+template <size_t D>
+ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options);
+
+/// A convolution, or a transposed one, over an input that is cut over space, channels or the batch, or all of them.
+///
+/// The weight stays where it is. Along the axes on which it is copied the workers share out the batch and space: each
+/// fetches the inputs that its outputs read, corners and all, in one exchange, and convolves without padding. Along the
+/// axes that cut its outputs x is copied; along those that cut its inputs the results are summands. Groups may be cut
+/// through: a worker reads the channels of the groups that it has a part of, and calls the kernel once for each run of
+/// groups of which it has equally many channels.
+///
+/// Shape:  x [batch, in, *space] or [in, *space], weight as ConvGeometry says, bias [out] -> [batch, out, *space]
+/// Kinds:  any -> the placement's
+/// Cost:   two moves each way, and the convolution; transposed, also of outputs beyond the ends of the worker's own
+/// Source: Hewett and Grady, arXiv 2006.03108, section 4
+class ConvNdImpl : public ShardedModule {
+ public:
+  /// Called by all workers of the world, those that hold nothing too.
+  /// Throws: InvalidArgument on all of them where x, the windows or a layout do not fit
+  DistributedTensor forward(const DistributedTensor& x);
+
+ protected:
+  ConvNdImpl(ConvGeometry geometry, const Placement& placement, const Grid& grid);
+
+ private:
+  Route plan(const Layout& input) const;
+  /// Where the channels lie that the weight's dim 0 (rows) or dim 1 (columns) counts; `kind` along the other's axes.
+  Layout rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
+  Layout columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
+
+  ConvGeometry geometry_;
+  Layout weight_layout_;
+  Shares shares_;
+  LayoutRule output_;
+  Routes routes_;
+  at::Tensor weight_, bias_;
+};
+
+/// ConvNd with the options of its twin in torch::nn.
+template <class Options>
+class ConvImpl : public ConvNdImpl {
+ public:
+  /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or one whose kernel is cut
+  ConvImpl(const Options& o, const Placement& placement, const Grid& grid)
+      : ConvNdImpl(geometry_of(o), placement, grid), options(o) {}
+  /// The weight copied along every axis of the grid.
+  ConvImpl(const Options& o, const Grid& grid)
+      : ConvImpl(o, Placement{.weight = copied_on(grid.shape(), geometry_of(o).weight_shape())}, grid) {}
+
+  const Options options;
+};
+
+using Conv1dImpl = ConvImpl<Conv1dOptions>;
+using Conv2dImpl = ConvImpl<Conv2dOptions>;
+using Conv3dImpl = ConvImpl<Conv3dOptions>;
+using ConvTranspose1dImpl = ConvImpl<ConvTranspose1dOptions>;
+using ConvTranspose2dImpl = ConvImpl<ConvTranspose2dOptions>;
+using ConvTranspose3dImpl = ConvImpl<ConvTranspose3dOptions>;
+TORCH_MODULE(Conv1d);
+TORCH_MODULE(Conv2d);
+TORCH_MODULE(Conv3d);
+TORCH_MODULE(ConvTranspose1d);
+TORCH_MODULE(ConvTranspose2d);
+TORCH_MODULE(ConvTranspose3d);
+
+}  // namespace adjoin::nn

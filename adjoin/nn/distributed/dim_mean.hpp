@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "adjoin/movement/move.hpp"
+
+namespace adjoin::nn {
+
+/// The mean of a tensor over some of its dims, whoever holds their parts, prepared.
+class DimMean {
+ public:
+  /// Throws: InvalidArgument for a layout that is partial or has a covering split
+  DimMean(const Layout& x, const std::vector<int64_t>& dims, const Grid& grid);
+
+  /// Shape: layout.shape_on(rank) -> the same with 1 in the dims; [0] outside the grid
+  /// Kinds: copied along the axes that cut the dims, else as x
+  /// Cost:  an all-reduce of the result each way
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  const Layout& layout() const { return sum_.to(); }
+  /// How many numbers there are to each mean.
+  int64_t count() const { return count_; }
+
+ private:
+  std::vector<int64_t> dims_;
+  int64_t count_ = 1;
+  Move sum_;
+};
+
+}  // namespace adjoin::nn

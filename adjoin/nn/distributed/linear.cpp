@@ -1,0 +1,79 @@
+#include "adjoin/nn/distributed/linear.hpp"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+std::string name_of(const LinearOptions& options) {
+  return "Linear(" + std::to_string(options.in_features()) + ", " + std::to_string(options.out_features()) + ")";
+}
+
+const Layout& checked_weight(const LinearOptions& options, const Layout& weight) {
+  const std::vector<int64_t> expected{options.out_features(), options.in_features()};
+  require(options.in_features() >= 1 && options.out_features() >= 1,
+          [&] { return name_of(options) + ": expected at least 1 feature in and out"; });
+  require(weight.shape() == expected, [&] {
+    return name_of(options) + ": expected a weight of shape " + shape_text(expected) + ", got " + weight.to_string();
+  });
+  return weight;
+}
+
+at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
+  const at::Tensor &weight = parameters[0], &bias = parameters[1];
+  const bool has_bias = bias.defined() && bias.numel() > 0;
+  return at::linear(x, weight, has_bias ? std::optional(bias) : std::nullopt);
+}
+
+}  // namespace
+
+LinearImpl::LinearImpl(const LinearOptions& o, const Grid& grid)
+    : LinearImpl(o, {copied_on(grid.shape(), {o.out_features(), o.in_features()})}, grid) {}
+
+LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const Grid& grid)
+    : options(o),
+      weight_layout_(checked_weight(o, placement.weight)),
+      shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/0, /*in_dim=*/1)),
+      output_(placement.output),
+      routes_(name_of(o), grid) {
+  const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(o.in_features()));
+  weight_ = register_piece("weight", {weight_layout_, grid, Initial::normal(deviation)}, placement.tensor);
+  if (o.bias())
+    bias_ =
+        register_piece("bias", {bias_layout(weight_layout_, shares_, weight_layout_.split(0)), grid, Initial::zeros()},
+                       placement.tensor);
+}
+
+DistributedTensor LinearImpl::forward(const DistributedTensor& x) {
+  const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
+  return route(x, {weight_, bias_});
+}
+
+Route LinearImpl::plan(const Layout& input) const {
+  require(input.dims() >= 1 && input.shape().back() == options.in_features(),
+          [&] { return "expected " + std::to_string(options.in_features()) + " features in the last dim"; });
+  const int64_t last = input.dims() - 1;
+  std::vector<int64_t> shape = input.shape();
+  shape.back() = options.out_features();
+  std::vector<RowDim> dims;
+  for (int64_t dim = 0; dim < last; ++dim) dims.push_back({dim});
+  std::optional<Layout> output;
+  if (output_) output = output_(shape);
+
+  const RowCuts rows = cut_rows(shares_, dims, input, output);
+  const Layout read = work_layout(shares_, rows, input.shape(), {weight_layout_.split(1).along(last), shares_.in},
+                                  shares_.out, Kind::copied);
+  const Layout made =
+      work_layout(shares_, rows, shape, {weight_layout_.split(0).along(last), shares_.out}, shares_.in, Kind::partial);
+  const std::vector<Window> windows(input.shape().size());
+  return Route(
+      input, {plan_halo(input.shape(), read, windows, Padding::zeros), made, output ? *output : summed(made), product},
+      routes_.grid());
+}
+
+}  // namespace adjoin::nn

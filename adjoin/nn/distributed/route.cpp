@@ -1,0 +1,73 @@
+#include "adjoin/nn/distributed/route.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include <functional>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+/// No elements of a tensor, but its place in the graph.
+at::Tensor nothing_of(const at::Tensor& tensor) {
+  return tensor.dim() == 0 ? tensor.reshape({1}).narrow(0, 0, 0) : tensor.narrow(0, 0, 0).reshape({0});
+}
+
+}  // namespace
+
+LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> axes) {
+  return [grid = std::move(grid), axes = std::move(axes)](const std::vector<int64_t>& shape) {
+    require(axes.size() <= shape.size(), [&] {
+      return "expected at least " + std::to_string(axes.size()) + " dims to cut, got " + shape_text(shape);
+    });
+    std::vector<Layout::Cut> cuts;
+    for (size_t dim = 0; dim < axes.size(); ++dim) {
+      int parts = 1;
+      for (const std::string& axis : axes[dim]) parts *= grid.axis_size(axis);
+      if (!axes[dim].empty())
+        cuts.push_back({Split::balanced(shape[dim], parts, static_cast<int64_t>(dim)), axes[dim]});
+    }
+    return Layout(grid, shape, std::move(cuts));
+  };
+}
+
+at::Tensor linked(const at::Tensor& y, at::TensorList to) {
+  if (!at::GradMode::is_enabled()) return y;
+  at::Tensor result = y;
+  for (const at::Tensor& tensor : to)
+    if (tensor.defined() && tensor.requires_grad()) result = result + nothing_of(tensor).sum();
+  return result;
+}
+
+Layout summed(const Layout& made) {
+  std::vector<Layout::Cut> cuts;
+  std::map<std::string, Kind> kinds = made.kinds();
+  for (const Layout::Cut& cut : made.cuts())
+    if (cut.split.is_exact()) cuts.push_back(cut);
+  for (auto& [axis, kind] : kinds)
+    if (kind == Kind::partial) kind = Kind::replicated;
+  return Layout(made.grid(), made.shape(), std::move(cuts), std::move(kinds));
+}
+
+Route::Route(const Layout& input, Plan plan, const Grid& grid)
+    : read_(input, std::move(plan.read), grid, plan.fill),
+      write_(plan.made, plan.output, grid),
+      kernel_(std::move(plan.kernel)),
+      made_(plan.made.shape_on(grid.world().rank())) {}
+
+DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList parameters) const {
+  const at::Tensor read = read_(x.local);
+  const int64_t count = std::accumulate(made_.begin(), made_.end(), int64_t{1}, std::multiplies<>());
+  at::Tensor made = count > 0 ? kernel_(read, parameters) : at::zeros(made_, read.options().requires_grad(false));
+  if (count == 0 || read.numel() == 0 || !made.requires_grad()) {
+    made = linked(made, read);
+    made = linked(made, parameters);
+  }
+  return {write_(made), write_.to(), x.grid};
+}
+
+}  // namespace adjoin::nn

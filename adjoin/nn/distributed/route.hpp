@@ -1,0 +1,95 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/halo.hpp"
+#include "adjoin/movement/move.hpp"
+
+namespace adjoin::nn {
+
+/// Where a tensor of any shape shall lie.
+using LayoutRule = std::function<Layout(const std::vector<int64_t>& shape)>;
+
+/// Dim d in balanced parts over the axes[d] of a grid, whole where there are none; replicated along all other axes.
+/// Throws: the rule InvalidArgument for a shape of fewer dims, or axes that are not the grid's
+LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> axes);
+
+/// What every layer here does with a tensor of one layout, prepared:
+///
+///   the input  --move-->  what each worker's kernel reads  --kernel-->  what it makes  --move-->  the output
+///
+/// Both moves bring gradients the other way. Between them a worker is alone with LibTorch's kernel: what it reads is all
+/// that it needs for what it makes, halos and padding included, and what it makes may be a summand of the output. So a
+/// layer says three layouts and a kernel, and nothing of messages.
+class Route {
+ public:
+  /// From what a worker reads, and the parameters, to what it makes, of shape made.shape_on(rank). It is called where
+  /// that has elements; what is read may have none nevertheless.
+  using Kernel = std::function<at::Tensor(const at::Tensor& read, at::TensorList parameters)>;
+  struct Plan {
+    HaloPlan read;        ///< of the windows of each dim; pointwise ones where nothing is windowed
+    Layout made, output;  ///< made: exact, or covering and partial where kernels make summands
+    Kernel kernel;
+    double fill = 0;  ///< what the input is padded with
+  };
+
+  /// Made by all workers of the world in the same order. Throws: InvalidArgument where the moves are none
+  Route(const Layout& input, Plan plan, const Grid& grid);
+
+  /// A worker that reads or makes nothing stays in the graph, with zeros, so that all come to the moves' backward.
+  /// Cost: both moves and the kernel
+  DistributedTensor operator()(const DistributedTensor& x, at::TensorList parameters) const;
+
+ private:
+  HaloExchange read_;
+  Move write_;
+  Kernel kernel_;
+  std::vector<int64_t> made_;  // the shape of what this worker makes
+};
+
+/// What a layer has prepared for each layout of its inputs, so that a step plans nothing.
+template <class Prepared>
+class PerLayout {
+ public:
+  /// `layer` is what errors call it.
+  PerLayout(std::string layer, Grid grid) : layer_(std::move(layer)), grid_(std::move(grid)) {}
+
+  /// What `prepare` made of a layout the first time, alike on all workers and without talking. The last ones are kept.
+  /// Throws: InvalidArgument that names the layer, what does not fit, and the layout
+  template <class Prepare>
+  const Prepared& of(const Layout& input, const Prepare& prepare) {
+    for (const auto& [layout, prepared] : known_)
+      if (layout == input) return prepared;
+    try {
+      known_.emplace_front(input, prepare(input));
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(layer_ + ": " + error.what() + "; the input is " + input.to_string());
+    }
+    if (known_.size() > kKept) known_.pop_back();
+    return known_.front().second;
+  }
+  const Grid& grid() const { return grid_; }
+
+ private:
+  static constexpr size_t kKept = 8;  // training, its last batch, evaluation, …
+  std::string layer_;
+  Grid grid_;
+  std::list<std::pair<Layout, Prepared>> known_;  // the newest first
+};
+using Routes = PerLayout<Route>;
+
+/// y, which then depends in autograd's graph on tensors whose gradients through this are zero.
+at::Tensor linked(const at::Tensor& y, at::TensorList to);
+
+/// What kernels make, made whole: sums taken, and what overlaps added. The output of a layer that is not told another.
+Layout summed(const Layout& made);
+
+}  // namespace adjoin::nn

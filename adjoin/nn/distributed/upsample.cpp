@@ -1,0 +1,174 @@
+#include "adjoin/nn/distributed/upsample.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/upsample_nearest1d.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+template <class Mode>
+bool is(const UpsampleOptions& options) {
+  return std::holds_alternative<Mode>(options.mode());
+}
+
+bool is_nearest(const UpsampleOptions& options) {
+  return is<torch::enumtype::kNearest>(options);
+}
+
+/// Of the mode; 0 where it goes with any.
+size_t space_dims_of(const UpsampleOptions& options) {
+  if (is<torch::enumtype::kLinear>(options)) return 1;
+  if (is<torch::enumtype::kTrilinear>(options)) return 3;
+  return is_nearest(options) ? 0 : 2;
+}
+
+Taps nearest_taps(int64_t inputs, int64_t outputs, std::optional<double> factor, Range of) {
+  const at::Tensor indices = at::arange(inputs, at::kDouble).view({1, 1, inputs});
+  const at::Tensor map = at::upsample_nearest1d(indices, {outputs}, factor).view({-1}).to(at::kLong).contiguous();
+  const auto* data = map.const_data_ptr<int64_t>();
+  return {.index = {{data + of.begin, data + of.end}}, .weight = {}};
+}
+
+/// Where output y lies among the inputs.
+double source_of(int64_t y, double step, bool align_corners) {
+  const auto place = static_cast<double>(y);
+  return align_corners ? step * place : step * (place + 0.5) - 0.5;
+}
+
+Taps linear_taps(int64_t inputs, double step, bool align_corners, Range of) {
+  Taps taps{.index = {{}, {}}, .weight = {{}, {}}};
+  for (int64_t y = of.begin; y < of.end; ++y) {
+    const double source = std::max(0.0, source_of(y, step, align_corners));
+    const int64_t left = std::min(static_cast<int64_t>(source), inputs - 1);
+    const double rest = source - static_cast<double>(left);
+    taps.index[0].push_back(left);
+    taps.index[1].push_back(std::min(left + 1, inputs - 1));
+    taps.weight[0].push_back(1 - rest);
+    taps.weight[1].push_back(rest);
+  }
+  return taps;
+}
+
+/// Cubic convolution with a = -0.75. Source: Keys, IEEE Transactions on Acoustics, Speech and Signal Processing 29 (1981)
+double cubic(double distance) {
+  constexpr double a = -0.75;
+  const double x = std::abs(distance);
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+
+Taps cubic_taps(int64_t inputs, double step, bool align_corners, Range of) {
+  Taps taps{.index = {{}, {}, {}, {}}, .weight = {{}, {}, {}, {}}};
+  for (int64_t y = of.begin; y < of.end; ++y) {
+    const double source = source_of(y, step, align_corners), left = std::floor(source);
+    for (size_t tap = 0; tap < 4; ++tap) {
+      const double place = left + static_cast<double>(tap) - 1;
+      taps.index[tap].push_back(std::clamp<int64_t>(static_cast<int64_t>(place), 0, inputs - 1));
+      taps.weight[tap].push_back(cubic(source - place));
+    }
+  }
+  return taps;
+}
+
+/// The inputs that any tap reads.
+Range read_by(const Taps& taps) {
+  Range range{taps.index[0][0], taps.index[0][0]};
+  for (const auto& indices : taps.index)
+    for (const int64_t index : indices) range = {std::min(range.begin, index), std::max(range.end, index + 1)};
+  return range;
+}
+
+/// The taps of one dim as tensors, from the first input that is read.
+struct DimKernel {
+  std::vector<at::Tensor> index, weight;
+};
+
+DimKernel kernel_of(const Taps& taps) {
+  DimKernel kernel;
+  const int64_t first = read_by(taps).begin;
+  for (const auto& indices : taps.index) kernel.index.push_back(at::tensor(indices, at::kLong) - first);
+  for (const auto& weights : taps.weight) kernel.weight.push_back(at::tensor(weights, at::kDouble));
+  return kernel;
+}
+
+at::Tensor interpolate(const at::Tensor& x, int64_t dim, const DimKernel& kernel) {
+  at::Tensor y;
+  for (size_t tap = 0; tap < kernel.index.size(); ++tap) {
+    at::Tensor term = at::index_select(x, dim, kernel.index[tap]);
+    if (!kernel.weight.empty()) {
+      std::vector<int64_t> along(static_cast<size_t>(x.dim() - dim), 1);
+      along[0] = -1;
+      term = term * kernel.weight[tap].to(x.scalar_type()).view(along);
+    }
+    y = y.defined() ? y + term : term;
+  }
+  return y;
+}
+
+}  // namespace
+
+UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRule output)
+    : options(o), output_(std::move(output)), routes_("Upsample", grid) {
+  require(
+      o.size().has_value() != o.scale_factor().has_value(),
+      "Upsample: expected either a size or a scale factor, got " + std::string(o.size() ? "both" : "neither of them"));
+  require(!is_nearest(o) || !o.align_corners().has_value(), "Upsample: expected no align_corners with nearest");
+}
+
+DistributedTensor UpsampleImpl::forward(const DistributedTensor& x) {
+  return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
+}
+
+Taps UpsampleImpl::taps(size_t dim, int64_t inputs, int64_t outputs, Range of) const {
+  std::optional<double> factor;
+  if (options.scale_factor()) factor = (*options.scale_factor())[dim];
+  if (is_nearest(options)) return nearest_taps(inputs, outputs, factor, of);
+  const bool align = options.align_corners().value_or(false);
+  const auto n = static_cast<double>(inputs), m = static_cast<double>(outputs);
+  const double step = align ? (outputs > 1 ? (n - 1) / (m - 1) : 0) : factor ? 1 / *factor : n / m;
+  if (is<torch::enumtype::kBicubic>(options)) return cubic_taps(inputs, step, align, of);
+  // As LibTorch does: where the size stays the factor is not used.
+  return inputs == outputs ? linear_taps(inputs, 1, /*align_corners=*/true, of) : linear_taps(inputs, step, align, of);
+}
+
+Route UpsampleImpl::plan(const Layout& input) const {
+  const std::vector<int64_t>& inputs = input.shape();
+  const size_t given = options.size() ? options.size()->size() : options.scale_factor()->size();
+  const size_t wanted = space_dims_of(options) > 0 ? space_dims_of(options) : given;
+  require(inputs.size() == wanted + 2 && given == wanted, [&] {
+    return "expected [batch, channels, *space] with " + std::to_string(wanted) +
+           " dims of space, and as many sizes or factors, got " + std::to_string(given);
+  });
+  constexpr size_t space = 2;
+  std::vector<int64_t> shape = inputs;
+  for (size_t d = 0; d < wanted; ++d) {
+    shape[space + d] =
+        options.size()
+            ? (*options.size())[d]
+            : static_cast<int64_t>(std::floor(static_cast<double>(inputs[space + d]) * (*options.scale_factor())[d]));
+    require(inputs[space + d] >= 1 && shape[space + d] >= 1,
+            "expected at least 1 input and output in each dim of space");
+  }
+  const auto [made, output] = output_place(input, shape, space, output_);
+  HaloPlan read = plan_needed(inputs, made, space, [&](size_t dim, Range of) {
+    return read_by(taps(dim - space, inputs[dim], shape[dim], of));
+  });
+  std::vector<DimKernel> kernels;
+  const std::vector<Range> mine = space_made_here(made, space, routes_.grid());
+  for (size_t d = 0; d < mine.size(); ++d)
+    if (mine[d].size() > 0) kernels.push_back(kernel_of(taps(d, inputs[space + d], shape[space + d], mine[d])));
+  const auto kernel = [kernels](const at::Tensor& x, at::TensorList) {
+    at::Tensor y = x;
+    for (size_t d = 0; d < kernels.size(); ++d) y = interpolate(y, static_cast<int64_t>(space + d), kernels[d]);
+    return y;
+  };
+  return Route(input, {std::move(read), made, output, kernel}, routes_.grid());
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/options/upsampling.h>
+#include <torch/nn/pimpl.h>
+
+#include <optional>
+#include <vector>
+
+#include "adjoin/nn/distributed/weightless.hpp"
+
+namespace adjoin::nn {
+
+using torch::nn::UpsampleOptions;
+
+/// Along one dim, which inputs each of some outputs is made of, and with what weights; tap by tap.
+struct Taps {
+  std::vector<std::vector<int64_t>> index;  ///< of each tap, of each output
+  std::vector<std::vector<double>> weight;  ///< the same; empty where each output is one input
+};
+
+/// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor.
+///
+/// Interpolation is a map along one dim after another, so each worker makes its outputs of the inputs that they are made
+/// of. Which input is the nearest LibTorch says itself, as it computes that in float32; the gradient is that of this result
+/// also where a factor like 1.2 leaves the size as it is, or doubles it, where LibTorch's own is not.
+/// Shape:  [batch, channels, *space] -> the same with other space
+/// Kinds:  any -> as `output` says; unless given as the input lies, in balanced parts of space where its size changes
+/// Cost:   the move of what is read each way, and for each dim of space as many products of its output as there are taps
+class UpsampleImpl : public torch::nn::Module {
+ public:
+  /// Throws: InvalidArgument unless either a size or a scale factor is given, or where align_corners does not go with
+  ///         the mode
+  UpsampleImpl(const UpsampleOptions& options, const Grid& grid, LayoutRule output = {});
+
+  /// Called by all workers of the world, those that hold nothing too.
+  /// Throws: InvalidArgument on all of them where x has not the dims of the mode, or a layout does not fit
+  DistributedTensor forward(const DistributedTensor& x);
+
+  const UpsampleOptions options;
+
+ private:
+  Route plan(const Layout& input) const;
+  /// The taps of outputs along a dim of space.
+  Taps taps(size_t dim, int64_t inputs, int64_t outputs, Range of) const;
+
+  LayoutRule output_;
+  Routes routes_;
+};
+TORCH_MODULE(Upsample);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,87 @@
+#include "tests/support/layers.hpp"
+
+#include "tests/support/adjoint.hpp"
+#include "tests/support/pieces.hpp"
+
+namespace adjoin::testing {
+namespace {
+
+/// Where this worker stands among those along the axes of a kind; 0 where there is one.
+int place_along(const Layout& layout, Kind kind, int cell) {
+  const std::vector<int> coordinates = layout.grid().coordinates(cell);
+  int place = 0;
+  for (const std::string& axis : layout.axes(kind))
+    place = place * layout.grid().axis_size(axis) + coordinates[static_cast<size_t>(layout.grid().axis_index(axis))];
+  return place;
+}
+
+/// Of the tensor with a name in the twin, which may have none.
+at::Tensor tensor_of(const torch::nn::Module& module, const std::string& name) {
+  for (const auto& item : module.named_parameters())
+    if (item.key() == name) return item.value();
+  for (const auto& item : module.named_buffers())
+    if (item.key() == name) return item.value();
+  ADD_FAILURE() << "the twin has no tensor " << name;
+  return {};
+}
+
+}  // namespace
+
+DistributedTensor distributed(const at::Tensor& global, const Layout& layout, const Grid& grid) {
+  const auto cell = layout.grid().cell_of(grid.world().rank());
+  if (!cell) return {at::empty({0}, global.options()), layout, grid};
+  int summands = 1;
+  for (const std::string& axis : layout.axes(Kind::partial)) summands *= layout.grid().axis_size(axis);
+  const double share = place_along(layout, Kind::partial, *cell) > 0 ? -0.5 : 1 + 0.5 * (summands - 1);
+  return {summands > 1 ? piece_of(global, layout, *cell) * share : piece_of(global, layout, *cell).clone(), layout,
+          grid};
+}
+
+at::Tensor whole_gradient(const DistributedTensor& x) {
+  const at::Tensor& gradient = x.local.grad();
+  return whole({gradient.defined() ? gradient : at::zeros_like(x.local), x.layout.dual(), x.grid});
+}
+
+void fill_both(const torch::nn::Module& layer, const torch::nn::Module& twin, const Communicator& world) {
+  const at::NoGradGuard no_gradient;
+  int64_t seed = 100;
+  for (const at::Tensor& parameter : twin.parameters())
+    parameter.copy_(random_tensor(parameter.sizes(), Kind::replicated, world, seed++));
+  for (const nn::Parameter& p : nn::parameters_of(layer)) {
+    const at::Tensor global = tensor_of(twin, p.name);
+    ASSERT_EQ(global.sizes().vec(), p.layout.shape()) << p.name;
+    p.tensor.copy_(distributed(global, p.layout, p.grid).local);
+  }
+}
+
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.sizes(), expected.sizes()) << what;
+  EXPECT_TRUE(at::allclose(found, expected, 1e-11, 1e-11))
+      << what << ": differs by " << (found - expected).abs().max().item<double>();
+}
+
+void expect_twin_parameters(const torch::nn::Module& layer, const torch::nn::Module& twin, bool gradients) {
+  size_t count = 0;
+  for (const nn::Parameter& p : nn::parameters_of(layer)) {
+    ++count;
+    if (gradients && p.is_buffer) continue;
+    at::Tensor local = p.tensor.detach(), expected = tensor_of(twin, p.name).detach().to(local.scalar_type());
+    if (gradients) {
+      local = p.tensor.grad().defined() ? p.tensor.grad() : at::zeros_like(local);
+      expected = tensor_of(twin, p.name).grad();
+    }
+    expect_close(whole({local, p.layout, p.grid}), expected, (gradients ? "gradient of " : "") + p.name);
+  }
+  EXPECT_EQ(count, twin.parameters().size() + twin.buffers().size());
+}
+
+void backward_from_both(const DistributedTensor& y, const at::Tensor& twin) {
+  const at::Tensor weights = random_tensor(twin.sizes(), Kind::replicated, y.grid.world(), 7);
+  (twin * weights).sum().backward();
+  const auto cell = y.layout.grid().cell_of(y.grid.world().rank());
+  if (!cell) return y.local.sum().backward();
+  const double counts = place_along(y.layout, Kind::copied, *cell) == 0 ? 1 : 0;  // the others' copies serve nothing
+  (y.local * piece_of(weights, y.layout, *cell) * counts).sum().backward();
+}
+
+}  // namespace adjoin::testing

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
+
+#include <string>
+
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/parallel/gradients.hpp"
+
+namespace adjoin::testing {
+
+/// This worker's piece of a tensor that all of them hold; of no elements outside the layout's grid. Along axes on which
+/// the layout is partial the pieces are different summands.
+DistributedTensor distributed(const at::Tensor& global, const Layout& layout, const Grid& grid);
+
+/// The global tensor of which a loss's gradient with respect to x is a piece here.
+at::Tensor whole_gradient(const DistributedTensor& x);
+
+/// Fills the parameters of a one-worker twin with random numbers, the same on every worker (LibTorch's own generator is
+/// shared by all threads), and those of a layer with its pieces of them.
+void fill_both(const torch::nn::Module& layer, const torch::nn::Module& twin, const Communicator& world);
+
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what);
+
+/// Whether all parameters, or their gradients, and buffers are those of the one-worker twin.
+void expect_twin_parameters(const torch::nn::Module& layer, const torch::nn::Module& twin, bool gradients);
+
+/// Backward from a sum of y's elements with random weights, each counted once over all workers; of the twin's too.
+void backward_from_both(const DistributedTensor& y, const at::Tensor& twin);
+
+/// Compares a layer with its one-worker twin of torch::nn, in float64: the output, the gradients of the input and of
+/// every parameter, and the parameters after a step of SGD. Called by all workers of grid.world(); `grid` has them all.
+template <class Layer, class Twin>
+void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const Layout& layout, const Grid& grid) {
+  twin->to(at::kDouble);
+  fill_both(*layer, *twin, grid.world());
+  DistributedTensor x = distributed(input, layout, grid);
+  x.local.requires_grad_(true);
+  const at::Tensor x1 = input.clone().requires_grad_(true);
+
+  const DistributedTensor y = layer->forward(x);
+  const at::Tensor y1 = twin->forward(x1);
+  ASSERT_EQ(y.layout.shape(), y1.sizes().vec());
+  expect_close(whole(y).detach(), y1.detach(), "output in " + y.layout.to_string());
+  backward_from_both(y, y1);
+  expect_close(whole_gradient(x), x1.grad(), "gradient of the input");
+  parallel::sum_gradients(*layer);
+  expect_twin_parameters(*layer, *twin, /*gradients=*/true);
+  if (!twin->parameters().empty()) {
+    torch::optim::SGD(layer->parameters(), 0.1).step();
+    torch::optim::SGD(twin->parameters(), 0.1).step();
+    expect_twin_parameters(*layer, *twin, /*gradients=*/false);
+  }
+}
+
+}  // namespace adjoin::testing
