@@ -122,7 +122,7 @@ TEST(AllReduce, is_that_of_scalar_code_on_every_backend_for_all_types_and_length
     testing::for_each_type([&](auto zero) {
       using T = decltype(zero);
       for (int r = 0; r < kReductions; ++r)
-        for (int64_t count = 1; count <= 70; ++count)
+        for (int64_t count = 1; count <= 70; count += world.size() == 2 ? 1 : 23)  // two meet at a time on any number
           if (const auto reduction = static_cast<Reduction>(r); is_defined(reduction, element_type_of<T>))
             expect_our_reduction<T>(world, reduction, count);
     });

@@ -42,15 +42,22 @@ uint64_t Counts::begun(uint64_t key) const {
 }
 
 CallText& CallText::operator=(const Call& of) {
-  call = of;
+  const ConstBuffer elements = of.elements();
+  call.collective = of.collective;
+  call.in.count = elements.count;
+  call.in.type = elements.type;
+  call.reduction = of.reduction;
+  call.root = of.root;
+  call.sequence = of.sequence;
+  has_messages = !of.messages.empty();
   put(name, of.name);
   put(algorithm, of.algorithm);
   const std::string_view path = of.where.file_name();
   put(file, path.substr(path.size() - std::min(path.size(), sizeof(file) - 1)));
   line = of.where.line();
-  if (of.messages.empty()) return *this;
+  if (!has_messages) return *this;
   const Message* named = of.message();
-  message = named ? *named : send_of(of.elements(), 0, 0);
+  message = named ? *named : send_of(elements, 0, 0);
   return *this;
 }
 
@@ -59,8 +66,8 @@ std::string describe(const CallText& text) {
   const Message message = text.message;
   call.name = text.name;
   call.algorithm = text.algorithm;
-  call.counts = call.receive_counts = {};
-  if (!call.messages.empty()) call.messages = {&message, 1};
+  call.out = {nullptr, call.in.count, call.in.type};
+  if (text.has_messages) call.messages = {&message, 1};
   const std::string_view path = text.file;
   return adjoin::describe(call, std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(text.line));
 }

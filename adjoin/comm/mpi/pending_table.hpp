@@ -49,11 +49,12 @@ struct GroupEntry {
   std::span<const int> members() const { return {world_ranks, static_cast<size_t>(size.load())}; }
 };
 
-/// What a call is described by: all but its memory, with copies of what it points to. It is written and read as it comes:
-/// a torn one makes odd words, no wrong accusation.
+/// What a call is described by, with copies of what it points to. It is written and read as it comes: a torn one makes odd
+/// words, no wrong accusation.
 struct CallText {
-  Call call;
-  Message message;
+  Call call;        // what is not below; field by field, as a copy of all would wait for the stores that made the call
+  Message message;  // that it is named by
+  bool has_messages = false;
   char name[20] = {}, algorithm[20] = {}, file[64] = {};
   unsigned line = 0;
 

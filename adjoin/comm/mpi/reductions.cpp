@@ -31,10 +31,10 @@ std::array<MPI_Op, kReductions> make_ours(std::integer_sequence<int, R...>) {
 /// MPI's own operation, by the order of Reduction; of an average there is none, pairwise_of gives sum. On bool all is "or"
 /// or "and".
 MPI_Op builtin_of(ElementType type, Reduction reduction) {
-  const MPI_Op on_numbers[kReductions] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
-                                          MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
-  const MPI_Op on_bool[kReductions] = {MPI_LOR, MPI_LAND, MPI_LAND, MPI_LOR, MPI_OP_NULL, MPI_LAND,
-                                       MPI_LOR, MPI_LXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+  static const MPI_Op on_numbers[kReductions] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
+                                                 MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+  static const MPI_Op on_bool[kReductions] = {MPI_LOR, MPI_LAND, MPI_LAND, MPI_LOR, MPI_OP_NULL, MPI_LAND,
+                                              MPI_LOR, MPI_LXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
   return (type == ElementType::boolean ? on_bool : on_numbers)[static_cast<size_t>(reduction)];
 }
 
@@ -52,8 +52,8 @@ bool has_builtin(ElementType type, Reduction reduction) {
 }  // namespace
 
 MPI_Datatype type_of(ElementType type) {
-  const MPI_Datatype types[kElementTypes] = {MPI_C_BOOL,   MPI_UINT8_T, MPI_INT32_T, MPI_INT64_T,
-                                             MPI_UINT16_T, MPI_INT16_T, MPI_FLOAT,   MPI_DOUBLE};
+  static const MPI_Datatype types[kElementTypes] = {MPI_C_BOOL,   MPI_UINT8_T, MPI_INT32_T, MPI_INT64_T,
+                                                    MPI_UINT16_T, MPI_INT16_T, MPI_FLOAT,   MPI_DOUBLE};
   return types[static_cast<size_t>(type)];
 }
 
