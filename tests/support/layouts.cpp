@@ -8,13 +8,10 @@ namespace {
 
 class Draw {
  public:
-  explicit Draw(uint64_t seed) : random_(seed) {}
+  explicit Draw(uint64_t seed) : numbers_(seed) {}
 
-  /// A number from `least` to `most`.
-  int64_t number(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-  bool one_in(int64_t n) { return number(1, n) == 1; }
+  int64_t number(int64_t least, int64_t most) { return numbers_.from(least, most); }
+  bool one_in(int64_t n) { return numbers_.one_in(n); }
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (size_t i = values.size(); i > 1; --i)
@@ -94,7 +91,7 @@ class Draw {
   }
 
  private:
-  std::mt19937_64 random_;
+  Numbers numbers_;
 };
 
 }  // namespace

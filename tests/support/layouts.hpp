@@ -2,10 +2,25 @@
 
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "adjoin/partition/layout.hpp"
 
 namespace adjoin::testing {
+
+/// A seeded draw of small numbers.
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : random_(seed) {}
+  int64_t from(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
+  }
+  bool one_in(int64_t n) { return from(1, n) == 1; }
+  uint64_t seed() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
 
 /// What random pairs of layouts are drawn from.
 struct LayoutLimits {

@@ -3,28 +3,14 @@
 #include <torch/expanding_array.h>
 
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/partition/layout.hpp"
+#include "tests/support/layouts.hpp"
 
 namespace adjoin::testing {
-
-/// A seeded draw of small numbers.
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : random_(seed) {}
-  int64_t from(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-  bool one_in(int64_t n) { return from(1, n) == 1; }
-  uint64_t seed() { return random_(); }
-
- private:
-  std::mt19937_64 random_;
-};
 
 /// Options of a layer with windows, and an input that they fit: [batch, channels, *space], or without the batch.
 struct WindowCase {

@@ -74,8 +74,8 @@ TEST(Upsample, equals_one_worker_on_random_options_and_layouts) {
 TEST(Upsample, takes_the_nearest_input_as_libtorch_counts_it) {
   for_each_world({3}, [](const Communicator& world) {
     const Grid grid(world, {{"x", world.size()}});
-    for (const int64_t inputs : {27, 41, 94, 188})
-      for (int64_t outputs = 1; outputs < 200; outputs += 7) {
+    for (const int64_t inputs : {27, 94})
+      for (int64_t outputs = 1; outputs < 200; outputs += 11) {
         const at::Tensor x = at::arange(inputs, at::kDouble).view({1, 1, inputs});
         const auto options = UpsampleOptions().size(std::vector<int64_t>{outputs});
         const Layout layout = balanced_over(grid.shape(), {{}, {}, {"x"}})({1, 1, inputs});
