@@ -22,13 +22,6 @@ struct MatmulOptions {
   bool json = false;
 };
 
-void check_range(const char* option, int64_t value, int64_t least, int64_t most) {
-  require(value >= least && value <= most, [&] {
-    return std::string(option) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " +
-           std::to_string(most);
-  });
-}
-
 Product product_from(const std::string& text) {
   for (const Product product : {Product::nt, Product::nn, Product::tn})
     if (text == linalg::name(product)) return product;
@@ -39,10 +32,7 @@ void check(MatmulOptions& options) {
   train::BenchMatmulOptions& bench = options.bench;
   bench.product = product_from(options.product);
   if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostOfFactor);
-  check_range("--ranks", options.ranks, 1, kMostThreads);
-  require(!started_by_mpi() || options.ranks == mpi_job_size(), [&] {
-    return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
-  });
+  check_ranks(options.ranks);
   check_range("--threads-per-rank", bench.workers.threads_per_rank, 0, kMostThreads);
   check_range("--length", bench.length, 1, kMostOfFactor);
   check_range("--dim", bench.features, 1, kMostOfFactor / bench.length);

@@ -5,11 +5,11 @@
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/partition/split.hpp"
 #include "adjoin/train/peak_memory.hpp"
@@ -20,12 +20,6 @@ namespace {
 using linalg::Product;
 using Seconds = BenchMatmulResult::Seconds;
 using Multiply = std::function<at::Tensor(const at::Tensor& left, const at::Tensor& right)>;
-
-double middle(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 /// One rank's factors, and the gradient of their product.
 struct Factors {
@@ -56,11 +50,11 @@ Seconds time_once(const Factors& factors, const Multiply& multiply, const Commun
   return seconds;
 }
 
-Seconds middle(const std::vector<Seconds>& all) {
+Seconds median(const std::vector<Seconds>& all) {
   const auto of = [&](double Seconds::*part) {
     std::vector<double> values;
     for (const Seconds& seconds : all) values.push_back(seconds.*part);
-    return middle(values);
+    return measure::median(values);
   };
   return {of(&Seconds::forward), of(&Seconds::backward), of(&Seconds::both)};
 }
@@ -116,10 +110,10 @@ BenchMatmulResult measure_matmul(const BenchMatmulOptions& options, const Commun
     ratios.push_back(distributed_seconds.back().both / local_seconds.back().both);
     forward_ratios.push_back(distributed_seconds.back().forward / local_seconds.back().forward);
   }
-  result.distributed = middle(distributed_seconds);
-  result.local = middle(local_seconds);
-  result.ratio = middle(ratios);
-  result.forward_ratio = middle(forward_ratios);
+  result.distributed = median(distributed_seconds);
+  result.local = median(local_seconds);
+  result.ratio = measure::median(ratios);
+  result.forward_ratio = measure::median(forward_ratios);
   return result;
 }
 
