@@ -39,7 +39,7 @@ TEST(Idx, reads_arrays_of_any_dims_plain_or_compressed) {
   const at::Tensor expected = at::tensor({0, 1, 2, 253, 254, 255}, at::kByte).view({2, 1, 3});
   EXPECT_TRUE(load_idx(folder.write("a", content)).equal(expected));
   EXPECT_TRUE(load_idx(folder.write_gzipped("a.gz", content)).equal(expected));
-  EXPECT_TRUE(load_idx(folder.write("one", idx({}, "\7"))).equal(at::tensor(7, at::kByte)));
+  EXPECT_TRUE(load_idx(folder.write("one", idx({}, "\7"))).equal(at::full({}, 7, at::kByte)));
   EXPECT_EQ(load_idx(folder.write("none", idx({0, 28}, ""))).sizes(), (at::IntArrayRef{0, 28}));
 }
 
