@@ -25,7 +25,7 @@ DistributedTensor place(const at::Tensor& whole, const Layout& layout, const Gri
 }
 
 DistributedTensor move(const DistributedTensor& x, const Layout& layout) {
-  return {move(x.local, x.layout, layout, x.grid), layout, x.grid};
+  return {move(x.local, x.layout, layout, x.grid), layout, x.grid, x.context};
 }
 
 at::Tensor whole(const DistributedTensor& x) {
@@ -44,7 +44,7 @@ DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor
     return "map: expected an elementwise function, which leaves " + shape_text(x.local.sizes().vec()) +
            " as it is; it gave " + shape_text(y.sizes().vec());
   });
-  return {y, x.layout, x.grid};
+  return {y, x.layout, x.grid, x.context};
 }
 
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b) {
@@ -52,7 +52,7 @@ DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor&
     return "operator+: expected equal layouts, got " + a.layout.to_string() + " and " + b.layout.to_string();
   });
   check_exact("operator+", a.layout);
-  return {a.local + b.local, a.layout, a.grid};
+  return {a.local + b.local, a.layout, a.grid, a.context ? a.context : b.context};
 }
 
 }  // namespace adjoin

@@ -91,7 +91,7 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, prepared.read(x.local));
-  return {prepared.write(y), prepared.write.to(), x.grid};
+  return {prepared.write(y), prepared.write.to(), x.grid, x.context};
 }
 
 at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {
