@@ -1,5 +1,7 @@
 #include "adjoin/movement/distributed_tensor.hpp"
 
+#include <ATen/ops/cat.h>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/move.hpp"
 
@@ -15,6 +17,16 @@ void check_exact(const char* operation, const Layout& layout) {
 /// Replicated on all workers of the grid.
 Layout everywhere(const Layout& layout, const Grid& grid) {
   return Layout(grid.shape(), layout.shape());
+}
+
+/// The same layout of a tensor that is longer along a dim that is whole.
+Layout with_size(const Layout& layout, size_t dim, int64_t size) {
+  std::vector<int64_t> shape = layout.shape();
+  shape[dim] = size;
+  std::vector<Layout::Cut> cuts;
+  for (const Layout::Cut& cut : layout.cuts())
+    if (!cut.axes.empty()) cuts.push_back(cut);
+  return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
 }
 
 }  // namespace
@@ -53,6 +65,24 @@ DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor&
   });
   check_exact("operator+", a.layout);
   return {a.local + b.local, a.layout, a.grid, a.context ? a.context : b.context};
+}
+
+DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim) {
+  const auto d = static_cast<size_t>(dim);
+  const auto is_whole = [&](const Layout& layout) {
+    return dim >= 0 && dim < layout.dims() && layout.cuts()[d].axes.empty();
+  };
+  const auto fits = [&] {
+    if (!is_whole(a.layout) || !is_whole(b.layout)) return false;
+    return with_size(a.layout, d, 1) == with_size(b.layout, d, 1);
+  };
+  require(fits(), [&] {
+    return "cat: expected layouts that differ at most in the size of dim " + std::to_string(dim) +
+           ", which is whole on every worker, got " + a.layout.to_string() + " and " + b.layout.to_string();
+  });
+  const Layout layout = with_size(a.layout, d, a.layout.shape()[d] + b.layout.shape()[d]);
+  const bool is_here = layout.grid().cell_of(a.grid.world().rank()).has_value();
+  return {at::cat({a.local, b.local}, is_here ? dim : 0), layout, a.grid, a.context ? a.context : b.context};
 }
 
 }  // namespace adjoin

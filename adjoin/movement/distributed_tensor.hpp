@@ -41,4 +41,8 @@ DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor
 /// Throws: InvalidArgument where the layouts differ or have a covering split
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b);
 
+/// `b` behind `a` along a dim that every worker has whole. Nothing moves.
+/// Throws: InvalidArgument where the dim is cut, or the layouts differ in another
+DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim);
+
 }  // namespace adjoin
