@@ -86,7 +86,7 @@ at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, con
 }
 
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context) {
+                             const StepContext& context, int64_t first_key) {
   check_probability(p);
   if (!context.training || p == 0) return probabilities;
   const int64_t heads = probabilities.size(1), queries = probabilities.size(2);
@@ -95,8 +95,9 @@ at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const st
   for (int64_t h = 0; h < heads; ++h)
     keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(first_head + h)));
   return apply_mask(probabilities, p, [=](int64_t r) {
-    return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], 0, word(context.first_token + r % queries),
-                      word(context.first_sample + r / queries / heads), word(context.step)};
+    return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], word(first_key),
+                      word(context.first_token + r % queries), word(context.first_sample + r / queries / heads),
+                      word(context.step)};
   });
 }
 

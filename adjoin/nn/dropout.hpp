@@ -23,8 +23,9 @@ struct DropoutPlace {
 /// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
 
-/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys].
+/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys]. The first
+/// query is token context.first_token, the first key token `first_key`.
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context);
+                             const StepContext& context, int64_t first_key = 0);
 
 }  // namespace adjoin::nn
