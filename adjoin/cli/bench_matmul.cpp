@@ -13,7 +13,7 @@ namespace {
 
 using linalg::Product;
 
-constexpr int64_t kMostElements = int64_t{1} << 32, kMostTimes = 1'000'000;
+constexpr int64_t kMostOfFactor = int64_t{1} << 32, kMostRepeats = 1'000'000;
 
 struct MatmulOptions {
   train::BenchMatmulOptions bench;
@@ -38,15 +38,15 @@ Product product_from(const std::string& text) {
 void check(MatmulOptions& options) {
   train::BenchMatmulOptions& bench = options.bench;
   bench.product = product_from(options.product);
-  if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostElements);
+  if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostOfFactor);
   check_range("--ranks", options.ranks, 1, kMostThreads);
   require(!started_by_mpi() || options.ranks == mpi_job_size(), [&] {
     return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
   });
   check_range("--threads-per-rank", bench.workers.threads_per_rank, 0, kMostThreads);
-  check_range("--length", bench.length, 1, kMostElements);
-  check_range("--dim", bench.features, 1, kMostElements / bench.length);
-  check_range("--times", bench.times, 1, kMostTimes);
+  check_range("--length", bench.length, 1, kMostOfFactor);
+  check_range("--dim", bench.features, 1, kMostOfFactor / bench.length);
+  check_range("--times", bench.times, 1, kMostRepeats);
   bench.workers.dp = options.ranks;
 }
 

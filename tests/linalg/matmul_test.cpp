@@ -235,7 +235,7 @@ TEST(MatmulFailure, names_the_rank_whose_tensor_does_not_fit) {
                 const at::Tensor x = at::ones({mine});
                 matmul_nt(x, x, world, rows);
               }),
-              HasSubstr("expected at least 2 dims, left is of shape [3]"));
+              HasSubstr("expected at least 2 dims, left is of shape ["));
   EXPECT_THAT(cause([](const Communicator& world, const Split& rows, int64_t mine) {
                 matmul_nt(at::ones({mine, 2}), at::ones({mine, 2}, at::kDouble), world, rows);
               }),
