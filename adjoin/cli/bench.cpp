@@ -48,6 +48,7 @@ void add_bench(Program& program) {
   options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
   step->footer(preset_table());
   add_bench_collectives(program, *bench);
+  add_bench_layers(program, *bench);
   add_bench_matmul(program, *bench);
   add_bench_moves(program, *bench);
 }

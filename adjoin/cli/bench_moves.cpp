@@ -1,9 +1,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/bench_moves.hpp"
 
@@ -18,20 +18,11 @@ struct MovesOptions {
   bool json = false;
 };
 
-void check(const char* option, int64_t value, int64_t most) {
-  require(value >= 1 && value <= most, [&] {
-    return std::string(option) + " is " + std::to_string(value) + ", expected 1 to " + std::to_string(most);
-  });
-}
-
 void run_moves(MovesOptions& options) {
-  check("--ranks", options.ranks, train::kMostThreads);
-  require(!started_by_mpi() || options.ranks == mpi_job_size(), [&] {
-    return "--ranks is " + std::to_string(options.ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
-  });
-  check("--rows", options.bench.rows, kMostOfMatrix);
-  check("--columns", options.bench.columns, kMostOfMatrix / options.bench.rows);
-  check("--times", options.bench.times, kMostTimes);
+  check_ranks(options.ranks);
+  check_range("--rows", options.bench.rows, 1, kMostOfMatrix);
+  check_range("--columns", options.bench.columns, 1, kMostOfMatrix / options.bench.rows);
+  check_range("--times", options.bench.times, 1, kMostTimes);
   options.bench.workers.dp = options.ranks;
   const train::BenchMovesResult result = train::bench_moves(options.bench);
   if (!prints()) return;

@@ -25,6 +25,8 @@ void add_tokenize(Program& program);
 void add_bench(Program& program);
 /// `bench collectives`, below `bench`.
 void add_bench_collectives(Program& program, CLI::App& bench);
+/// `bench layers`, below `bench`.
+void add_bench_layers(Program& program, CLI::App& bench);
 /// `bench matmul`, below `bench`.
 void add_bench_matmul(Program& program, CLI::App& bench);
 /// `bench moves`, below `bench`.

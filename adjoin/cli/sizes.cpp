@@ -4,6 +4,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 
 namespace adjoin::cli {
@@ -31,6 +32,18 @@ int64_t number_of(std::string_view text, std::string_view option, int64_t least,
   if (!take_number(rest, number) || !rest.empty() || number < least || number > most)
     refuse(option, text, std::to_string(least) + " to " + std::to_string(most));
   return number;
+}
+
+void check_range(std::string_view option, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most)
+    refuse(option, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
+}
+
+void check_ranks(int64_t ranks) {
+  check_range("--ranks", ranks, 1, kMostThreads);
+  require(!started_by_mpi() || ranks == mpi_job_size(), [&] {
+    return "--ranks is " + std::to_string(ranks) + ", the MPI job has " + std::to_string(mpi_job_size());
+  });
 }
 
 std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {

@@ -14,6 +14,13 @@ using train::kMostThreads;
 /// Throws: InvalidArgument that names the option.
 int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most);
 
+/// The same for a number that has been read.
+void check_range(std::string_view option, int64_t value, int64_t least, int64_t most);
+
+/// The ranks that a command is asked for: up to kMostThreads threads or, under mpirun, the job's.
+/// Throws: InvalidArgument that names the option --ranks.
+void check_ranks(int64_t ranks);
+
 /// "8", "2,3,8" or "4..4096", whose numbers double from the first on up to the last; each from `least`, which is positive, to `most`.
 /// Throws: InvalidArgument that names the option.
 std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most);

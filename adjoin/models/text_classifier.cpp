@@ -36,9 +36,9 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
   nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
   feed_forward.name = name + ".feed_forward";
   feed_forward.tensor = options.tensor;
-  norm1_ = register_module("norm1", nn::LayerNorm(options.hidden, grid, axis, options.tensor));
+  norm1_ = register_module("norm1", nn::ReplicatedLayerNorm(options.hidden, grid, axis, options.tensor));
   attention_ = register_module("attention", nn::ParallelSelfAttention(attention, grid, axis));
-  norm2_ = register_module("norm2", nn::LayerNorm(options.hidden, grid, axis, options.tensor));
+  norm2_ = register_module("norm2", nn::ReplicatedLayerNorm(options.hidden, grid, axis, options.tensor));
   feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, grid, axis));
 }
 
@@ -68,7 +68,8 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid
     const std::string name = "block" + std::to_string(i);
     blocks_.push_back(register_module(name, TransformerBlock(options_, name, grid, axis)));
   }
-  if (options_.final_norm) norm_ = register_module("norm", nn::LayerNorm(options_.hidden, grid, axis, options_.tensor));
+  if (options_.final_norm)
+    norm_ = register_module("norm", nn::ReplicatedLayerNorm(options_.hidden, grid, axis, options_.tensor));
   classifier_ = register_module("classifier", nn::ColRow(nn::ColRowOptions{.in_features = options_.hidden,
                                                                            .hidden_features = options_.hidden,
                                                                            .out_features = options_.classes,

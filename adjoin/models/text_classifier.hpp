@@ -39,7 +39,7 @@ class TransformerBlockImpl : public torch::nn::Module {
  private:
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
-  nn::LayerNorm norm1_{nullptr}, norm2_{nullptr};
+  nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};
   nn::ParallelSelfAttention attention_{nullptr};
   nn::ColRow feed_forward_{nullptr};
 };
@@ -64,7 +64,7 @@ class TextClassifierImpl : public torch::nn::Module {
   TextClassifierOptions options_;
   nn::ParallelEmbedding embedding_{nullptr}, positions_{nullptr};
   std::vector<TransformerBlock> blocks_;
-  nn::LayerNorm norm_{nullptr};
+  nn::ReplicatedLayerNorm norm_{nullptr};
   nn::ColRow classifier_{nullptr};
 };
 TORCH_MODULE(TextClassifier);

@@ -7,7 +7,6 @@
 #include <ATen/ops/empty_like.h>
 
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -18,12 +17,6 @@ namespace adjoin::nn {
 namespace {
 
 constexpr double kSteps = 65536;  // of a probability: masks are drawn from 16-bit words
-
-/// Names the random words of one row of a mask.
-struct RowOfWords {
-  PhiloxKey key;
-  uint32_t first_column, row, plane, volume;
-};
 
 uint16_t threshold_of(double p) {
   return static_cast<uint16_t>(std::min(std::round(p * kSteps), kSteps - 1));
@@ -63,12 +56,13 @@ at::Tensor mask_rows(const at::Tensor& x, double p, const std::function<RowOfWor
   return out;
 }
 
-at::Tensor apply_mask(const at::Tensor& x, double p, const std::function<RowOfWords(int64_t)>& words) {
-  const auto mask = [=](const at::Tensor& t) { return mask_rows(t, p, words); };
+}  // namespace
+
+at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words) {
+  check_probability(p);
+  const auto mask = [p, words = std::move(words)](const at::Tensor& t) { return mask_rows(t, p, words); };
   return apply({.forward = mask, .adjoint = mask}, x);
 }
-
-}  // namespace
 
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context) {
   check_probability(p);
@@ -79,7 +73,7 @@ at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, con
   });
   const PhiloxKey key = philox_key(context.seed, place.name);
   const int64_t tokens = x.dim() == 3 ? x.size(1) : 1;
-  return apply_mask(x, p, [=, first = word(place.first_feature)](int64_t r) {
+  return dropout_rows(x, p, [=, first = word(place.first_feature)](int64_t r) {
     return RowOfWords{key, first, word(context.first_token + r % tokens), word(context.first_sample + r / tokens),
                       word(context.step)};
   });
@@ -94,7 +88,7 @@ at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const st
       keys;  // a head is part of the stream's name: a counter has room for three coordinates and a step
   for (int64_t h = 0; h < heads; ++h)
     keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(first_head + h)));
-  return apply_mask(probabilities, p, [=](int64_t r) {
+  return dropout_rows(probabilities, p, [=](int64_t r) {
     return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], word(first_key),
                       word(context.first_token + r % queries), word(context.first_sample + r / queries / heads),
                       word(context.step)};

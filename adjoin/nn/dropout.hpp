@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 
+#include "adjoin/base/philox.hpp"
 #include "adjoin/nn/step_context.hpp"
 
 namespace adjoin::nn {
@@ -27,5 +29,15 @@ at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, con
 /// query is token context.first_token, the first key token `first_key`.
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
                              const StepContext& context, int64_t first_key = 0);
+
+/// Names the random words of one row of a mask.
+struct RowOfWords {
+  PhiloxKey key;
+  uint32_t first_column, row, plane, volume;
+};
+
+/// Dropout of a tensor whose row r, the last dim being a row, is kept or not by `words(r)`; what the other two are made of.
+/// Throws: InvalidArgument for p outside [0, 1)
+at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words);
 
 }  // namespace adjoin::nn

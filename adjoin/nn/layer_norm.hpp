@@ -9,10 +9,10 @@ namespace adjoin::nn {
 /// Normalises each token's features; every rank along the axis holds the whole token and does the same, so nothing moves.
 /// Shape: [*, features] -> the same
 /// Kinds: replicated -> replicated
-class LayerNormImpl : public ShardedModule {
+class ReplicatedLayerNormImpl : public ShardedModule {
  public:
-  LayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
-                const at::TensorOptions& options = at::kFloat, double epsilon = 1e-5);
+  ReplicatedLayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
+                          const at::TensorOptions& options = at::kFloat, double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& x);
 
  private:
@@ -20,6 +20,6 @@ class LayerNormImpl : public ShardedModule {
   double epsilon_;
   at::Tensor weight_, bias_;
 };
-TORCH_MODULE(LayerNorm);
+TORCH_MODULE(ReplicatedLayerNorm);
 
 }  // namespace adjoin::nn

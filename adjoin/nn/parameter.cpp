@@ -1,15 +1,13 @@
 #include "adjoin/nn/parameter.hpp"
 
-#include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 
-#include <array>
 #include <limits>
 #include <set>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
+#include "adjoin/nn/fill.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -65,27 +63,11 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
   return parameters;
 }
 
-/// Normal numbers `first` … of a stream, as elements of a tensor's storage.
-void fill_normal(const at::Tensor& flat, PhiloxKey key, int64_t first, double deviation) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "initialize", [&] {
-    auto* out = flat.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, flat.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
-      std::array<double, 1024> numbers;
-      for (int64_t i = begin; i < end; i += static_cast<int64_t>(numbers.size())) {
-        const auto n = static_cast<size_t>(std::min<int64_t>(end - i, static_cast<int64_t>(numbers.size())));
-        philox_normal(std::span(numbers).first(n), key, first + i);
-        for (size_t j = 0; j < n; ++j) out[i + static_cast<int64_t>(j)] = static_cast<scalar_t>(deviation * numbers[j]);
-      }
-    });
-  });
-}
-
+/// The same numbers as elements of other layouts.
 void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, PhiloxKey key) {
-  const at::Tensor flat = tensor.detach().view({-1});
-  const auto cell = cell_here(piece.layout, piece.grid);
-  if (!cell) return;
-  piece.layout.visit_runs(*cell, [&](int64_t local, int64_t global, int64_t count) {
-    fill_normal(flat.narrow(0, local, count), key, global, piece.initial.deviation);
+  fill_piece(tensor, piece.layout, piece.grid.world().rank(), [&](std::span<double> out, int64_t first) {
+    philox_normal(out, key, first);
+    for (double& number : out) number *= piece.initial.deviation;
   });
 }
 

@@ -70,21 +70,6 @@ void check_padding(const Window& window, int64_t inputs, Padding padding) {
   });
 }
 
-/// The indices of a part as one range; nothing where it is in several pieces.
-std::optional<Range> one_piece(const Split& split, int part) {
-  Range whole;
-  for (const Range& range : split.ranges(part)) {
-    if (range.size() == 0) continue;
-    if (whole.size() == 0)
-      whole = range;
-    else if (range.begin == whole.end)
-      whole.end = range.end;
-    else
-      return std::nullopt;
-  }
-  return whole;
-}
-
 /// What one part fetches and does.
 struct Fetch {
   std::vector<Range> ranges;
@@ -176,6 +161,20 @@ Range inputs_of(const Window& window, int64_t inputs, Range outputs) {
   const Range needed{std::max<int64_t>(0, ceil_of(first + window.before - window.extent() + 1, window.stride)),
                      std::min(inputs, floor_of(last + window.before, window.stride) + 1)};
   return needed.size() > 0 ? needed : Range{};
+}
+
+std::optional<Range> one_piece(const Split& split, int part) {
+  Range whole;
+  for (const Range& range : split.ranges(part)) {
+    if (range.size() == 0) continue;
+    if (whole.size() == 0)
+      whole = range;
+    else if (range.begin == whole.end)
+      whole.end = range.end;
+    else
+      return std::nullopt;
+  }
+  return whole;
 }
 
 bool parts_are_ranges(const Split& split) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "adjoin/partition/split.hpp"
@@ -36,6 +37,9 @@ int64_t outputs_of(const Window& window, int64_t inputs);
 /// The inputs that a range of outputs reads: [0, 0) for an empty one. May begin below 0 and end above `inputs`, where
 /// the rest is padding; exactly outputs.size() windows of the same stride fit in it. Transposed: within [0, inputs).
 Range inputs_of(const Window& window, int64_t inputs, Range outputs);
+
+/// A part's indices where they lie side by side, an empty range where there are none; nullopt where they do not.
+std::optional<Range> one_piece(const Split& split, int part);
 
 /// Whether each part's indices lie side by side, so that windows can run over them.
 bool parts_are_ranges(const Split& split);

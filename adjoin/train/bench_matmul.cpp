@@ -1,74 +1,34 @@
 #include "adjoin/train/bench_matmul.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <functional>
+#include <memory>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/partition/split.hpp"
-#include "adjoin/train/peak_memory.hpp"
 
 namespace adjoin::train {
 namespace {
 
 using linalg::Product;
-using Seconds = BenchMatmulResult::Seconds;
 using Multiply = std::function<at::Tensor(const at::Tensor& left, const at::Tensor& right)>;
 
-double middle(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-/// One rank's factors, and the gradient of their product.
-struct Factors {
-  at::Tensor left, right, gradient;
-};
-
-Factors random_factors(const BenchMatmulOptions& options, int64_t rows) {
+/// Of random factors that have these rows.
+Pass pass_of(const Multiply& multiply, const BenchMatmulOptions& options, int64_t rows) {
   const bool is_nt = options.product == Product::nt;
   const int64_t wide = options.length, narrow = options.features;
-  return {at::randn({rows, is_nt ? narrow : wide}).requires_grad_(), at::randn({rows, narrow}).requires_grad_(),
-          at::randn({rows, is_nt ? wide : narrow})};
-}
-
-/// Forward and backward once; all ranks begin and end together.
-Seconds time_once(const Factors& factors, const Multiply& multiply, const Communicator& world, bool takes_part) {
-  at::Tensor product;
-  const auto time = [&](const auto& work) {
-    world.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    if (takes_part) work();
-    world.barrier();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  Seconds seconds;
-  seconds.forward = time([&] { product = multiply(factors.left, factors.right); });
-  seconds.backward = time([&] { torch::autograd::grad({product}, {factors.left, factors.right}, {factors.gradient}); });
-  seconds.both = seconds.forward + seconds.backward;
-  return seconds;
-}
-
-Seconds middle(const std::vector<Seconds>& all) {
-  const auto of = [&](double Seconds::*part) {
-    std::vector<double> values;
-    for (const Seconds& seconds : all) values.push_back(seconds.*part);
-    return middle(values);
-  };
-  return {of(&Seconds::forward), of(&Seconds::backward), of(&Seconds::both)};
-}
-
-std::vector<int64_t> of_all_ranks(int64_t mine, const Communicator& world) {
-  std::vector<int64_t> one{mine}, all(static_cast<size_t>(world.size()));
-  world.all_gather(buffer(one), buffer(all), std::vector<int64_t>(all.size(), 1));
-  return all;
+  const at::Tensor left = at::randn({rows, is_nt ? narrow : wide}).requires_grad_();
+  const at::Tensor right = at::randn({rows, narrow}).requires_grad_();
+  const at::Tensor gradient = at::randn({rows, is_nt ? wide : narrow});
+  const auto product = std::make_shared<at::Tensor>();
+  return {[=] { *product = multiply(left, right); },
+          [=] {
+            torch::autograd::grad({*product}, {left, right}, {gradient});
+          }};
 }
 
 Multiply distributed_product(const BenchMatmulOptions& options, const Communicator& world, const Split& rows) {
@@ -80,7 +40,6 @@ Multiply distributed_product(const BenchMatmulOptions& options, const Communicat
   };
 }
 
-/// LibTorch's own product, on the threads of all workers.
 Multiply local_product(Product product) {
   return [=](const at::Tensor& left, const at::Tensor& right) {
     return product == Product::nt   ? at::matmul(left, right.t())
@@ -89,51 +48,16 @@ Multiply local_product(Product product) {
   };
 }
 
-BenchMatmulResult measure_matmul(const BenchMatmulOptions& options, const Communicator& world) {
-  BenchMatmulResult result;
-  const Split rows = Split::balanced(options.length, world.size(), 0);
-  const Multiply distributed = distributed_product(options, world, rows), local = local_product(options.product);
-  PeakMemory memory;
-  const Factors mine = random_factors(options, rows.size(world.rank()));
-  time_once(mine, distributed, world, true);
-  result.peak_memory_bytes = of_all_ranks(memory.peak_bytes(), world);
-
-  const bool is_local = world.rank() == 0;
-  const Factors all = is_local ? random_factors(options, options.length) : Factors();
-  const int threads = at::get_num_threads();
-  const auto time_local = [&] {
-    at::set_num_threads(is_local ? threads * world.size() : threads);
-    const Seconds seconds = time_once(all, local, world, is_local);
-    at::set_num_threads(threads);
-    return seconds;
-  };
-  time_local();
-  std::vector<Seconds> distributed_seconds, local_seconds;
-  std::vector<double> ratios, forward_ratios;
-  for (int64_t i = 0; i < options.times; ++i) {
-    distributed_seconds.push_back(time_once(mine, distributed, world, true));
-    local_seconds.push_back(time_local());
-    ratios.push_back(distributed_seconds.back().both / local_seconds.back().both);
-    forward_ratios.push_back(distributed_seconds.back().forward / local_seconds.back().forward);
-  }
-  result.distributed = middle(distributed_seconds);
-  result.local = middle(local_seconds);
-  result.ratio = middle(ratios);
-  result.forward_ratio = middle(forward_ratios);
-  return result;
-}
-
 }  // namespace
 
-BenchMatmulResult bench_matmul(const BenchMatmulOptions& options) {
-  require(options.length >= 1 && options.features >= 1 && options.times >= 1,
-          "bench matmul: expected at least one row, one feature and one measurement");
-  BenchMatmulResult result;
-  run_workers(options.workers, [&](const Communicator& world) {
-    const BenchMatmulResult measured = measure_matmul(options, world);
-    if (speaks_for_process(world)) result = measured;
-  });
-  return result;
+SideBySide bench_matmul(const BenchMatmulOptions& options) {
+  require(options.length >= 1 && options.features >= 1, "bench matmul: expected at least one row and one feature");
+  const auto distributed = [&](const Communicator& world) {
+    const Split rows = Split::balanced(options.length, world.size(), 0);
+    return pass_of(distributed_product(options, world, rows), options, rows.size(world.rank()));
+  };
+  return side_by_side(options.run, distributed,
+                      [&] { return pass_of(local_product(options.product), options, options.length); });
 }
 
 }  // namespace adjoin::train

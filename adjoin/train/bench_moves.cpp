@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -20,11 +21,6 @@ namespace adjoin::train {
 namespace {
 
 using Work = std::function<void()>;
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 /// The medians of two pieces of work in turn, `repeats` of each at once; all ranks begin and end together.
 std::array<double, 2> in_turn(int64_t times, int64_t repeats, const Communicator& world, const Work& a, const Work& b) {
@@ -38,7 +34,7 @@ std::array<double, 2> in_turn(int64_t times, int64_t repeats, const Communicator
       const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (i > 0) seconds[which].push_back(taken / static_cast<double>(repeats));
     }
-  return {median(seconds[0]), median(seconds[1])};
+  return {measure::median(seconds[0]), measure::median(seconds[1])};
 }
 
 Layout cut(const Grid& grid, const std::vector<int64_t>& shape, int64_t dim) {

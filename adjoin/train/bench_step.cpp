@@ -2,13 +2,13 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <random>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/train/run.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -42,9 +42,7 @@ double median_seconds(int64_t times, const Communicator& world, const std::funct
     world.barrier();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(seconds.begin(), seconds.end());
-  const size_t middle = seconds.size() / 2;
-  return seconds.size() % 2 != 0 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return measure::median(seconds);
 }
 
 /// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of

@@ -10,7 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/movement/move.hpp"
+#include "adjoin/nn/state.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/safetensors.hpp"
@@ -30,23 +30,16 @@ struct Named {
 /// Worker 0 writes; the global tensors come to it one at a time, from the first copies of their pieces.
 void save(const std::filesystem::path& path, const std::vector<Named>& tensors, const Grid& grid,
           const Metadata& metadata) {
-  const at::NoGradGuard no_gradient;
-  const GridShape writer({{"writer", 1}}, {grid.shape().rank_of(0)});
   std::vector<TensorEntry> entries;
   for (const auto& [name, parameter, local] : tensors)
     entries.push_back({name, parameter.tensor.scalar_type(), parameter.layout.shape()});
-  const auto get = [&](size_t i) {
-    const Layout held = first_copy(tensors[i].parameter.layout);
-    at::Tensor local = tensors[i].local();
-    if (!held.grid().cell_of(grid.world().rank())) local = local.new_empty({0});
-    return move(local, held, Layout(writer, held.shape()), grid);
-  };
   const Communicator workers = grid.group_of(grid.shape().ranks());  // whose rank 0 is cell 0
   const std::string what = "writing " + path.string();
   std::optional<SafetensorsWriter> file;  // of rank 0
   on_root(workers, what, [&] { file.emplace(path, entries, metadata); });
   for (const size_t i : writing_order(entries)) {
-    const at::Tensor tensor = get(i).contiguous();
+    const auto& [name, parameter, local] = tensors[i];
+    const at::Tensor tensor = nn::gather_tensor(local(), parameter.layout, grid, grid.shape().rank_of(0)).contiguous();
     on_root(workers, what, [&] { file->write(tensor); });
   }
   on_root(workers, what, [&] { file->publish(); });

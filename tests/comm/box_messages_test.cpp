@@ -9,6 +9,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/boxes.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -76,7 +77,7 @@ std::vector<Parcel> random_parcels(int ranks, std::mt19937& random) {
 TEST(BoxMessage, arrives_element_by_element_whatever_the_boxes_of_both_sides) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     std::mt19937 random(5);
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < (testing::kIsSanitized ? 10 : 60); ++round) {
       auto parcels = random_parcels(world.size(), random);
       world.exchange(messages_of(parcels, world.rank()));
       for (const Parcel& parcel : parcels)

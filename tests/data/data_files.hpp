@@ -53,8 +53,9 @@ inline std::string real_data(const std::string& name) {
     throw Error(
         path +
         " is missing: set ADJOIN_DATA_DIR to a folder with imdb/{train,test}.csv.gz (Large Movie Review "
-        "Dataset v1.0, Maas et al. 2011, ai.stanford.edu/~amaas/data/sentiment) and bert-base-uncased/vocab.txt "
-        "(Devlin et al. 2019, github.com/google-research/bert)");
+        "Dataset v1.0, Maas et al. 2011, ai.stanford.edu/~amaas/data/sentiment), bert-base-uncased/vocab.txt "
+        "(Devlin et al. 2019, github.com/google-research/bert) and mnist/t10k-{images-idx3,labels-idx1}-ubyte.gz "
+        "(LeCun, Cortes, Burges, yann.lecun.com/exdb/mnist)");
   return path;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/steps_backend.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -14,7 +15,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::for_each_world;
+using testing::kIsSanitized;
 using testing::StepsBackend;
+using Sizes = std::vector<int>;
 
 std::vector<std::string> failed_operations(const std::vector<SelfTestResult>& results) {
   std::vector<std::string> failed;
@@ -62,7 +65,7 @@ class LyingBackend final : public Backend {
 };
 
 TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
-  for_each_world({1, 2, 3, 4, 5}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? Sizes{2, 5} : Sizes{1, 2, 3, 4, 5}, [](const Communicator& world) {
     std::vector<std::string> tried;
     for (const SelfTestResult& result : self_test(world)) {
       EXPECT_EQ(result.failure, "") << result.operation;
@@ -75,7 +78,7 @@ TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
 }
 
 TEST(SelfTest, finds_nothing_wrong_with_a_backend_that_has_only_exchange) {
-  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? Sizes{1, 3} : Sizes{1, 2, 3, 4}, [](const Communicator& world) {
     EXPECT_THAT(failed_operations(self_test(Communicator(std::make_shared<StepsBackend>(world)))), ElementsAre());
   });
 }

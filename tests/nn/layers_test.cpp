@@ -158,12 +158,12 @@ TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) 
                InvalidArgument);
 }
 
-TEST(LayerNorm, is_the_same_on_every_worker_and_is_torchs) {
+TEST(ReplicatedLayerNorm, is_the_same_on_every_worker_and_is_torchs) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     expect_same_as_one_worker(
-        world, {3, 6}, [](const Grid& grid) { return LayerNorm(6, grid, "tp", at::kDouble); },
-        [](LayerNorm& layer, const at::Tensor& x) { return layer(x); });
-    LayerNorm layer(6, on_tp(world), "tp", at::kDouble);
+        world, {3, 6}, [](const Grid& grid) { return ReplicatedLayerNorm(6, grid, "tp", at::kDouble); },
+        [](ReplicatedLayerNorm& layer, const at::Tensor& x) { return layer(x); });
+    ReplicatedLayerNorm layer(6, on_tp(world), "tp", at::kDouble);
     initialize(*layer, 1);
     torch::nn::LayerNorm reference(torch::nn::LayerNormOptions({6}));
     reference->to(at::kDouble);

@@ -12,6 +12,12 @@
 
 namespace adjoin::testing {
 
+/// Counts the calls of a communicator that it observes, but for barriers.
+struct CallCount : Observer {
+  void begin(const Call& call) override { calls += call.name != "barrier"; }
+  int calls = 0;
+};
+
 /// This worker's piece of a tensor that all of them hold; of no elements outside the layout's grid. Along axes on which
 /// the layout is partial the pieces are different summands.
 DistributedTensor distributed(const at::Tensor& global, const Layout& layout, const Grid& grid);

@@ -5,16 +5,13 @@
 #include <cstring>
 #include <numeric>
 
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/mpi/reductions.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin::mpi {
 
 namespace {
-
-int64_t sum_of(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
 
 bool are_equal(std::span<const int64_t> counts) {
   return std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
@@ -34,7 +31,7 @@ void copy_cached(void* to, ConstBuffer from) {
 
 /// An all_to_all goes by messages: whether its blocks can be counted no rank knows alone.
 bool Transport::is_countable(const Call& call) const {
-  return call.collective == Collective::all_to_all || sum_of(call.counts) <= options_.largest_piece;
+  return call.collective == Collective::all_to_all || algorithm::total_of(call.counts) <= options_.largest_piece;
 }
 
 void Transport::call_mpi(const Call& call) {

@@ -29,15 +29,20 @@ Layout sums_of(const Layout& x, const std::vector<int64_t>& dims, Kind kind) {
 }  // namespace
 
 DimMean::DimMean(const Layout& x, const std::vector<int64_t>& dims, const Grid& grid)
-    : dims_(dims), sum_(sums_of(x, dims, Kind::partial), sums_of(x, dims, Kind::copied), grid) {
+    : dims_(dims),
+      is_here_(x.grid().cell_of(grid.world().rank()).has_value()),
+      sum_(sums_of(x, dims, Kind::partial), sums_of(x, dims, Kind::copied), grid) {
   require(x.is_exact() && x.axes(Kind::partial).empty(),
           [&] { return "mean: expected exact splits and no axis that is partial, got " + x.to_string(); });
   for (const int64_t dim : dims) count_ *= x.shape()[static_cast<size_t>(dim)];
 }
 
 at::Tensor DimMean::operator()(const at::Tensor& x) const {
-  const bool is_here = x.dim() == sum_.from().dims();
-  return sum_(is_here ? x.sum(dims_, /*keepdim=*/true) : x) / static_cast<double>(count_);
+  return sum(x) / static_cast<double>(count_);
+}
+
+at::Tensor DimMean::sum(const at::Tensor& x) const {
+  return sum_(is_here_ ? x.sum(dims_, /*keepdim=*/true) : x);
 }
 
 }  // namespace adjoin::nn

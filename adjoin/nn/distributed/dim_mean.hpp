@@ -18,6 +18,8 @@ class DimMean {
   /// Kinds: copied along the axes that cut the dims, else as x
   /// Cost:  an all-reduce of the result each way
   at::Tensor operator()(const at::Tensor& x) const;
+  /// The sum instead of the mean.
+  at::Tensor sum(const at::Tensor& x) const;
 
   const Layout& layout() const { return sum_.to(); }
   /// How many numbers there are to each mean.
@@ -26,6 +28,7 @@ class DimMean {
  private:
   std::vector<int64_t> dims_;
   int64_t count_ = 1;
+  bool is_here_;  // this worker is of the grid
   Move sum_;
 };
 

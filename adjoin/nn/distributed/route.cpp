@@ -35,6 +35,10 @@ LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> a
   };
 }
 
+LayoutRule on_one_worker(int rank) {
+  return [grid = GridShape({{"one", 1}}, {rank})](const std::vector<int64_t>& shape) { return Layout(grid, shape); };
+}
+
 at::Tensor linked(const at::Tensor& y, at::TensorList to) {
   if (!at::GradMode::is_enabled()) return y;
   at::Tensor result = y;
@@ -62,7 +66,9 @@ Route::Route(const Layout& input, Plan plan, const Grid& grid)
 DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList parameters) const {
   const at::Tensor read = read_(x.local);
   const int64_t count = std::accumulate(made_.begin(), made_.end(), int64_t{1}, std::multiplies<>());
-  at::Tensor made = count > 0 ? kernel_(read, parameters) : at::zeros(made_, read.options().requires_grad(false));
+  const at::TensorOptions options =
+      (parameters.empty() ? read : parameters[0]).options();  // what is read may be indices
+  at::Tensor made = count > 0 ? kernel_(read, parameters) : at::zeros(made_, options.requires_grad(false));
   if (count == 0 || read.numel() == 0 || !made.requires_grad()) {
     made = linked(made, read);
     made = linked(made, parameters);

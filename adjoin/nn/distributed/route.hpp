@@ -22,6 +22,9 @@ using LayoutRule = std::function<Layout(const std::vector<int64_t>& shape)>;
 /// Throws: the rule InvalidArgument for a shape of fewer dims, or axes that are not the grid's
 LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> axes);
 
+/// All of a tensor on one rank of the world.
+LayoutRule on_one_worker(int rank);
+
 /// What every layer here does with a tensor of one layout, prepared:
 ///
 ///   the input  --move-->  what each worker's kernel reads  --kernel-->  what it makes  --move-->  the output
@@ -55,23 +58,25 @@ class Route {
   std::vector<int64_t> made_;  // the shape of what this worker makes
 };
 
-/// What a layer has prepared for each layout of its inputs, so that a step plans nothing.
+/// What a layer has prepared for each layout of an input, so that a step plans nothing. Where there are two inputs, what is
+/// prepared for the first holds what is for the second.
 template <class Prepared>
 class PerLayout {
  public:
-  /// `layer` is what errors call it.
-  PerLayout(std::string layer, Grid grid) : layer_(std::move(layer)), grid_(std::move(grid)) {}
+  /// `layer` and `input` are what errors call them.
+  PerLayout(std::string layer, Grid grid, std::string input = "input")
+      : layer_(std::move(layer)), input_(std::move(input)), grid_(std::move(grid)) {}
 
   /// What `prepare` made of a layout the first time, alike on all workers and without talking. The last ones are kept.
   /// Throws: InvalidArgument that names the layer, what does not fit, and the layout
   template <class Prepare>
-  const Prepared& of(const Layout& input, const Prepare& prepare) {
-    for (const auto& [layout, prepared] : known_)
+  Prepared& of(const Layout& input, const Prepare& prepare) {
+    for (auto& [layout, prepared] : known_)
       if (layout == input) return prepared;
     try {
       known_.emplace_front(input, prepare(input));
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(layer_ + ": " + error.what() + "; the input is " + input.to_string());
+      throw InvalidArgument(layer_ + ": " + error.what() + "; the " + input_ + " is " + input.to_string());
     }
     if (known_.size() > kKept) known_.pop_back();
     return known_.front().second;
@@ -80,7 +85,7 @@ class PerLayout {
 
  private:
   static constexpr size_t kKept = 8;  // training, its last batch, evaluation, …
-  std::string layer_;
+  std::string layer_, input_;
   Grid grid_;
   std::list<std::pair<Layout, Prepared>> known_;  // the newest first
 };

@@ -5,14 +5,6 @@
 namespace adjoin::nn {
 namespace {
 
-/// The indices of a part that lie side by side.
-Range range_of(const Split& split, int part) {
-  Range whole;
-  for (const Range& range : split.ranges(part))
-    if (range.size() > 0) whole = whole.size() == 0 ? range : Range{whole.begin, range.end};
-  return whole;
-}
-
 bool can_make(const Layout& wanted, const std::vector<int64_t>& shape, size_t space) {
   if (wanted.shape() != shape || !wanted.is_exact() || !wanted.axes(Kind::partial).empty()) return false;
   for (size_t dim = space; dim < shape.size(); ++dim)
@@ -57,7 +49,7 @@ HaloPlan plan_needed(const std::vector<int64_t>& inputs, const Layout& made, siz
     const auto parts = static_cast<size_t>(outputs.parts());
     std::vector<std::vector<Range>> fetched(parts);
     for (size_t part = 0; part < parts && dim >= space; ++part) {
-      const Range range = range_of(outputs, static_cast<int>(part));
+      const Range range = *one_piece(outputs, static_cast<int>(part));
       if (range.size() > 0) fetched[part].push_back(needed(dim, range));
     }
     plan.halos.push_back({dim < space ? outputs : Split::covering(std::move(fetched), inputs[dim], outputs.dim()),
@@ -74,7 +66,7 @@ std::vector<Range> space_made_here(const Layout& made, size_t space, const Grid&
   if (!cell) return ranges;
   const std::vector<int> parts = made.parts_of(*cell);
   for (size_t dim = space; dim < parts.size(); ++dim)
-    ranges.push_back(range_of(made.split(static_cast<int64_t>(dim)), parts[dim]));
+    ranges.push_back(*one_piece(made.split(static_cast<int64_t>(dim)), parts[dim]));
   return ranges;
 }
 

@@ -7,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/machine.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace adjoin::algorithm {
 namespace {
@@ -25,13 +26,15 @@ void expect_right_results(Collective collective, std::string_view algorithm, int
 
 TEST(Programs, give_right_results_on_1_to_17_ranks_from_every_root) {
   for_each_algorithm([](Collective collective, std::string_view algorithm) {
-    for (int size = 1; size <= 17; ++size) expect_right_results(collective, algorithm, size, all_ranks(size));
+    for (int size = 1; size <= 17; size += kIsSanitized ? 4 : 1)
+      expect_right_results(collective, algorithm, size, all_ranks(size));
   });
 }
 
 TEST(Programs, give_right_results_on_more_ranks) {
   for_each_algorithm([](Collective collective, std::string_view algorithm) {
-    for (const int size : {31, 32, 33, 48, 64}) expect_right_results(collective, algorithm, size, {0, 1, size - 1});
+    for (const int size : kIsSanitized ? std::vector<int>{33} : std::vector<int>{31, 32, 33, 48, 64})
+      expect_right_results(collective, algorithm, size, {0, 1, size - 1});
   });
 }
 

@@ -96,5 +96,30 @@ TEST(BatchNorm, refuses_one_number_a_channel_in_training) {
   });
 }
 
+TEST(InstanceNorm, refuses_what_does_not_fit_on_every_worker) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const Grid grid(world, {{"rows", world.size()}});
+    const auto lies = balanced_over(grid.shape(), {{"rows"}});
+    const auto refusal = [&](int64_t features, const std::vector<int64_t>& shape) {
+      InstanceNorm1d layer(InstanceNormOptions(features).affine(true), grid);
+      initialize(*layer, 1);
+      return thrown_by<InvalidArgument>([&] { layer(distributed(at::ones(shape), lies(shape), grid)); });
+    };
+    const auto input = [&](const std::vector<int64_t>& shape) { return "; the input is " + lies(shape).to_string(); };
+    const std::string expected = "InstanceNorm1d: expected [batch, 3, *space] with 1 dims of space";
+    EXPECT_EQ(refusal(3, {2, 4, 5}), expected + input({2, 4, 5}));
+    EXPECT_EQ(refusal(3, {2, 3, 5, 5}), expected + input({2, 3, 5, 5}));
+    EXPECT_EQ(refusal(3, {2, 3}), expected + input({2, 3}));  // vectors are for BatchNorm alone
+    EXPECT_EQ(refusal(3, {2, 3, 1}),
+              "InstanceNorm1d: expected more than one number a channel in training" + input({2, 3, 1}));
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { InstanceNorm1d(InstanceNormOptions(0), grid); }),
+              "InstanceNorm1d: expected at least 1 feature");
+    const Layout channels = lies({4});
+    EXPECT_EQ(thrown_by<InvalidArgument>(
+                  [&] { InstanceNorm1d(InstanceNormOptions(3), ChannelPlacement{.channels = channels}, grid); }),
+              "InstanceNorm1d: expected a layout of [3], got " + channels.to_string());
+  });
+}
+
 }  // namespace
 }  // namespace adjoin::nn

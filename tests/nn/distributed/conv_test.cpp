@@ -152,5 +152,45 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
   });
 }
 
+TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const Grid grid(world, {{"rows", world.size()}});
+    const Layout rows = balanced_over(grid.shape(), {{}, {}, {"rows"}})({2, 4, 5, 5});
+    const DistributedTensor x = distributed(at::ones({2, 4, 5, 5}), rows, grid);
+    const auto refusal = [&](const ConvTranspose2dOptions& options) {
+      return thrown_by<InvalidArgument>([&] { ConvTranspose2d(options, grid)->forward(x); });
+    };
+    const std::string input = "; the input is " + rows.to_string();
+    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).stride(2).output_padding(2)),
+              "ConvTranspose2d(4, 6, kernel 3x3): window: expected an output padding less than stride 2 or dilation 1, "
+              "got 2" +
+                  input);
+    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).padding(4)),
+              "ConvTranspose2d(4, 6, kernel 3x3): window: expected to crop less than the 7 outputs, got 4 + 4" + input);
+    EXPECT_EQ(
+        refusal(ConvTranspose2dOptions(3, 6, 3)),
+        "ConvTranspose2d(3, 6, kernel 3x3): expected [batch, 3, *space] with 2 dims of space, or the same without "
+        "the batch" +
+            input);
+    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).groups(4)),
+              "ConvTranspose2d(4, 6, kernel 3x3): expected channels in and out that the groups divide, got 4 and 6 in "
+              "4 groups");
+    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).padding_mode(torch::kCircular)),
+              "ConvTranspose2d(4, 6, kernel 3x3): expected the padding mode zeros, the only one of its kind");
+    const Layout as_conv = copied_on(grid.shape(), {6, 4, 3, 3});  // the dims of a convolution that is not transposed
+    EXPECT_EQ(thrown_by<InvalidArgument>(
+                  [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = as_conv}, grid); }),
+              "ConvTranspose2d(4, 6, kernel 3x3): expected a weight of shape [4, 6, 3, 3], got " + as_conv.to_string());
+    const Layout kernel_cut = balanced_over(grid.shape(), {{}, {}, {}, {"rows"}})({4, 6, 3, 3});
+    if (world.size() > 1) {
+      EXPECT_EQ(
+          thrown_by<InvalidArgument>(
+              [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
+          "ConvTranspose2d(4, 6, kernel 3x3): expected a weight whose features alone are cut (dims 1 and 0), got " +
+              kernel_cut.to_string());
+    }
+  });
+}
+
 }  // namespace
 }  // namespace adjoin::nn

@@ -97,13 +97,9 @@ TEST(Linear, is_every_form_of_tensor_parallelism) {
 }
 
 TEST(Linear, moves_nothing_forward_where_its_layouts_fit) {
-  struct Count : Observer {
-    void begin(const Call& call) override { calls += call.name != "barrier"; }
-    int calls = 0;
-  };
   for_each_world({4}, [](const Communicator& world) {
     if (world.size() != 4 || world.checked()) return;  // checks are calls too
-    const auto count = std::make_shared<Count>();
+    const auto count = std::make_shared<CallCount>();
     const Grid grid(world.observed_by(count), {{"dp", 2}, {"tp", 2}});
     const Layout weight(grid.shape(), {6, 4}, {{Split::balanced(6, 2, 0), {"tp"}}}, {{"dp", Kind::copied}});
     Linear column(LinearOptions(4, 6), Placement{.weight = weight}, grid);

@@ -1,0 +1,89 @@
+#include "adjoin/train/bench_layers.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/side_by_side.hpp"
+#include "adjoin/cli/sizes.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+constexpr int64_t kMostOfLayer = int64_t{1} << 32;
+
+struct LayersOptions {
+  train::BenchLayersOptions bench;
+  SideBySideOptions side_by_side;
+  std::string layer = "all";
+};
+
+std::vector<std::string> asked_layers(const std::string& asked) {
+  const std::vector<std::string>& known = train::bench_layer_names();
+  if (asked == "all") return known;
+  require(std::find(known.begin(), known.end(), asked) != known.end(), [&] {
+    std::string text = "--layer is " + asked + ", expected all";
+    for (const std::string& name : known) text += (name == known.back() ? " or " : ", ") + name;
+    return text;
+  });
+  return {asked};
+}
+
+void check(LayersOptions& options) {
+  train::BenchLayersOptions& bench = options.bench;
+  bench.run = checked_run(options.side_by_side);
+  check_range("--batch", bench.batch, 1, kMostOfLayer);
+  check_range("--channels", bench.channels, 1, kMostOfLayer / bench.batch);
+  check_range("--size", bench.size, 2, 1 << 16);
+  check_range("--rows", bench.rows, 1, kMostOfLayer);
+  check_range("--features", bench.features, 1, 1 << 16);
+  for (const char* cut : {"batch", "channels", "height", "width"})
+    if (bench.cut == cut) return;
+  throw InvalidArgument("--cut is " + bench.cut + ", expected batch, channels, height or width");
+}
+
+nlohmann::ordered_json row_of(const std::string& layer, const LayersOptions& options, const train::SideBySide& result) {
+  nlohmann::ordered_json row = {{"layer", layer}, {"ranks", options.side_by_side.ranks}};
+  if (layer != "linear") row["cut"] = options.bench.cut;
+  add_measured(row, result);
+  return row;
+}
+
+void run_layers(LayersOptions& options) {
+  const std::vector<std::string> layers = asked_layers(options.layer);
+  check(options);
+  nlohmann::ordered_json rows;
+  for (const std::string& layer : layers) {
+    const train::SideBySide result = train::bench_layer(layer, options.bench);
+    if (!prints()) continue;
+    options.side_by_side.json ? rows.push_back(row_of(layer, options, result)) : print_table(layer, result);
+    std::fflush(stdout);
+  }
+  if (prints() && options.side_by_side.json) std::printf("%s\n", rows.dump().c_str());
+}
+
+}  // namespace
+
+void add_bench_layers(Program& program, CLI::App& bench) {
+  auto options = std::make_shared<LayersOptions>();
+  options->side_by_side.run.times = 20;
+  CLI::App* layers = add_command(program, bench, "layers", "Time distributed layers beside torch::nn's on one worker",
+                                 [options] { run_layers(*options); });
+  layers
+      ->add_option("--layer", options->layer,
+                   "A convolution (kernel 3), a pooling, a norm, bilinear upsampling by 2, "
+                   "a linear layer, or each of them [all]")
+      ->option_text("conv|max-pool|batch-norm|upsample|linear|all");
+  layers->add_option("--cut", options->bench.cut, "The dim of pictures that is cut over the ranks [height]")
+      ->option_text("batch|channels|height|width");
+  add_number(*layers, "--batch", options->bench.batch, "Pictures [4]");
+  add_number(*layers, "--channels", options->bench.channels, "Channels of a picture [64]");
+  add_number(*layers, "--size", options->bench.size, "Height and width of a picture [256]");
+  add_number(*layers, "--rows", options->bench.rows, "Rows of the linear layer's input [1024]");
+  add_number(*layers, "--features", options->bench.features, "Features of the linear layer, in and out [4096]");
+  add_side_by_side(*layers, options->side_by_side);
+}
+
+}  // namespace adjoin::cli

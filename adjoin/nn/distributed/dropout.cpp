@@ -1,0 +1,104 @@
+#include "adjoin/nn/distributed/dropout.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/dropout.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+void check_dropout(const std::string& name, const DropoutOptions& options) {
+  require(options.p() >= 0 && options.p() < 1, [&] {
+    return "Dropout '" + name + "': expected a probability in [0, 1), got " + std::to_string(options.p());
+  });
+}
+
+void check_dropped(const std::string& name, const Layout& x, int64_t least_dims) {
+  require(x.is_exact() && x.dims() >= least_dims, [&] {
+    return "Dropout '" + name + "': expected exact splits and at least " + std::to_string(least_dims) +
+           " dims; the input is " + x.to_string();
+  });
+}
+
+/// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
+/// a row being a run along the last dim. A tensor of one dim is a row for each sample.
+struct RowPlace {
+  int64_t sample = 0, row = 0;
+};
+
+std::vector<RowPlace> places_of_rows(const std::vector<int64_t>& shape, const std::vector<std::vector<Range>>& ranges) {
+  std::vector<RowPlace> places{{}};
+  for (size_t dim = 0; dim + 1 < shape.size(); ++dim) {
+    std::vector<RowPlace> finer;
+    for (const RowPlace& place : places)
+      for (const Range& range : ranges[dim])
+        for (int64_t i = range.begin; i < range.end; ++i)
+          finer.push_back(dim == 0 ? RowPlace{i, 0} : RowPlace{place.sample, place.row * shape[dim] + i});
+    places = std::move(finer);
+  }
+  return places;
+}
+
+/// The piece of a tensor of at least two dims with its mask applied: run by run of the last dim.
+at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const std::vector<int64_t>& shape,
+                   const std::vector<std::vector<Range>>& ranges, const StepContext& context) {
+  const PhiloxKey key = philox_key(context.seed, name);
+  const auto places = std::make_shared<const std::vector<RowPlace>>(places_of_rows(shape, ranges));
+  std::vector<at::Tensor> runs;
+  int64_t begin = 0;
+  for (const Range& run : ranges.back()) {
+    const auto words = [=, first = static_cast<uint32_t>(run.begin)](int64_t r) {
+      const RowPlace& place = (*places)[static_cast<size_t>(r)];
+      return RowOfWords{key, first, static_cast<uint32_t>(place.row),
+                        static_cast<uint32_t>(context.first_sample + place.sample),
+                        static_cast<uint32_t>(context.step)};
+    };
+    runs.push_back(dropout_rows(x.narrow(-1, begin, run.size()), p, words));
+    begin += run.size();
+  }
+  return runs.empty() ? x : runs.size() == 1 ? runs[0] : at::cat(runs, -1);
+}
+
+}  // namespace
+
+DropoutImpl::DropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
+  check_dropout(name_, options);
+}
+
+DistributedTensor DropoutImpl::forward(const DistributedTensor& x, const StepContext& context) {
+  check_dropped(name_, x.layout, 1);
+  const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
+  if (!cell || !context.training || !is_training() || options.p() == 0) return x;
+  std::vector<int64_t> shape = x.layout.shape();
+  std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
+  if (shape.size() > 1) return {dropped(x.local, options.p(), name_, shape, ranges, context), x.layout, x.grid};
+  shape.push_back(1);  // a feature for each sample
+  ranges.push_back({{0, 1}});
+  return {dropped(x.local.unsqueeze(-1), options.p(), name_, shape, ranges, context).squeeze(-1), x.layout, x.grid};
+}
+
+ChannelDropoutImpl::ChannelDropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
+  check_dropout(name_, options);
+}
+
+DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x, const StepContext& context) {
+  check_dropped(name_, x.layout, 2);
+  const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
+  if (!cell || !context.training || !is_training() || options.p() == 0) return x;
+  const std::vector<int64_t>& shape = x.layout.shape();
+  std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
+  ranges.resize(2);
+  const at::Tensor ones = at::ones({x.local.size(0), x.local.size(1)}, x.local.options().requires_grad(false));
+  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, context);
+  while (mask.dim() < x.local.dim()) mask = mask.unsqueeze(-1);
+  return {x.local * mask, x.layout, x.grid};
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/options/dropout.h>
+#include <torch/nn/pimpl.h>
+
+#include <string>
+
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/nn/step_context.hpp"
+
+namespace adjoin::nn {
+
+using torch::nn::DropoutOptions;
+
+/// Sets elements to zero with probability p (to the nearest 1/65536) and scales the others by 1/(1-p), the same ones in
+/// every layout.
+///
+/// An element is kept or not by seed, layer name, step and its place in the global tensor alone; so is that of
+/// `nn::dropout`, which has the same masks. Nothing moves. What is partial stays so.
+/// Shape:  [samples, *] or [samples] -> the same
+/// Kinds:  any -> the same
+/// Cost:   one Philox block for eight elements, each way; nothing unless context.training and after `eval`
+class DropoutImpl : public torch::nn::Module {
+ public:
+  /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
+  /// Throws: InvalidArgument for p outside [0, 1)
+  DropoutImpl(const DropoutOptions& options, std::string name);
+
+  /// `context.first_sample` is the place of x's first sample in the batch, where x is a part of it.
+  /// Throws: InvalidArgument for a covering split, or a number without dims
+  DistributedTensor forward(const DistributedTensor& x, const StepContext& context);
+
+  const DropoutOptions options;
+
+ private:
+  std::string name_;
+};
+TORCH_MODULE(Dropout);
+
+/// The same for whole channels: all of [sample, channel, *] is kept or not.
+class ChannelDropoutImpl : public torch::nn::Module {
+ public:
+  /// Throws: InvalidArgument for p outside [0, 1)
+  ChannelDropoutImpl(const DropoutOptions& options, std::string name);
+
+  /// Shape:  [samples, channels, *] -> the same
+  /// Throws: InvalidArgument for a covering split, or fewer dims
+  DistributedTensor forward(const DistributedTensor& x, const StepContext& context);
+
+  const DropoutOptions options;
+
+ private:
+  std::string name_;
+};
+TORCH_MODULE(ChannelDropout);
+using Dropout2d = ChannelDropout;
+using Dropout3d = ChannelDropout;
+
+}  // namespace adjoin::nn

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "adjoin/partition/layout.hpp"
+
+namespace adjoin::nn {
+
+/// The global indices of a dim that a cell of the layout's grid holds, int64, in the order in which it stores them.
+at::Tensor indices_held(const Layout& layout, int64_t dim, int cell);
+
+/// Of each global index of a dim its place among those that this worker holds, int64; -1 for those that others hold.
+at::Tensor places_held(const Layout& layout, int64_t dim, int rank);
+
+/// What meets a cell's piece of a tensor, of one that all workers have whole and that is broadcast against that tensor.
+/// Throws: InvalidArgument where its shape cannot be broadcast to the layout's
+at::Tensor broadcast_piece(const at::Tensor& whole, const Layout& layout, int cell);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,145 @@
+#include "adjoin/nn/distributed/layer_norm.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/dim_mean.hpp"
+#include "adjoin/nn/distributed/group_mean.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+SampleNormGeometry over_last_dims(std::string name, const std::vector<int64_t>& shape) {
+  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size >= 1; }),
+          [&] { return name + ": expected a shape of sizes of at least 1, got " + shape_text(shape); });
+  return {.name = std::move(name), .shape = shape};
+}
+
+Layout checked_norm_weight(const SampleNormGeometry& geometry, const NormPlacement& placement, const Grid& grid) {
+  if (!placement.weight) return Layout(grid.shape(), geometry.shape);
+  require(placement.weight->shape() == geometry.shape, [&] {
+    return geometry.name + ": expected a layout of " + shape_text(geometry.shape) + ", got " +
+           placement.weight->to_string();
+  });
+  return *placement.weight;
+}
+
+/// `count` tensors of a layout, one behind another along a new first dim.
+Layout stacked_on(const Layout& layout, int64_t count) {
+  std::vector<int64_t> shape = layout.shape();
+  shape.insert(shape.begin(), count);
+  std::vector<Layout::Cut> cuts;
+  for (const auto& [split, axes] : layout.cuts())
+    if (!axes.empty()) cuts.push_back({split.along(split.dim() + 1), axes});
+  return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
+}
+
+/// The numbers of `count` dims of x from `first` on that each worker holds: copied along the axes that cut other dims.
+Layout features_here(const Layout& x, int64_t first, int64_t count) {
+  std::vector<Layout::Cut> cuts;
+  std::map<std::string, Kind> kinds = x.kinds();
+  for (const auto& [split, axes] : x.cuts()) {
+    if (first <= split.dim() && split.dim() < first + count) {
+      if (!axes.empty()) cuts.push_back({split.along(split.dim() - first), axes});
+    } else {
+      for (const std::string& axis : axes) kinds[axis] = Kind::copied;
+    }
+  }
+  return Layout(x.grid(), {x.shape().begin() + first, x.shape().begin() + first + count}, std::move(cuts),
+                std::move(kinds));
+}
+
+double epsilon_of(const SampleNormGeometry& geometry, at::ScalarType type) {
+  const double least = type == at::kDouble ? std::numeric_limits<double>::epsilon()
+                                           : static_cast<double>(std::numeric_limits<float>::epsilon());
+  return geometry.eps.value_or(least);
+}
+
+}  // namespace
+
+SampleNormGeometry geometry_of(const LayerNormOptions& options) {
+  SampleNormGeometry geometry = over_last_dims("LayerNorm", options.normalized_shape());
+  geometry.eps = options.eps();
+  geometry.affine = options.elementwise_affine();
+  return geometry;
+}
+
+SampleNormGeometry geometry_of(const RMSNormOptions& options) {
+  SampleNormGeometry geometry = over_last_dims("RMSNorm", options.normalized_shape());
+  geometry.eps = options.eps();
+  geometry.affine = options.elementwise_affine();
+  geometry.centred = false;
+  return geometry;
+}
+
+SampleNormGeometry geometry_of(const GroupNormOptions& options) {
+  const int64_t groups = options.num_groups(), channels = options.num_channels();
+  require(groups >= 1 && channels >= 1 && channels % groups == 0, [&] {
+    return "GroupNorm: expected channels that the groups divide, got " + std::to_string(channels) + " in " +
+           std::to_string(groups) + " groups";
+  });
+  return {.name = "GroupNorm", .shape = {channels}, .groups = groups, .eps = options.eps(), .affine = options.affine()};
+}
+
+SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const NormPlacement& placement, const Grid& grid)
+    : geometry_(std::move(geometry)),
+      weight_layout_(checked_norm_weight(geometry_, placement, grid)),
+      output_(placement.output),
+      prepared_(geometry_.name, grid) {
+  if (!geometry_.affine) return;
+  weight_ = register_piece("weight", {weight_layout_, grid, Initial::ones()}, placement.tensor);
+  if (geometry_.centred) bias_ = register_piece("bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
+}
+
+SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
+  const auto count = static_cast<int64_t>(geometry_.shape.size());
+  const int64_t first = geometry_.groups ? 1 : input.dims() - count;
+  const bool fits = first >= 0 && input.dims() >= first + count &&
+                    std::equal(geometry_.shape.begin(), geometry_.shape.end(), input.shape().begin() + first);
+  require(fits, [&] {
+    return geometry_.groups ? "expected [batch, " + std::to_string(geometry_.shape[0]) + ", *space]"
+                            : "expected the last dims to be " + shape_text(geometry_.shape);
+  });
+  const Grid& grid = prepared_.grid();
+  const Layout x = summed(input);
+  std::function<at::Tensor(const at::Tensor&)> mean;
+  if (geometry_.groups) {
+    mean = GroupMean(x, *geometry_.groups, grid);
+  } else {
+    std::vector<int64_t> dims(static_cast<size_t>(count));
+    std::iota(dims.begin(), dims.end(), first);
+    mean = DimMean(x, dims, grid);
+  }
+  const int64_t tensors = geometry_.centred ? 2 : 1;
+  return {Move(input, x, grid), std::move(mean),
+          Move(stacked_on(weight_layout_, tensors), stacked_on(features_here(x, first, count), tensors), grid),
+          Move(x, output_ ? output_(x.shape()) : x, grid), x.dims() - first - count};
+}
+
+DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
+  const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
+  const at::Tensor y = normalised(prepared, prepared.read(x.local));
+  return {prepared.write(y), prepared.write.to(), x.grid};
+}
+
+at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) const {
+  const at::Tensor centred = geometry_.centred ? x - prepared.mean(x) : x;
+  const at::Tensor y = centred * at::rsqrt(prepared.mean(centred.square()) + epsilon_of(geometry_, x.scalar_type()));
+  if (!geometry_.affine) return y;
+  const at::Tensor affine = prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0));
+  if (!prepared.write.from().grid().cell_of(prepared_.grid().world().rank())) return linked(y, affine);
+  const auto over_features = [&](int64_t which) {
+    at::Tensor numbers = affine.select(0, which);
+    for (int64_t dim = 0; dim < prepared.dims_behind; ++dim) numbers = numbers.unsqueeze(-1);
+    return numbers;
+  };
+  return geometry_.centred ? y * over_features(0) + over_features(1) : y * over_features(0);
+}
+
+}  // namespace adjoin::nn

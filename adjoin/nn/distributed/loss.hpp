@@ -1,0 +1,120 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/options/loss.h>
+#include <torch/nn/pimpl.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/distributed/total.hpp"
+
+namespace adjoin::nn {
+
+using torch::nn::BCELossOptions;
+using torch::nn::BCEWithLogitsLossOptions;
+using torch::nn::HuberLossOptions;
+using torch::nn::KLDivLossOptions;
+using torch::nn::L1LossOptions;
+using torch::nn::MSELossOptions;
+using torch::nn::PoissonNLLLossOptions;
+using torch::nn::SmoothL1LossOptions;
+
+/// What becomes of the losses of single elements: nothing, one number, or one number divided by how many they are, or by
+/// the size of the batch.
+enum class LossReduction : uint8_t { none, sum, mean, batch_mean };
+
+template <class Choice>
+LossReduction reduction_of(const Choice& choice) {
+  if (std::holds_alternative<torch::enumtype::kNone>(choice)) return LossReduction::none;
+  if (std::holds_alternative<torch::enumtype::kSum>(choice)) return LossReduction::sum;
+  return std::holds_alternative<torch::enumtype::kMean>(choice) ? LossReduction::mean : LossReduction::batch_mean;
+}
+
+/// A loss of each element of x and the same of a target: what the options of such losses come to.
+struct ElementLossGeometry {
+  std::string name;
+  LossReduction reduction = LossReduction::mean;
+  /// The losses of the elements, each for itself.
+  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& target, at::TensorList weights)> losses;
+  std::vector<at::Tensor> weights = {};  ///< that broadcast to x, the same on every worker; some not defined
+};
+
+ElementLossGeometry geometry_of(const L1LossOptions& options);
+ElementLossGeometry geometry_of(const MSELossOptions& options);
+ElementLossGeometry geometry_of(const SmoothL1LossOptions& options);
+ElementLossGeometry geometry_of(const HuberLossOptions& options);
+ElementLossGeometry geometry_of(const PoissonNLLLossOptions& options);
+ElementLossGeometry geometry_of(const BCELossOptions& options);
+ElementLossGeometry geometry_of(const BCEWithLogitsLossOptions& options);
+ElementLossGeometry geometry_of(const KLDivLossOptions& options);
+
+/// A loss of single elements, of an input that is cut in any way, against a target that is cut in any other.
+///
+/// The target comes to where x lies; each worker takes the losses of its own elements, and their sum over all workers is
+/// divided by the elements of the whole: exact, however uneven the parts. What is copied counts once. Gradients go to x
+/// and, where it wants one, to the target: every worker calls `value.local.sum().backward()`, those that hold nothing too.
+/// Shape:  x and target [*] -> []; with reduction none [*]
+/// Kinds:  any -> as `output` says (on_one_worker: there alone); unless given the value on every worker of the layer's grid,
+///         and what is not reduced where x lies
+/// Cost:   a move of the target and one all-reduce of a number forward; the target's gradient backward
+class ElementLossImpl : public torch::nn::Module {
+ public:
+  /// Called by all workers of the world, those that hold nothing too.
+  /// Throws: InvalidArgument on all of them where x and target differ in shape, or a weight or a layout does not fit
+  DistributedTensor forward(const DistributedTensor& x, const DistributedTensor& target);
+
+ protected:
+  ElementLossImpl(ElementLossGeometry geometry, const Grid& grid, LayoutRule output);
+
+ private:
+  /// What is prepared for inputs of one layout.
+  struct Prepared {
+    Layout x;  // without partial axes
+    Move read;
+    bool is_here;                     // this worker is of x's grid
+    std::vector<at::Tensor> weights;  // what meets the elements here
+    std::optional<Move> each;         // what is not reduced, to where it is wanted
+    std::optional<Total> total;
+    double divisor = 1;
+    PerLayout<Move> targets;
+  };
+  Prepared prepare(const Layout& input) const;
+
+  ElementLossGeometry geometry_;
+  LayoutRule output_;
+  PerLayout<Prepared> prepared_;
+};
+
+/// ElementLoss with the options of its twin in torch::nn.
+template <class Options>
+class ElementLossOf : public ElementLossImpl {
+ public:
+  ElementLossOf(const Options& o, const Grid& grid, LayoutRule output = {})
+      : ElementLossImpl(geometry_of(o), grid, std::move(output)), options(o) {}
+  explicit ElementLossOf(const Grid& grid) : ElementLossOf(Options(), grid) {}
+
+  const Options options;
+};
+
+using L1LossImpl = ElementLossOf<L1LossOptions>;
+using MSELossImpl = ElementLossOf<MSELossOptions>;
+using SmoothL1LossImpl = ElementLossOf<SmoothL1LossOptions>;
+using HuberLossImpl = ElementLossOf<HuberLossOptions>;
+using PoissonNLLLossImpl = ElementLossOf<PoissonNLLLossOptions>;
+using BCELossImpl = ElementLossOf<BCELossOptions>;
+using BCEWithLogitsLossImpl = ElementLossOf<BCEWithLogitsLossOptions>;
+using KLDivLossImpl = ElementLossOf<KLDivLossOptions>;
+TORCH_MODULE(L1Loss);
+TORCH_MODULE(MSELoss);
+TORCH_MODULE(SmoothL1Loss);
+TORCH_MODULE(HuberLoss);
+TORCH_MODULE(PoissonNLLLoss);
+TORCH_MODULE(BCELoss);
+TORCH_MODULE(BCEWithLogitsLoss);
+TORCH_MODULE(KLDivLoss);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "adjoin/partition/layout.hpp"
+
+namespace adjoin::nn {
+
+/// Gives numbers first, first + 1, … of a global tensor, row-major. Called by several threads.
+using NumbersOf = std::function<void(std::span<double> out, int64_t first)>;
+
+/// Fills a rank's contiguous piece of a global tensor of floats with the numbers of its places there, so that the tensor
+/// is the same in every layout.
+void fill_piece(const at::Tensor& piece, const Layout& layout, int rank, const NumbersOf& numbers);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <vector>
+
+#include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/adamw.hpp"
+
+namespace adjoin::parallel {
+
+/// An optimizer's moments as global tensors, "first.NAME" and "second.NAME" of each parameter, and the steps that it has
+/// taken, "steps", on one rank; nothing elsewhere. Called by all workers of the parameters' world.
+nn::State gather_moments(const DataParallelAdamW& optimizer, int rank = 0);
+
+/// An optimizer of the same parameters, on whatever layouts, takes over what gather_moments gave.
+/// Throws: InvalidArgument on all workers as nn::scatter_state
+void scatter_moments(const nn::State& state, DataParallelAdamW& optimizer, int rank = 0);
+
+/// The same of an optimizer of torch::optim: SGD ("momentum_buffer.NAME"), Adam or AdamW ("exp_avg.NAME", "exp_avg_sq.NAME"
+/// and with amsgrad "max_exp_avg_sq.NAME"), whose moments lie as their parameters do. Those of a parameter that it has not
+/// updated yet are zeros.
+/// Throws: InvalidArgument for another optimizer
+nn::State gather_moments(torch::optim::Optimizer& optimizer, const std::vector<nn::Parameter>& parameters,
+                         int rank = 0);
+void scatter_moments(const nn::State& state, torch::optim::Optimizer& optimizer,
+                     const std::vector<nn::Parameter>& parameters, int rank = 0);
+
+}  // namespace adjoin::parallel

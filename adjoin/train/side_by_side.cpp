@@ -1,0 +1,91 @@
+#include "adjoin/train/side_by_side.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/train/peak_memory.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using Seconds = SideBySide::Seconds;
+
+double time_together(const std::function<void()>& work, const Communicator& world) {
+  world.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  if (work) work();
+  world.barrier();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Seconds time_pass(const Pass& pass, const Communicator& world) {
+  const double forward = time_together(pass.forward, world), backward = time_together(pass.backward, world);
+  return {forward, backward, forward + backward};
+}
+
+Seconds median_of_each(const std::vector<Seconds>& all) {
+  const auto of = [&](double Seconds::*part) {
+    std::vector<double> values;
+    for (const Seconds& seconds : all) values.push_back(seconds.*part);
+    return measure::median(values);
+  };
+  return {of(&Seconds::forward), of(&Seconds::backward), of(&Seconds::both)};
+}
+
+std::vector<int64_t> of_all_ranks(int64_t mine, const Communicator& world) {
+  std::vector<int64_t> one{mine}, all(static_cast<size_t>(world.size()));
+  world.all_gather(buffer(one), buffer(all), std::vector<int64_t>(all.size(), 1));
+  return all;
+}
+
+SideBySide measure_side_by_side(int64_t times, const std::function<Pass(const Communicator& world)>& distributed,
+                                const std::function<Pass()>& local, const Communicator& world) {
+  SideBySide result;
+  PeakMemory memory;
+  const Pass ours = distributed(world);
+  time_pass(ours, world);
+  result.peak_memory_bytes = of_all_ranks(memory.peak_bytes(), world);
+
+  const bool is_local = world.rank() == 0;
+  const Pass alone = is_local ? local() : Pass();
+  const int threads = at::get_num_threads();
+  const auto time_alone = [&] {
+    at::set_num_threads(is_local ? threads * world.size() : threads);
+    const Seconds seconds = time_pass(alone, world);
+    at::set_num_threads(threads);
+    return seconds;
+  };
+  time_alone();
+  std::vector<Seconds> ours_seconds, alone_seconds;
+  std::vector<double> ratios, forward_ratios;
+  for (int64_t i = 0; i < times; ++i) {
+    ours_seconds.push_back(time_pass(ours, world));
+    alone_seconds.push_back(time_alone());
+    ratios.push_back(ours_seconds.back().both / alone_seconds.back().both);
+    forward_ratios.push_back(ours_seconds.back().forward / alone_seconds.back().forward);
+  }
+  result.distributed = median_of_each(ours_seconds);
+  result.local = median_of_each(alone_seconds);
+  result.ratio = measure::median(ratios);
+  result.forward_ratio = measure::median(forward_ratios);
+  return result;
+}
+
+}  // namespace
+
+SideBySide side_by_side(const SideBySideOptions& options,
+                        const std::function<Pass(const Communicator& world)>& distributed,
+                        const std::function<Pass()>& local) {
+  require(options.times >= 1, "expected at least one measurement");
+  SideBySide result;
+  run_workers(options.workers, [&](const Communicator& world) {
+    const SideBySide measured = measure_side_by_side(options.times, distributed, local, world);
+    if (speaks_for_process(world)) result = measured;
+  });
+  return result;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,109 @@
+#include "adjoin/nn/distributed/dropout.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/dropout.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/layers.hpp"
+#include "tests/support/layouts.hpp"
+#include "tests/support/window_layers.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using namespace adjoin::testing;
+
+const StepContext kInTraining{.seed = 5, .step = 3, .training = true};
+
+/// The same elements as on one worker, forward and backward.
+template <class Layer>
+void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& world) {
+  Numbers draw(seed);
+  const Grid grid(world, {{"all", world.size()}});
+  std::vector<int64_t> shape;
+  for (int64_t dims = draw.from(least_dims, 4); dims > 0; --dims) shape.push_back(draw.from(0, 9));
+  const Layout input = random_layout(draw.seed(), random_grid(draw.seed(), world.size()), shape, Kind::partial);
+  SCOPED_TRACE("input " + input.to_string());
+  StepContext context = kInTraining;
+  context.first_sample = draw.from(0, 3);
+  const at::Tensor whole_x = random_tensor(shape, Kind::replicated, world, draw.from(0, 1000));
+  const at::Tensor x1 = whole_x.clone().requires_grad_(true);
+  DistributedTensor x = distributed(whole_x, input, grid);
+  x.local.requires_grad_(true);
+
+  Layer layer(DropoutOptions(0.4), "layer");
+  const Grid alone(Communicator(), {{"one", 1}});
+  const at::Tensor y1 = layer->forward(DistributedTensor{x1, Layout(alone.shape(), shape), alone}, context).local;
+  const DistributedTensor y = layer->forward(x, context);
+  EXPECT_EQ(y.layout, input);
+  const DistributedTensor summed_y = move(y, summed(input));
+  expect_close(whole(summed_y).detach(), y1.detach(), "output");
+  backward_from_both(summed_y, y1);
+  expect_close(whole_gradient(x), x1.grad(), "gradient");
+}
+
+TEST(DistributedDropout, drops_the_same_elements_in_every_layout) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for_each_seed(world, 60, [&](uint64_t seed) {
+      expect_same_mask<Dropout>(seed, 1, world);
+      expect_same_mask<ChannelDropout>(seed, 2, world);
+    });
+  });
+}
+
+DistributedTensor on_one(const at::Tensor& x) {
+  const Grid alone(Communicator(), {{"one", 1}});
+  return {x, Layout(alone.shape(), x.sizes().vec()), alone};
+}
+
+TEST(DistributedDropout, has_the_masks_of_the_plain_one) {
+  Dropout layer(DropoutOptions(0.4), "layer");
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 30}, {4, 5, 30}})
+    EXPECT_TRUE(layer(on_one(at::ones(shape)), kInTraining)
+                    .local.equal(dropout(at::ones(shape), 0.4, {"layer", 0}, kInTraining)));
+}
+
+TEST(ChannelDropout, keeps_or_drops_whole_channels) {
+  ChannelDropout layer(DropoutOptions(0.25), "layer");
+  const at::Tensor y = layer(on_one(at::ones({40, 50, 2, 3}, at::kDouble)), kInTraining).local;
+  EXPECT_TRUE(y.amax({2, 3}).equal(y.amin({2, 3})));
+  // Five standard errors of a fraction of 2,000 draws: 5 sqrt(0.25 * 0.75 / 2000) = 0.0484.
+  EXPECT_NEAR((y != 0).to(at::kDouble).mean().item<double>(), 0.75, 0.0485);
+  EXPECT_DOUBLE_EQ(y.max().item<double>(), 1 / 0.75);
+}
+
+TEST(DistributedDropout, draws_other_masks_for_other_rows_steps_and_names) {
+  Dropout layer(DropoutOptions(0.5), "layer"), other(DropoutOptions(0.5), "other");
+  const DistributedTensor x = on_one(at::ones({2, 2, 2, 64}));
+  StepContext later = kInTraining;
+  later.step += 1;
+  const at::Tensor y = layer(x, kInTraining).local, rows = y.view({8, 64});
+  for (int64_t a = 0; a < 8; ++a)
+    for (int64_t b = 0; b < a; ++b) EXPECT_FALSE(rows[a].equal(rows[b])) << a << " and " << b;
+  EXPECT_FALSE(y.equal(layer(x, later).local));
+  EXPECT_FALSE(y.equal(other(x, kInTraining).local));
+}
+
+TEST(DistributedDropout, does_nothing_outside_training) {
+  Dropout layer(DropoutOptions(0.5), "layer");
+  const DistributedTensor x = on_one(at::ones({2, 64}));
+  EXPECT_TRUE(layer(x, StepContext()).local.is_same(x.local));
+  layer->eval();
+  EXPECT_TRUE(layer(x, kInTraining).local.is_same(x.local));
+}
+
+TEST(DistributedDropout, refuses_what_does_not_fit) {
+  EXPECT_EQ(thrown_by<InvalidArgument>([] { Dropout(DropoutOptions(1), "layer"); }),
+            "Dropout 'layer': expected a probability in [0, 1), got 1.000000");
+  const DistributedTensor x = on_one(at::ones({3}));
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x, kInTraining); }),
+            "Dropout 'layer': expected exact splits and at least 2 dims; the input is " + x.layout.to_string());
+}
+
+}  // namespace
+}  // namespace adjoin::nn
