@@ -40,4 +40,17 @@ struct RowOfWords {
 /// Throws: InvalidArgument for p outside [0, 1)
 at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words);
 
+/// Attention's masks, for kernels that drop while they compute: the words of row r of [samples, heads, queries, keys] taken
+/// as rows of keys.
+std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t first_head, int64_t heads,
+                                                     int64_t queries, const StepContext& context, int64_t first_key);
+
+/// A word below `threshold` drops its element; the others are multiplied by `factor`.
+struct DropoutSteps {
+  uint16_t threshold;
+  double factor;
+};
+/// Of a probability in [0, 1).
+DropoutSteps dropout_steps(double p);
+
 }  // namespace adjoin::nn

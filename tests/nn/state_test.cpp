@@ -70,7 +70,8 @@ TEST(State, comes_back_from_any_layout) {
       scatter_state(gather_state(parameters_of(first), taker), parameters_of(second), taker);
       const State back = gather_state(parameters_of(second), giver);
       EXPECT_EQ(back.size(), world.rank() == giver ? global.size() : 0);
-      for (const auto& [name, tensor] : back) EXPECT_TRUE(at::allclose(tensor.to(at::kFloat), global.at(name), 0, 0)) << name;
+      for (const auto& [name, tensor] : back)
+        EXPECT_TRUE(at::allclose(tensor.to(at::kFloat), global.at(name), 0, 0)) << name;
       for (const Parameter& p : parameters_of(second))  // also copies that are not the first
         EXPECT_TRUE(p.tensor.equal(distributed(global.at(p.name), p.layout, p.grid).local.to(p.tensor.scalar_type())))
             << p.name;
@@ -89,7 +90,8 @@ TEST(State, is_that_of_a_twin_in_torch_and_no_view_of_the_module) {
     for (const at::Tensor& tensor : module.parameters()) tensor.zero_();
     const State expected = numbered(twin);
     ASSERT_EQ(state.size(), expected.size());
-    for (const auto& [name, tensor] : state) EXPECT_TRUE(at::allclose(tensor.to(at::kFloat), expected.at(name), 0, 0)) << name;
+    for (const auto& [name, tensor] : state)
+      EXPECT_TRUE(at::allclose(tensor.to(at::kFloat), expected.at(name), 0, 0)) << name;
   });
 }
 

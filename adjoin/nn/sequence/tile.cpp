@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/ones.h>
@@ -16,6 +15,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/sequence/dropped_tile.hpp"
 #include "adjoin/partition/layout.hpp"
 
 namespace adjoin::nn {
@@ -26,10 +26,6 @@ constexpr int64_t kTileLength = 512;  // where scores are there as tensors: for 
 
 bool drops(const AttentionOptions& options) {
   return options.context.training && options.dropout > 0;
-}
-
-at::ScalarType share_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 /// A run, or a part of it, with the place of its first token among its worker's rows.
@@ -84,6 +80,10 @@ at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const Atte
   return attention_dropout(probabilities.unsqueeze(0), options.dropout, options.name, options.first_head, context,
                            tile.keys.begin)
       .squeeze(0);
+}
+
+at::ScalarType share_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 void merge(const Share& sum, const Share& more) {
@@ -160,61 +160,15 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
   return {unbatched(q), of_shared(k), of_shared(v)};
 }
 
-// A kernel with dropout, which the fused one lacks: the same formulas with the scores of a tile as a tensor. The gradient of
-// dropped probabilities is dropped alike, and sum_j P_j dP_j is still the product of a row's result and its gradient.
-
-/// [n, heads, *] -> [h, heads / h n, *]
-at::Tensor stacked(const at::Tensor& x, int64_t h) {
-  const at::Tensor grouped = x.to(share_type(x)).unflatten(1, {h, x.size(1) / h}).movedim(0, 2);
-  return grouped.flatten(1, 2);
-}
-at::Tensor unstacked(const at::Tensor& x, int64_t n) {
-  return x.unflatten(1, {x.size(1) / n, n}).movedim(2, 0).flatten(1, 2);
-}
-
-/// The tile's scores, [h, heads / h queries, keys].
-at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Tile& tile, const AttentionOptions& options) {
-  at::Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(*options.scale);
-  const at::Tensor hidden = hidden_in(tile, options);
-  if (hidden.defined()) scores.view({-1, tile.queries.size(), tile.keys.size()}).masked_fill_(hidden, -kInfinity);
-  return scores;
-}
-
-at::Tensor dropped(const at::Tensor& x, const Tile& tile, const AttentionOptions& options) {
-  return drop_in(tile, x.view({-1, tile.queries.size(), tile.keys.size()}), options).view(x.sizes());
-}
-
-Share attend_with_dropout(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
-  const int64_t h = x.k.size(1), n = tile.queries.size();
-  const at::Tensor scores = scores_of(stacked(x.q, h), stacked(x.k, h), tile, options);
-  const at::Tensor log_sum = scores.logsumexp(-1, /*keepdim=*/true);
-  const at::Tensor p = (scores - log_sum.masked_fill(log_sum == -kInfinity, 0)).exp_();
-  const at::Tensor out = at::bmm(dropped(p, tile, options), stacked(x.v, h));
-  return {unstacked(out, n), unstacked(log_sum.squeeze(-1), n)};
-}
-
-TileInputs attend_with_dropout_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
-                                        const AttentionOptions& options) {
-  const int64_t h = x.k.size(1), n = tile.queries.size(), m = tile.keys.size();
-  const at::Tensor q = stacked(x.q, h), k = stacked(x.k, h), v = stacked(x.v, h), g = stacked(y.gradient, h);
-  const at::Tensor p = (scores_of(q, k, tile, options) - stacked(y.log_sum, h).unsqueeze(-1)).exp_();
-  const at::Tensor of_v = at::bmm(dropped(p, tile, options).transpose(1, 2), g);
-  const at::Tensor of_p = dropped(at::bmm(g, v.transpose(1, 2)), tile, options);
-  const at::Tensor row = (g * stacked(y.out, h)).sum(-1, /*keepdim=*/true);
-  const at::Tensor of_scores = (of_p - row).mul_(p).mul_(*options.scale);
-  return {unstacked(at::bmm(of_scores, k), n), unstacked(at::bmm(of_scores.transpose(1, 2), q), m), unstacked(of_v, m)};
-}
-
 }  // namespace
 
 Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
-  return drops(options) ? attend_with_dropout(x, tile, options) : attend_fused(x, tile, options);
+  return drops(options) ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
 }
 
 TileInputs attend_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
                            const AttentionOptions& options) {
-  return drops(options) ? attend_with_dropout_backward(x, y, tile, options)
-                        : attend_fused_backward(x, y, tile, options);
+  return drops(options) ? attend_dropped_backward(x, y, tile, options) : attend_fused_backward(x, y, tile, options);
 }
 
 }  // namespace adjoin::nn

@@ -36,6 +36,9 @@ struct Share {
   at::Tensor out, log_sum;
 };
 
+/// The type of the shares of x's rows.
+at::ScalarType share_type(const at::Tensor& x);
+
 /// Adds a share of some keys to that of others, in place: attention to both.
 void merge(const Share& sum, const Share& more);
 
