@@ -90,8 +90,7 @@ TEST(DroppedRows, give_not_a_number_where_a_score_is_none) {
   for_each_set_and_size([](InstructionSet set, int64_t size) {
     RowData<float> data(size);
     data.scores[static_cast<size_t>(size) - 1] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_TRUE(std::isnan(
-        exponentials_of<float>(set, {size, data.words.data(), kThreshold}, data.scores.data()).sum));
+    EXPECT_TRUE(std::isnan(exponentials_of<float>(set, {size, data.words.data(), kThreshold}, data.scores.data()).sum));
   });
 }
 
