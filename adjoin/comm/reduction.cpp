@@ -5,7 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/with_type.hpp"
-#include "adjoin/comm/kernels/instruction_set.hpp"
+#include "adjoin/comm/kernels/reduce.hpp"
 
 namespace adjoin {
 
@@ -32,13 +32,6 @@ T finished(T x, int64_t ranks) {
     return x / static_cast<T>(ranks);
 }
 
-kernels::InstructionSet best_instruction_set() {
-  using kernels::InstructionSet;
-  for (const auto set : {InstructionSet::avx512, InstructionSet::avx2})
-    if (kernels::is_supported(set)) return set;
-  return InstructionSet::baseline;
-}
-
 }  // namespace
 
 std::string_view name(Reduction reduction) {
@@ -59,11 +52,10 @@ void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction 
 
 void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t count, std::span<const void* const> inputs,
                      Reduction reduction) {
-  static const kernels::InstructionSet set = best_instruction_set();
   if (!is_defined(reduction, type))
     throw InvalidArgument("there is no " + std::string(name(reduction)) + " of " + std::string(name(type)));
   if (count == 0) return;
-  if (inputs.size() > 1) return kernels::reduce_with(set, {type, reduction, outs, inputs, count});
+  if (inputs.size() > 1) return kernels::reduce_with(best_instruction_set(), {type, reduction, outs, inputs, count});
   for (void* out : outs) {
     const Buffer result{out, count, type};
     std::memmove(out, inputs[0], static_cast<size_t>(result.bytes()));

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "adjoin/base/cores.hpp"
-#include "adjoin/comm/kernels/instruction_set.hpp"
+#include "adjoin/base/instruction_set.hpp"
 
 namespace adjoin {
 
@@ -55,8 +55,8 @@ int numa_nodes(const fs::path& root) {
 }
 
 std::string simd_level() {
-  if (kernels::is_supported(kernels::InstructionSet::avx512)) return "AVX-512";
-  if (kernels::is_supported(kernels::InstructionSet::avx2)) return "AVX2";
+  if (is_supported(InstructionSet::avx512)) return "AVX-512";
+  if (is_supported(InstructionSet::avx2)) return "AVX2";
 #if defined(__x86_64__)
   return "SSE2";
 #elif defined(__aarch64__)

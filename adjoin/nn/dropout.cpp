@@ -18,10 +18,6 @@ namespace {
 
 constexpr double kSteps = 65536;  // of a probability: masks are drawn from 16-bit words
 
-uint16_t threshold_of(double p) {
-  return static_cast<uint16_t>(std::min(std::round(p * kSteps), kSteps - 1));
-}
-
 void check_probability(double p) {
   require(p >= 0 && p < 1, [&] { return "dropout: expected a probability in [0, 1), got " + std::to_string(p); });
 }
@@ -36,9 +32,9 @@ at::Tensor mask_rows(const at::Tensor& x, double p, const std::function<RowOfWor
   at::Tensor out = at::empty_like(in);
   if (in.numel() == 0) return out;
   const int64_t columns = in.size(-1), rows = in.numel() / columns;
-  const uint16_t threshold = threshold_of(p);
+  const DropoutSteps steps = dropout_steps(p);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "dropout", [&] {
-    const auto scale = static_cast<at::opmath_type<scalar_t>>(1.0 / (1.0 - threshold / kSteps));
+    const auto scale = static_cast<at::opmath_type<scalar_t>>(steps.factor);
     const auto* from = in.const_data_ptr<scalar_t>();
     auto* to = out.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
@@ -49,7 +45,7 @@ at::Tensor mask_rows(const at::Tensor& x, double p, const std::function<RowOfWor
         const scalar_t* a = from + r * columns;
         scalar_t* b = to + r * columns;
         for (int64_t i = 0; i < columns; ++i)
-          b[i] = random[static_cast<size_t>(i)] < threshold ? scalar_t(0) : static_cast<scalar_t>(a[i] * scale);
+          b[i] = random[static_cast<size_t>(i)] < steps.threshold ? scalar_t(0) : static_cast<scalar_t>(a[i] * scale);
       }
     });
   });
@@ -80,18 +76,30 @@ at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, con
 }
 
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context) {
+                             const StepContext& context, int64_t first_key) {
   check_probability(p);
   if (!context.training || p == 0) return probabilities;
-  const int64_t heads = probabilities.size(1), queries = probabilities.size(2);
+  return dropout_rows(
+      probabilities, p,
+      attention_words(name, first_head, probabilities.size(1), probabilities.size(2), context, first_key));
+}
+
+std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t first_head, int64_t heads,
+                                                     int64_t queries, const StepContext& context, int64_t first_key) {
   std::vector<PhiloxKey>
       keys;  // a head is part of the stream's name: a counter has room for three coordinates and a step
   for (int64_t h = 0; h < heads; ++h)
     keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(first_head + h)));
-  return dropout_rows(probabilities, p, [=](int64_t r) {
-    return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], 0, word(context.first_token + r % queries),
-                      word(context.first_sample + r / queries / heads), word(context.step)};
-  });
+  return [=](int64_t r) {
+    return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], word(first_key),
+                      word(context.first_token + r % queries), word(context.first_sample + r / queries / heads),
+                      word(context.step)};
+  };
+}
+
+DropoutSteps dropout_steps(double p) {
+  const auto threshold = static_cast<uint16_t>(std::min(std::round(p * kSteps), kSteps - 1));
+  return {threshold, 1.0 / (1.0 - threshold / kSteps)};
 }
 
 }  // namespace adjoin::nn

@@ -25,9 +25,10 @@ struct DropoutPlace {
 /// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
 
-/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys].
+/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys]. The first
+/// query is token context.first_token, the first key token `first_key`.
 at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context);
+                             const StepContext& context, int64_t first_key = 0);
 
 /// Names the random words of one row of a mask.
 struct RowOfWords {
@@ -38,5 +39,18 @@ struct RowOfWords {
 /// Dropout of a tensor whose row r, the last dim being a row, is kept or not by `words(r)`; what the other two are made of.
 /// Throws: InvalidArgument for p outside [0, 1)
 at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words);
+
+/// Attention's masks, for kernels that drop while they compute: the words of row r of [samples, heads, queries, keys] taken
+/// as rows of keys.
+std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t first_head, int64_t heads,
+                                                     int64_t queries, const StepContext& context, int64_t first_key);
+
+/// A word below `threshold` drops its element; the others are multiplied by `factor`.
+struct DropoutSteps {
+  uint16_t threshold;
+  double factor;
+};
+/// Of a probability in [0, 1).
+DropoutSteps dropout_steps(double p);
 
 }  // namespace adjoin::nn

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "adjoin/base/philox_blocks.hpp"
+
 namespace adjoin {
 namespace {
 
@@ -29,6 +31,20 @@ TEST(Philox, a_row_is_made_of_the_words_of_its_blocks) {
   for (uint32_t i = 0; i < row.size(); ++i) {
     const uint32_t word = philox({i / 8, 5, 6, 7}, key)[i % 8 / 2];
     ASSERT_EQ(row[i], static_cast<uint16_t>(i % 2 ? word >> 16 : word)) << "column " << i;
+  }
+}
+
+TEST(Philox, blocks_are_the_same_with_every_instruction_set) {
+  const PhiloxKey key = philox_key(7, "blocks");
+  const PhiloxCounter first{0xFFFFFFFA, 0x80000001, 6, 7};  // the first word wraps around
+  for (const InstructionSet set : kInstructionSets) {
+    if (!is_supported(set)) continue;
+    uint32_t words[kPhiloxLanes * kPhiloxWords];
+    philox_blocks(set, words, first, key);
+    for (uint32_t i = 0; i < kPhiloxLanes; ++i)
+      for (uint32_t w = 0; w < kPhiloxWords; ++w)
+        ASSERT_EQ(words[kPhiloxWords * i + w], philox({first[0] + i, first[1], first[2], first[3]}, key)[w])
+            << "word " << w << " of block " << i << ", instruction set " << static_cast<int>(set);
   }
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/kernels/instruction_set.hpp"
+#include "adjoin/comm/kernels/reduce.hpp"
 #include "tests/support/elements.hpp"
 
 namespace adjoin {
@@ -65,8 +65,8 @@ TEST(Reduction, is_that_of_scalar_code_for_all_types_and_lengths) {
 }
 
 TEST(Reduction, is_the_same_by_every_instruction_set_of_this_machine) {
-  for (const auto set : kernels::kInstructionSets) {
-    if (!kernels::is_supported(set)) continue;
+  for (const auto set : kInstructionSets) {
+    if (!is_supported(set)) continue;
     SCOPED_TRACE(static_cast<int>(set));
     const Reduce reduce = [set](Buffer out, std::span<const void* const> inputs, Reduction reduction) {
       kernels::reduce_with(set, {out.type, reduction, std::span(&out.data, 1), inputs, out.count});

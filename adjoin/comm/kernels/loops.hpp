@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "adjoin/base/half.hpp"
-#include "adjoin/comm/kernels/instruction_set.hpp"
+#include "adjoin/comm/kernels/reduce.hpp"
 
 /// The loops behind reduce_all_into. Everything here is inlined into one caller for each instruction set, so that the
 /// compiler vectorises the same lines for each; hence the attributes. Included by the one

@@ -4,18 +4,11 @@
 #include <span>
 
 #include "adjoin/base/buffer.hpp"
+#include "adjoin/base/instruction_set.hpp"
 #include "adjoin/comm/reduction.hpp"
 
-/// The instruction sets that the loops of reductions are compiled for. reduce_all_into takes the best of the machine.
+/// The loops of reductions, compiled for each instruction set. reduce_all_into takes the best of the machine.
 namespace adjoin::kernels {
-
-enum class InstructionSet : uint8_t { baseline, avx2, avx512 };
-
-inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::baseline, InstructionSet::avx2,
-                                                      InstructionSet::avx512};
-
-/// Whether this machine has it.
-bool is_supported(InstructionSet set);
 
 /// A call of reduce_all_into of at least two inputs and at least one output.
 struct Arguments {

@@ -1,0 +1,98 @@
+#include "adjoin/nn/rows.hpp"
+
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/partition/layout.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+/// The runs of samples that are cut in `pieces` balanced pieces, of which worker w holds those of numbers `held(w)`.
+template <class Held>
+std::vector<std::vector<Run>> runs_of_pieces(const std::vector<int64_t>& lengths, int workers, int pieces,
+                                             const Held& held) {
+  require(workers >= 1, [&] { return "Rows: expected at least 1 worker, got " + std::to_string(workers); });
+  std::vector<std::vector<Run>> runs(static_cast<size_t>(workers));
+  for (size_t sample = 0; sample < lengths.size(); ++sample) {
+    const Split cut = Split::balanced(lengths[sample], pieces, 0);
+    for (int worker = 0; worker < workers; ++worker)
+      for (const int piece : held(worker))
+        for (const Range& tokens : cut.ranges(piece))
+          if (tokens.size() > 0) runs[static_cast<size_t>(worker)].push_back({static_cast<int64_t>(sample), tokens});
+  }
+  return runs;
+}
+
+std::string run_text(const Run& run) {
+  return std::to_string(run.sample) + ":[" + std::to_string(run.tokens.begin) + ", " + std::to_string(run.tokens.end) +
+         ")";
+}
+
+}  // namespace
+
+Rows Rows::balanced(const std::vector<int64_t>& lengths, int workers) {
+  return {runs_of_pieces(lengths, workers, workers, [](int worker) { return std::vector<int>{worker}; }), lengths};
+}
+
+Rows Rows::zigzag(const std::vector<int64_t>& lengths, int workers) {
+  return {runs_of_pieces(lengths, workers, 2 * workers,
+                         [=](int worker) {
+                           return std::vector<int>{worker, 2 * workers - 1 - worker};
+                         }),
+          lengths};
+}
+
+Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
+  require(!runs.empty(), "Rows: expected at least 1 worker, got 0");
+  const auto samples = static_cast<int64_t>(lengths.size());
+  for (std::vector<Run>& held : runs) {
+    std::erase_if(held, [](const Run& run) { return run.tokens.size() == 0; });
+    for (const Run& run : held)
+      require(run.sample >= 0 && run.sample < samples && run.tokens.begin >= 0 && run.tokens.size() > 0 &&
+                  run.tokens.end <= lengths[static_cast<size_t>(run.sample)],
+              [&] {
+                return "Rows: expected tokens of samples of " + shape_text(lengths) + ", got [" +
+                       std::to_string(run.tokens.begin) + ", " + std::to_string(run.tokens.end) + ") of sample " +
+                       std::to_string(run.sample);
+              });
+  }
+  Rows rows(std::move(runs), std::move(lengths));
+  rows.split();  // throws where the runs are not all tokens, each once
+  return rows;
+}
+
+Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths)
+    : runs_(std::move(runs)), lengths_(std::move(lengths)), offsets_{0} {
+  for (const int64_t length : lengths_) {
+    require(length >= 0, [&] { return "Rows: expected lengths from 0 on, got " + shape_text(lengths_); });
+    offsets_.push_back(offsets_.back() + length);
+  }
+}
+
+int64_t Rows::size(int worker) const {
+  int64_t size = 0;
+  for (const Run& run : runs(worker)) size += run.tokens.size();
+  return size;
+}
+
+Split Rows::split() const {
+  std::vector<std::vector<Range>> parts;
+  for (const std::vector<Run>& held : runs_) {
+    parts.emplace_back();
+    for (const Run& run : held)
+      parts.back().push_back({offset(run.sample) + run.tokens.begin, offset(run.sample) + run.tokens.end});
+  }
+  return Split::of_ranges(std::move(parts), size(), 0);
+}
+
+std::string Rows::to_string() const {
+  std::string text = "samples of " + shape_text(lengths_) + " as";
+  for (size_t worker = 0; worker < runs_.size(); ++worker) {
+    if (worker > 0) text += " |";
+    for (const Run& run : runs_[worker]) (text += " ") += run_text(run);
+  }
+  return text;
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adjoin/partition/split.hpp"
+
+namespace adjoin::nn {
+
+/// Tokens of one sample that lie one behind another on a worker.
+struct Run {
+  int64_t sample = 0;
+  Range tokens;
+  bool operator==(const Run&) const = default;
+};
+
+/// Which sample and token each row of activations [rows, …] is, on every worker of a group.
+///
+/// Samples of any lengths are split over the workers; each token is a row of exactly one of them, and there is no padding.
+/// A worker's rows are its runs, one behind another; it may have none. Arithmetic alone: workers that make it alike need
+/// not talk.
+class Rows {
+ public:
+  /// Each sample in balanced parts of its tokens, worker i the i-th.
+  /// Throws: InvalidArgument for a negative length or no workers (as all of these).
+  static Rows balanced(const std::vector<int64_t>& lengths, int workers);
+
+  /// Each sample in 2 P balanced pieces, worker i of P the i-th from the beginning and the i-th from the end: so causal
+  /// attention is equally much work for all, whatever the lengths are.
+  /// Source: Brandon et al., "Striped attention", arXiv 2311.09431, discuss why; the zig-zag is that of Llama 3, arXiv
+  ///         2407.21783, section 3.3.2
+  static Rows zigzag(const std::vector<int64_t>& lengths, int workers);
+
+  /// Worker i holds the runs of runs[i], in that order; samples are numbered from 0.
+  /// Throws: InvalidArgument unless every token of each sample lies in exactly one run.
+  static Rows of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
+
+  int workers() const { return static_cast<int>(runs_.size()); }
+  std::span<const Run> runs(int worker) const { return runs_[static_cast<size_t>(worker)]; }
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+  /// The place of a sample's first token when all samples are laid one behind another.
+  int64_t offset(int64_t sample) const { return offsets_[static_cast<size_t>(sample)]; }
+  /// Rows in all, and on one worker.
+  int64_t size() const { return offsets_.back(); }
+  int64_t size(int worker) const;
+
+  /// The same rows as a split of dim 0 of a tensor in which the samples lie one behind another.
+  Split split() const;
+  /// All rows on one worker, in that order.
+  Rows on_one_worker() const { return balanced(lengths_, 1); }
+
+  bool operator==(const Rows&) const = default;
+  /// "samples of [5, 3] as 0:[0, 3) | 0:[3, 5) 1:[0, 3)"
+  std::string to_string() const;
+
+ private:
+  Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
+
+  std::vector<std::vector<Run>> runs_;
+  std::vector<int64_t> lengths_, offsets_;
+};
+
+}  // namespace adjoin::nn

@@ -1,0 +1,129 @@
+#include "adjoin/nn/sequence/attention.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/constant_pad_nd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/linalg/agreement.hpp"
+#include "adjoin/nn/sequence/methods.hpp"
+#include "adjoin/partition/layout.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+/// The arguments of one call.
+struct AttentionArguments {
+  const at::Tensor &q, &k, &v;
+  const Rows& rows;
+  const Communicator& group;
+  const AttentionOptions& options;
+};
+
+/// What all ranks were given alike.
+void check_common(const AttentionArguments& a) {
+  require(a.rows.workers() == a.group.size(), [&] {
+    return "attention: expected rows of " + std::to_string(a.group.size()) +
+           " workers, one for each rank of the group, got those of " + std::to_string(a.rows.workers());
+  });
+  require(a.options.dropout >= 0 && a.options.dropout < 1,
+          [&] { return "attention: expected a dropout in [0, 1), got " + std::to_string(a.options.dropout); });
+}
+
+/// What only this rank sees.
+void check_own(const AttentionArguments& a) {
+  const std::string who = "attention: rank " + std::to_string(a.group.rank()) + ": ";
+  const auto check_tensor = [&](const char* name, const at::Tensor& x) {
+    require(x.defined() && x.is_cpu() && x.layout() == at::kStrided && at::isFloatingType(x.scalar_type()),
+            [&] { return who + "expected a dense tensor of floating-point numbers on the CPU as " + name; });
+    require(x.dim() == 3 && x.size(0) == a.rows.size(a.group.rank()) && x.size(1) >= 1 && x.size(2) >= 1, [&] {
+      return who + "expected " + name + " of " + std::to_string(a.rows.size(a.group.rank())) +
+             " rows, heads and their size, got shape " + shape_text(x.sizes().vec());
+    });
+  };
+  check_tensor("q", a.q);
+  check_tensor("k", a.k);
+  check_tensor("v", a.v);
+  const auto all = [&](const auto& of) { return of(a.q) + ", " + of(a.k) + " and " + of(a.v); };
+  require(a.q.scalar_type() == a.k.scalar_type() && a.q.scalar_type() == a.v.scalar_type(), [&] {
+    return who + "expected q, k and v of one type, got " +
+           all([](const at::Tensor& x) { return std::string(c10::toString(x.scalar_type())); });
+  });
+  require(a.q.size(2) == a.k.size(2) && a.k.size(1) == a.v.size(1) && a.q.size(1) % a.k.size(1) == 0, [&] {
+    return who +
+           "expected q and k with heads of one size, k and v with as many heads, and q with a multiple of them, got " +
+           all([](const at::Tensor& x) { return shape_text(x.sizes().vec()); });
+  });
+}
+
+/// What must be the same on all ranks.
+std::string description(const AttentionArguments& a) {
+  const auto tensor = [](const char* name, const at::Tensor& x) {
+    return std::string(name) + " of " + std::to_string(x.size(1)) + " heads of " + std::to_string(x.size(2)) +
+           (at::GradMode::is_enabled() && x.requires_grad() ? " with" : " without") + " a gradient, ";
+  };
+  const AttentionOptions& o = a.options;
+  constexpr const char* kMethods[] = {"ring", "gathered", "ulysses"};
+  std::string text = std::string(kMethods[static_cast<size_t>(o.method)]) + " of " + c10::toString(a.q.scalar_type()) +
+                     ", " + tensor("q", a.q) + tensor("k", a.k) + tensor("v", a.v);
+  if (o.scale) text += "scale " + std::to_string(*o.scale) + ", ";
+  if (o.causal) text += "causal, ";
+  if (o.mask) text += "masked, ";
+  if (o.context.training && o.dropout > 0)
+    text += "dropout " + std::to_string(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
+            ", sample " + std::to_string(o.context.first_sample) + ", seed " + std::to_string(o.context.seed) +
+            " and step " + std::to_string(o.context.step) + ", ";
+  return text + a.rows.to_string();
+}
+
+/// With heads of `size`, by zeros, and a last dim that runs along memory: LibTorch's kernel takes no others, and is
+/// silently wrong.
+at::Tensor prepared(const at::Tensor& x, int64_t size) {
+  if (x.size(2) < size) return at::constant_pad_nd(x.resolve_neg(), {0, size - x.size(2)});
+  return x.stride(2) == 1 ? x.resolve_neg() : x.resolve_neg().contiguous();
+}
+
+}  // namespace
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+                     const Communicator& group, const AttentionOptions& options) {
+  const AttentionArguments arguments{q, k, v, rows, group, options};
+  check_common(arguments);
+  check_own(arguments);
+  linalg::check_agreement("attention", description(arguments), group);
+  AttentionOptions with_scale = options;
+  if (!options.scale) with_scale.scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
+  const int64_t size = std::max(q.size(2), v.size(2));
+  const auto method = options.method == AttentionMethod::ring       ? ring_attention
+                      : options.method == AttentionMethod::gathered ? gathered_attention
+                                                                    : ulysses_attention;
+  const at::Tensor y = method(prepared(q, size), prepared(k, size), prepared(v, size), rows, group, with_scale);
+  return y.narrow(2, 0, v.size(2));
+}
+
+AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank) {
+  const std::vector<int64_t> expected{rows.size(rank), rows.size()};
+  const at::Tensor mine = hidden.dim() == 3 && hidden.size(0) == 1 ? hidden.squeeze(0) : hidden;
+  require(mine.scalar_type() == at::kBool && mine.sizes() == at::IntArrayRef(expected), [&] {
+    return "mask_of_rows: rank " + std::to_string(rank) + ": expected a mask of Bool and shape " +
+           shape_text(expected) + ", got " + c10::toString(mine.scalar_type()) + " and " +
+           shape_text(hidden.sizes().vec());
+  });
+  return [=](int64_t sample, Range queries, Range keys) {
+    int64_t row = 0;
+    for (const Run& run : rows.runs(rank)) {
+      if (run.sample == sample && run.tokens.begin <= queries.begin && queries.end <= run.tokens.end)
+        return mine.narrow(0, row + queries.begin - run.tokens.begin, queries.size())
+            .narrow(1, rows.offset(sample) + keys.begin, keys.size());
+      row += run.tokens.size();
+    }
+    throw InvalidArgument("mask_of_rows: rank " + std::to_string(rank) +
+                          ": asked for rows of another worker, as ulysses does: expected ring or gathered");
+  };
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include <optional>
+#include <string>
+
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/partition/split.hpp"
+
+namespace adjoin::nn {
+
+struct DotProductAttentionOptions {
+  int64_t key_dim = 0;
+  std::optional<int64_t> value_dim = {}, query_dim = {};  ///< key_dim unless given
+  int64_t num_heads = 1;
+  bool add_bias = false;              ///< of all four linears
+  std::optional<int64_t> chunk = 32;  ///< of the products, as linalg::matmul_nt has it; none: 32 MiB a round
+  bool distributed = true;            ///< false: each worker for itself, of sequences that it holds whole
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// Attention over T rows that are split over the workers along an axis of the grid: the module of the Python package
+/// distributed-dot-product. Its keys index the rows of the scores and its queries the columns, over which the softmax
+/// goes; what it weighs are the values, which lie with the queries.
+///
+/// The parameters (keys, queries, values, composition: weight, and bias where asked for) are copied along every axis:
+/// each worker uses them for its own rows, and parallel::sum_gradients sums their gradients. They are the same with and
+/// without `distributed`.
+///
+/// Shape:  keys [*, T_i, key_dim], queries [*, T_i, query_dim], values [*, T_i, value_dim] with any leading dims `*`, mask
+///         [1, T_i, T], or with the leading dims, of bool, true where a score is hidden; undefined hides none
+///         -> [*, T_i, value_dim]; the attention of a row that is hidden whole is zeros, before the composition
+/// Kinds:  split -> split
+/// Cost:   the scores, [*, heads, T_i, T], are kept; matmul_nt and matmul_nn once each forward, and their gradients backward
+/// Source: github.com/andfoy/distributed-dot-product; Vaswani et al., arXiv 1706.03762, section 3.2
+class DistributedDotProductAttentionImpl : public torch::nn::Module {
+ public:
+  /// Throws: InvalidArgument for dims, heads or a chunk below 1, or heads that do not divide key_dim and value_dim.
+  DistributedDotProductAttentionImpl(const DotProductAttentionOptions& options, const Grid& grid,
+                                     const std::string& axis);
+
+  /// `rows` is how the T rows are split over the axis; in one part where the module is not distributed.
+  /// Throws: InvalidArgument as matmul_nt; on the worker that sees it, and so as the others' first cause, for tensors or
+  ///         a mask that are not as above.
+  at::Tensor forward(const at::Tensor& keys, const at::Tensor& queries, const at::Tensor& values,
+                     const at::Tensor& mask, const Split& rows);
+
+  const DotProductAttentionOptions options;
+
+ private:
+  struct Linear;
+  void check(const at::Tensor& keys, const at::Tensor& queries, const at::Tensor& values, const at::Tensor& mask,
+             const Split& rows) const;
+
+  Communicator group_;
+  std::shared_ptr<Linear> keys_, queries_, values_, composition_;
+};
+TORCH_MODULE(DistributedDotProductAttention);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "adjoin/nn/sequence/tile.hpp"
+
+namespace adjoin::nn {
+
+// attend() and attend_backward() with dropout, which LibTorch's fused kernel lacks: the scores of a tile are a tensor.
+
+Share attend_dropped(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
+
+TileInputs attend_dropped_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
+                                   const AttentionOptions& options);
+
+}  // namespace adjoin::nn

@@ -1,0 +1,144 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/linalg/local.hpp"
+#include "adjoin/nn/sequence/methods.hpp"
+#include "adjoin/nn/sequence/tile.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+/// The ranks of a group, each of which hands on to the next what it got from the one before.
+class Ring {
+ public:
+  Ring(Communicator group, Rows rows, AttentionOptions options)
+      : group_(std::move(group)), rows_(std::move(rows)), options_(std::move(options)) {}
+
+  Share forward(const TileInputs& mine) const {
+    const Share sum = empty_share(mine.q);
+    tensor_list travelling{mine.k, mine.v};
+    for (int step = 0; step < group_.size(); ++step) {
+      const int owner = owner_in(step);
+      for (const Tile& tile : tiles(owner, mine.q))
+        merge({part(sum.out, tile.query_row, tile.queries), part(sum.log_sum, tile.query_row, tile.queries)},
+              attend(inputs(mine.q, travelling, tile), tile, options_));
+      if (step + 1 < group_.size()) hand_on(travelling, owner_in(step + 1));
+    }
+    return sum;
+  }
+
+  /// The gradients of k and v travel with them, and at last home.
+  TileInputs backward(const TileInputs& mine, const TileResults& results) const {
+    const auto type = results.log_sum.options();
+    const auto zeros = [&](const at::Tensor& x) { return at::zeros(x.sizes(), type); };
+    const at::Tensor of_q = zeros(mine.q);
+    tensor_list travelling{mine.k, mine.v}, gradients{zeros(mine.k), zeros(mine.v)};
+    for (int step = 0; step < group_.size(); ++step) {
+      const int owner = owner_in(step);
+      for (const Tile& tile : tiles(owner, mine.q)) {
+        const auto of_tile = [&](const at::Tensor& x) { return part(x, tile.query_row, tile.queries); };
+        const TileInputs share = attend_backward(
+            inputs(mine.q, travelling, tile),
+            {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)}, tile, options_);
+        of_tile(of_q).add_(share.q);
+        part(gradients[0], tile.key_row, tile.keys).add_(share.k);
+        part(gradients[1], tile.key_row, tile.keys).add_(share.v);
+      }
+      if (group_.size() == 1) break;
+      const int next = owner_in(step + 1);
+      if (step + 1 < group_.size()) hand_on(travelling, next);
+      hand_on(gradients, next);
+    }
+    return {of_q, gradients[0], gradients[1]};
+  }
+
+ private:
+  int modulo(int rank) const { return (rank % group_.size() + group_.size()) % group_.size(); }
+  /// Whose keys and values are here.
+  int owner_in(int step) const { return modulo(group_.rank() - step); }
+
+  std::vector<Tile> tiles(int owner, const at::Tensor& q) const {
+    if (q.numel() == 0) return {};  // no heads
+    return tiles_of(rows_, group_.rank(), owner, options_);
+  }
+
+  static at::Tensor part(const at::Tensor& x, int64_t row, const Range& tokens) {
+    return x.narrow(0, row, tokens.size());
+  }
+  static TileInputs inputs(const at::Tensor& q, const tensor_list& travelling, const Tile& tile) {
+    return {part(q, tile.query_row, tile.queries), part(travelling[0], tile.key_row, tile.keys),
+            part(travelling[1], tile.key_row, tile.keys)};
+  }
+
+  /// Sends the tensors to the next rank, and replaces them by those of the one before, which are of `owner`'s rows.
+  void hand_on(tensor_list& tensors, int owner) const {
+    linalg::Boxes boxes;
+    tensor_list received;
+    for (const at::Tensor& x : tensors) {
+      std::vector<int64_t> sizes = x.sizes().vec();
+      sizes[0] = rows_.size(owner);
+      received.push_back(at::empty(sizes, x.options().requires_grad(false)));
+      boxes.send(x, modulo(group_.rank() + 1));
+      boxes.receive(received.back(), modulo(group_.rank() - 1));
+    }
+    boxes.exchange(group_);
+    tensors = std::move(received);
+  }
+
+  Communicator group_;
+  Rows rows_;
+  AttentionOptions options_;
+};
+
+/// Carries a ring through autograd's saved data.
+struct RingCapsule : torch::CustomClassHolder {
+  explicit RingCapsule(Ring r) : ring(std::move(r)) {}
+  Ring ring;
+};
+
+struct RingAttention : torch::autograd::Function<RingAttention> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const c10::intrusive_ptr<RingCapsule>& capsule) {
+    const Share sum = capsule->ring.forward({q, k, v});
+    const at::Tensor out = sum.out.to(q.scalar_type());
+    // Where all is hidden, so that backward's exponentials are 0.
+    const at::Tensor log_sum = sum.log_sum.masked_fill(sum.log_sum == -std::numeric_limits<double>::infinity(), 0);
+    ctx->save_for_backward({q, k, v, out, log_sum});
+    ctx->saved_data["ring"] = c10::IValue::make_capsule(capsule);
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
+    const auto capsule = c10::static_intrusive_pointer_cast<RingCapsule>(ctx->saved_data["ring"].toCapsule());
+    const auto saved = ctx->get_saved_variables();
+    const auto type = saved[0].scalar_type();
+    const TileInputs found =
+        capsule->ring.backward({saved[0], saved[1], saved[2]}, {saved[3], saved[4], gradients[0].contiguous()});
+    return {found.q.to(type), found.k.to(type), found.v.to(type), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+                          const Communicator& group, const AttentionOptions& options) {
+  Ring ring(group, rows, options);
+  if (at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad()))
+    return RingAttention::apply(q, k, v, c10::make_intrusive<RingCapsule>(std::move(ring)));
+  const at::NoGradGuard no_gradient;
+  return ring.forward({q, k, v}).out.to(q.scalar_type());
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,174 @@
+#include "adjoin/nn/sequence/tile.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/logaddexp.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/sequence/dropped_tile.hpp"
+#include "adjoin/partition/layout.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kTileLength = 512;  // where scores are there as tensors: for each head 1 MiB of float32
+
+bool drops(const AttentionOptions& options) {
+  return options.context.training && options.dropout > 0;
+}
+
+/// A run, or a part of it, with the place of its first token among its worker's rows.
+struct PieceOfRun {
+  Run run;
+  int64_t row;
+};
+
+std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, int64_t longest) {
+  std::vector<PieceOfRun> pieces;
+  int64_t row = 0;
+  for (const Run& run : rows.runs(worker))
+    for (int64_t begin = run.tokens.begin; begin < run.tokens.end; begin += longest) {
+      const int64_t end = begin + std::min(longest, run.tokens.end - begin);
+      pieces.push_back({{run.sample, {begin, end}}, row});
+      row += end - begin;
+    }
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options) {
+  const int64_t longest = options.mask || drops(options) ? kTileLength : std::max<int64_t>(1, rows.size());
+  const std::vector<PieceOfRun> keys = pieces_of_runs(rows, key_worker, longest);
+  std::vector<Tile> tiles;
+  for (const auto& [q, query_row] : pieces_of_runs(rows, query_worker, longest))
+    for (const auto& [k, key_row] : keys) {
+      // Each token is in one run, and runs are cut alike: two pieces of a sample are the same or have nothing in common.
+      if (q.sample != k.sample || (options.causal && k.tokens.begin > q.tokens.begin)) continue;
+      tiles.push_back({q.sample, q.tokens, k.tokens, query_row, key_row, options.causal && q == k});
+    }
+  return tiles;
+}
+
+at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
+  const std::vector<int64_t> shape{tile.queries.size(), tile.keys.size()};
+  at::Tensor hidden = options.mask ? options.mask(tile.sample, tile.queries, tile.keys) : at::Tensor();
+  require(!hidden.defined() || (hidden.scalar_type() == at::kBool && hidden.sizes() == at::IntArrayRef(shape)), [&] {
+    return "attention: expected a mask that answers with Bool and shape " + shape_text(shape) + ", got " +
+           c10::toString(hidden.scalar_type()) + " and " + shape_text(hidden.sizes().vec());
+  });
+  if (!tile.diagonal) return hidden;
+  const at::Tensor later = at::ones(shape, at::kBool).triu(1);
+  return hidden.defined() ? hidden.logical_or(later) : later;
+}
+
+at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options) {
+  StepContext context = options.context;
+  context.first_sample += tile.sample;
+  context.first_token = tile.queries.begin;
+  return attention_dropout(probabilities.unsqueeze(0), options.dropout, options.name, options.first_head, context,
+                           tile.keys.begin)
+      .squeeze(0);
+}
+
+at::ScalarType share_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void merge(const Share& sum, const Share& more) {
+  const at::Tensor log_sum = at::logaddexp(sum.log_sum, more.log_sum);
+  const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // of what is hidden in both: 0, not NaN
+  const auto weight = [&](const Share& share) { return (share.log_sum - shift).exp_().unsqueeze(-1); };
+  at::Tensor out = sum.out;
+  out.mul_(weight(sum)).addcmul_(more.out, weight(more));
+  sum.log_sum.copy_(log_sum);
+}
+
+Share empty_share(const at::Tensor& q) {
+  const auto options = q.options().dtype(share_type(q)).requires_grad(false);
+  return {at::zeros(q.sizes(), options), at::full({q.size(0), q.size(1)}, -kInfinity, options)};
+}
+
+namespace {
+
+// LibTorch's fused kernel. Its batch is the heads of queries that go with one head of keys: where that is one, no tensor is
+// copied. Its traps: it gives a row that is hidden whole the logarithm 0; it wants elements, and masks of q's type.
+
+/// [n, heads, *] -> [heads / h, h, n, *]
+at::Tensor batched(const at::Tensor& x, int64_t h) {
+  std::vector<int64_t> dims{2, 1, 0};
+  if (x.dim() == 3) dims.push_back(3);
+  return x.unflatten(1, {h, x.size(1) / h}).permute(dims);
+}
+at::Tensor unbatched(const at::Tensor& x) {
+  std::vector<int64_t> dims{2, 1, 0};
+  if (x.dim() == 4) dims.push_back(3);
+  return x.permute(dims).flatten(1, 2);
+}
+
+struct FusedArguments {
+  at::Tensor q, k, v, hidden;
+  std::optional<at::Tensor> mask;
+  bool causal;
+};
+
+FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+  const int64_t h = x.k.size(1), batch = x.q.size(1) / h;
+  const auto shared = [&](const at::Tensor& t) {
+    return t.transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
+  };
+  FusedArguments a{batched(x.q, h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
+  if (!options.mask) return a;
+  a.hidden = hidden_in(tile, options);
+  a.causal = false;
+  if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), x.q.options()).masked_fill_(a.hidden, -kInfinity);
+  return a;
+}
+
+Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+  const FusedArguments a = fused_arguments(x, tile, options);
+  const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(a.q, a.k, a.v, /*dropout_p=*/0.0,
+                                                                              a.causal, a.mask, options.scale);
+  Share share{unbatched(out).to(share_type(x.q)), unbatched(log_sum)};
+  if (a.hidden.defined()) {
+    const at::Tensor rows = a.hidden.all(-1).unsqueeze(-1);
+    share.log_sum = share.log_sum.masked_fill(rows, -kInfinity);
+    share.out = share.out.masked_fill(rows.unsqueeze(-1), 0);
+  }
+  return share;
+}
+
+TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
+                                 const AttentionOptions& options) {
+  const FusedArguments a = fused_arguments(x, tile, options);
+  const int64_t h = x.k.size(1);
+  const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      batched(y.gradient, h), a.q, a.k, a.v, batched(y.out, h), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal,
+      a.mask, options.scale);
+  const auto of_shared = [](const at::Tensor& t) { return t.sum(0).transpose(0, 1); };
+  return {unbatched(q), of_shared(k), of_shared(v)};
+}
+
+}  // namespace
+
+Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+  return drops(options) ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
+}
+
+TileInputs attend_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
+                           const AttentionOptions& options) {
+  return drops(options) ? attend_dropped_backward(x, y, tile, options) : attend_fused_backward(x, y, tile, options);
+}
+
+}  // namespace adjoin::nn

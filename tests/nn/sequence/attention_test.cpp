@@ -1,0 +1,309 @@
+#include "adjoin/nn/sequence/attention.hpp"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/nn/dropout.hpp"
+#include "tests/support/adjoint.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using namespace adjoin::testing;
+using ::testing::HasSubstr;
+
+using Method = AttentionMethod;
+using Lengths = std::vector<int64_t>;
+
+constexpr Method kMethods[] = {Method::ring, Method::gathered, Method::ulysses};
+const char* method_name(Method method) {
+  return method == Method::ring ? "ring" : method == Method::gathered ? "gathered" : "ulysses";
+}
+
+struct HeadSizes {
+  int64_t queries = 2, keys = 2, size = 4, value_size = 4;
+};
+
+/// The rows of all workers, of samples one behind another: q, k and v.
+std::vector<at::Tensor> whole_qkv(int64_t rows, const HeadSizes& heads, const Communicator& world) {
+  const auto draw = [&](int64_t count, int64_t size, int64_t seed) {
+    return random_tensor({rows, count, size}, Kind::replicated, world, seed);
+  };
+  return {draw(heads.queries, heads.size, 1), draw(heads.keys, heads.size, 2), draw(heads.keys, heads.value_size, 3)};
+}
+
+using OfSample =
+    std::function<at::Tensor(int64_t sample, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+
+/// Attention of each sample alone, of [1, heads, tokens, size] with as many heads of keys as of queries.
+at::Tensor of_each_sample(const std::vector<at::Tensor>& qkv, const Lengths& lengths, const OfSample& of_sample) {
+  const int64_t each = qkv[0].size(1) / qkv[1].size(1);
+  std::vector<at::Tensor> results;
+  int64_t begin = 0;
+  for (size_t sample = 0; sample < lengths.size(); begin += lengths[sample++]) {
+    if (lengths[sample] == 0) continue;
+    const auto rows = [&](const at::Tensor& x) {
+      return x.narrow(0, begin, lengths[sample]).transpose(0, 1).unsqueeze(0);
+    };
+    results.push_back(of_sample(static_cast<int64_t>(sample), rows(qkv[0]), rows(qkv[1]).repeat_interleave(each, 1),
+                                rows(qkv[2]).repeat_interleave(each, 1))
+                          .squeeze(0)
+                          .transpose(0, 1));
+  }
+  return at::cat(results);
+}
+
+/// What LibTorch has for one worker.
+at::Tensor by_libtorch(const std::vector<at::Tensor>& qkv, const Lengths& lengths, const AttentionOptions& options) {
+  return of_each_sample(qkv, lengths, [&](int64_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal, options.scale);
+  });
+}
+
+/// The formula, with masks that may hide rows whole, and with dropout.
+at::Tensor by_formula(const std::vector<at::Tensor>& qkv, const Lengths& lengths, const AttentionOptions& options) {
+  return of_each_sample(
+      qkv, lengths, [&](int64_t sample, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+        const int64_t tokens = q.size(2);
+        at::Tensor hidden = at::zeros({tokens, tokens}, at::kBool);
+        if (options.mask) hidden = options.mask(sample, {0, tokens}, {0, tokens});
+        if (options.causal) hidden = hidden.logical_or(at::ones({tokens, tokens}, at::kBool).triu(1));
+        const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+        at::Tensor p = at::softmax((at::matmul(q, k.transpose(-1, -2)) * scale).masked_fill(hidden, -1e300), -1)
+                           .masked_fill(hidden.all(-1, true), 0);
+        StepContext context = options.context;
+        context.first_sample += sample;
+        context.first_token = 0;
+        p = attention_dropout(p, options.dropout, options.name, options.first_head, context);
+        return at::matmul(p, v);
+      });
+}
+
+using OnOneWorker = at::Tensor (*)(const std::vector<at::Tensor>&, const Lengths&, const AttentionOptions&);
+
+/// Compares the result and the gradients of q, k and v.
+void expect_attention_of_one_worker(const Communicator& world, const Rows& rows, const HeadSizes& heads,
+                                    const AttentionOptions& options, OnOneWorker on_one_worker) {
+  SCOPED_TRACE(std::string(method_name(options.method)) + ", " + rows.to_string() + ", heads " +
+               std::to_string(heads.queries) + "/" + std::to_string(heads.keys));
+  const Split split = rows.split();
+  const auto mine = [&](const at::Tensor& x) { return take_block(x, split, world.rank()); };
+  std::vector<at::Tensor> whole = whole_qkv(rows.size(), heads, world), own;
+  for (at::Tensor& x : whole) {
+    own.push_back(mine(x).clone().requires_grad_());
+    x.requires_grad_();
+  }
+  const at::Tensor y = attention(own[0], own[1], own[2], rows, world, options);
+  const at::Tensor expected = on_one_worker(whole, rows.lengths(), options);
+  ASSERT_EQ(y.sizes(), mine(expected).sizes());
+  EXPECT_TRUE(at::allclose(y, mine(expected), 0, 1e-10)) << "results differ";
+  const at::Tensor weights = random_tensor(expected.sizes(), Kind::replicated, world, 4);
+  (y * mine(weights)).sum().backward();
+  (expected * weights).sum().backward();
+  for (size_t i = 0; i < own.size(); ++i)
+    EXPECT_TRUE(at::allclose(own[i].grad(), mine(whole[i].grad()), 0, 1e-10)) << "gradients of "
+                                                                              << "qkv"[i] << " differ";
+}
+
+/// Cut over the workers evenly, both ways, and with a first worker that holds nothing of several.
+std::vector<Rows> ways_to_cut(const Lengths& lengths, int workers) {
+  std::vector<Rows> ways{Rows::balanced(lengths, workers), Rows::zigzag(lengths, workers)};
+  std::vector<std::vector<Run>> runs(static_cast<size_t>(workers));
+  for (size_t sample = 0; sample < lengths.size(); ++sample)
+    runs[workers == 1 ? 0 : 1 + sample % static_cast<size_t>(workers - 1)].push_back(
+        {static_cast<int64_t>(sample), {0, lengths[sample]}});
+  ways.push_back(Rows::of_runs(runs, lengths));
+  return ways;
+}
+
+TEST(Attention, is_that_of_one_worker_for_samples_of_any_lengths) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const Method method : kMethods)
+      for (const Lengths& lengths : {Lengths{9}, Lengths{5, 0, 3, 1}, Lengths{1}})
+        for (const Rows& rows : ways_to_cut(lengths, world.size()))
+          for (const bool causal : {false, true})
+            expect_attention_of_one_worker(world, rows, {.queries = 3, .keys = 3}, {.method = method, .causal = causal},
+                                           by_libtorch);
+  });
+}
+
+TEST(Attention, shares_heads_of_keys_and_takes_values_of_another_size) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const Method method : kMethods)
+      for (const HeadSizes& heads : {HeadSizes{6, 3}, HeadSizes{4, 1}, HeadSizes{2, 2, 4, 3}, HeadSizes{4, 2, 3, 5}})
+        expect_attention_of_one_worker(world, Rows::zigzag({7, 2}, world.size()), heads,
+                                       {.method = method, .scale = 0.7, .causal = true}, by_libtorch);
+  });
+}
+
+/// Hides every third score, and all of token 1 of sample 0.
+at::Tensor every_third(int64_t sample, Range queries, Range keys) {
+  const at::Tensor q = at::arange(queries.begin, queries.end).unsqueeze(1), k = at::arange(keys.begin, keys.end);
+  const at::Tensor hidden = (q + 2 * k + sample).remainder(3) == 0;
+  return sample == 0 ? hidden.logical_or(q == 1) : hidden;
+}
+
+TEST(Attention, hides_what_a_function_says_and_gives_zeros_where_all_is_hidden) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const Method method : kMethods)
+      for (const bool causal : {false, true})
+        for (const Rows& rows : ways_to_cut({7, 4}, world.size()))
+          expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2},
+                                         {.method = method, .causal = causal, .mask = every_third}, by_formula);
+  });
+}
+
+TEST(Attention, hides_what_a_tensor_says) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Rows rows = Rows::zigzag({6, 3}, world.size());
+    const at::Tensor hidden = at::zeros({1, rows.size(), rows.size()}, at::kBool);
+    for (const int64_t sample : {0, 1}) {
+      const int64_t begin = rows.offset(sample), count = rows.lengths()[static_cast<size_t>(sample)];
+      hidden[0].narrow(0, begin, count).narrow(1, begin, count).copy_(every_third(sample, {0, count}, {0, count}));
+    }
+    const at::Tensor mine = take_block(hidden, rows.split().along(1), world.rank());
+    for (const Method method : {Method::ring, Method::gathered}) {
+      const std::vector<at::Tensor> whole = whole_qkv(rows.size(), {}, world);
+      const auto own = [&](size_t i) { return take_block(whole[i], rows.split(), world.rank()); };
+      const at::Tensor y = attention(own(0), own(1), own(2), rows, world,
+                                     {.method = method, .mask = mask_of_rows(mine, rows, world.rank())});
+      const at::Tensor expected = by_formula(whole, rows.lengths(), {.mask = every_third});
+      EXPECT_TRUE(at::allclose(y, take_block(expected, rows.split(), world.rank()), 0, 1e-10)) << method_name(method);
+    }
+  });
+}
+
+TEST(Attention, drops_the_probabilities_that_one_worker_drops) {
+  const StepContext context{.seed = 3, .step = 2, .training = true, .first_sample = 5};
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (const Method method : kMethods)
+      for (const bool masked : {false, true})
+        for (const Rows& rows : ways_to_cut({7, 4}, world.size())) {
+          AttentionOptions options{.method = method, .causal = masked, .dropout = 0.4, .name = "a", .context = context};
+          if (masked) options.mask = every_third;
+          expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2}, options, by_formula);
+        }
+  });
+}
+
+TEST(Attention, goes_through_masks_and_dropout_in_blocks) {
+  // More tokens than a block, and for later queries none in the first block of keys.
+  const AttentionMask far = [](int64_t, Range queries, Range keys) {
+    const at::Tensor q = at::arange(queries.begin, queries.end).unsqueeze(1), k = at::arange(keys.begin, keys.end);
+    return (q >= 600).logical_and(k < 600);
+  };
+  for_each_world({1, 2}, [&](const Communicator& world) {
+    for (const double dropout : {0.0, 0.3})
+      for (const bool causal : {false, true})
+        expect_attention_of_one_worker(
+            world, Rows::balanced({1100}, world.size()), {.queries = 1, .keys = 1, .size = 2, .value_size = 2},
+            {.causal = causal, .mask = far, .dropout = dropout, .name = "a", .context = {.training = true}},
+            by_formula);
+  });
+}
+
+TEST(Attention, takes_heads_however_they_lie_in_memory) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const Rows rows = Rows::balanced({9}, world.size());
+    std::vector<at::Tensor> own;
+    for (const at::Tensor& x : whole_qkv(rows.size(), {}, world))
+      own.push_back(take_block(x, rows.split(), world.rank()));
+    const auto turned = [](const at::Tensor& x) { return x.permute({2, 1, 0}).contiguous().permute({2, 1, 0}); };
+    for (const Method method : kMethods) {
+      const AttentionOptions options{.method = method};
+      EXPECT_TRUE(at::allclose(attention(turned(own[0]), turned(own[1]), turned(own[2]), rows, world, options),
+                               attention(own[0], own[1], own[2], rows, world, options), 0, 1e-12))
+          << method_name(method);
+    }
+  });
+}
+
+TEST(Attention, of_16_bit_numbers_is_near_that_of_64) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Rows rows = Rows::zigzag({40}, world.size());
+    std::vector<at::Tensor> own, narrow;
+    for (const at::Tensor& x : whole_qkv(rows.size(), {}, world)) {
+      narrow.push_back(take_block(x, rows.split(), world.rank()).to(at::kBFloat16).requires_grad_());
+      own.push_back(narrow.back().detach().to(at::kDouble).requires_grad_());
+    }
+    for (const double dropout : {0.0, 0.2}) {
+      const AttentionOptions options{.causal = true, .dropout = dropout, .name = "a", .context = {.training = true}};
+      const at::Tensor y = attention(narrow[0], narrow[1], narrow[2], rows, world, options);
+      const at::Tensor precise = attention(own[0], own[1], own[2], rows, world, options);
+      EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+      EXPECT_TRUE(at::allclose(y.to(at::kDouble), precise, 0.02, 0.02));
+      const auto found = torch::autograd::grad({y.to(at::kDouble).square().sum()}, narrow);
+      const auto expected = torch::autograd::grad({precise.square().sum()}, own);
+      for (size_t i = 0; i < found.size(); ++i)
+        EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], 0.1, 0.1)) << "qkv"[i];
+    }
+  });
+}
+
+TEST(Attention, refuses_second_derivatives_rather_than_give_wrong_ones) {
+  const at::Tensor x = at::ones({3, 1, 2}, at::kDouble).requires_grad_();
+  const at::Tensor y = attention(x, x, x, Rows::balanced({3}, 1), Communicator());
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true), InvalidArgument);
+}
+
+/// The message of the InvalidArgument that a world of three meets where rank 1 is given something else.
+template <class Call>
+std::string attention_refusal(const Call& call) {
+  return test::message_of<InvalidArgument>([&] {
+    launch_threads(3, [&](const Communicator& world) {
+      const Rows rows = Rows::balanced({7}, world.size());
+      call(world, rows, at::ones({rows.size(world.rank()), 2, 4}), world.rank() == 1);
+    });
+  });
+}
+
+TEST(AttentionFailure, says_what_does_not_fit) {
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows&, const at::Tensor& x, bool) {
+                attention(x, x, x, Rows::balanced({7}, 2), world);
+              }),
+              HasSubstr("attention: expected rows of 3 workers, one for each rank of the group, got those of 2"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool) {
+                attention(x, x, x, rows, world, {.dropout = 1});
+              }),
+              HasSubstr("expected a dropout in [0, 1), got 1"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
+                attention(x, x, odd ? x.to(at::kDouble) : x, rows, world);
+              }),
+              HasSubstr("rank 1: expected q, k and v of one type, got Float, Float and Double"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
+                attention(odd ? x.narrow(0, 1, 1) : x, x, x, rows, world);
+              }),
+              HasSubstr("rank 1: expected q of 2 rows, heads and their size, got shape [1, 2, 4]"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
+                attention(odd ? x.narrow(1, 0, 1) : x, x, x, rows, world);
+              }),
+              HasSubstr("rank 1: expected q and k with heads of one size"));
+  // As many elements, which no message would notice.
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
+                const at::Tensor y = odd ? x.view({-1, 4, 2}) : x;
+                attention(y, y, y, rows, world);
+              }),
+              HasSubstr("from rank 1 on ring of Float, q of 4 heads of 2 without a gradient"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
+                attention(x, x, x, odd ? Rows::zigzag({7}, 3) : rows, world, {.causal = odd});
+              }),
+              HasSubstr("causal, samples of [7] as 0:[0, 2) 0:[6, 7) | 0:[2, 3) 0:[5, 6)"));
+  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool) {
+                attention(x, x, x, rows, world, {.mask = [](int64_t, Range, Range) { return at::ones({1}); }});
+              }),
+              HasSubstr("expected a mask that answers with Bool and shape"));
+}
+
+}  // namespace
+}  // namespace adjoin::nn
