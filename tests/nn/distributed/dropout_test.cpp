@@ -32,7 +32,7 @@ void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& wor
   SCOPED_TRACE("input " + input.to_string());
   const at::Tensor whole_x = random_tensor(shape, Kind::replicated, world, draw.from(0, 1000));
   const at::Tensor x1 = whole_x.clone().requires_grad_(true);
-  DistributedTensor x = distributed(whole_x, input, grid);
+  DistributedTensor x = laid_out(whole_x, input, grid);
   x.local.requires_grad_(true);
   x.context = kInTraining;
   x.context->first_sample = draw.from(0, 3);

@@ -59,7 +59,7 @@ void expect_same_as_model(const t::Sequential& shared, const at::Tensor& input, 
 
   const Layout layout = input.dim() > 2 ? placement.of_space(input.sizes().vec(), static_cast<size_t>(input.dim()) - 2)
                                         : placement.of_features(input.sizes().vec());
-  DistributedTensor x = testing::distributed(input, layout, placement.grid);
+  DistributedTensor x = testing::laid_out(input, layout, placement.grid);
   const at::Tensor x1 = input.clone();
   const bool has_gradient = at::isFloatingType(input.scalar_type());
   if (has_gradient) {
@@ -219,7 +219,7 @@ TEST(Flatten, gathers_into_the_first_dim_and_refuses_dims_that_are_not_there) {
     for (const auto& axes : {std::vector<std::vector<std::string>>{{"all"}}, {{}, {"all"}}, {{}, {}, {}, {"all"}}})
       for (const auto& [first, last] : {std::pair{0, -1}, {1, -1}, {1, 2}, {-2, 3}, {2, 2}}) {
         const Layout layout = balanced_over(grid.shape(), axes)(x.sizes().vec());
-        DistributedTensor part = testing::distributed(x, layout, grid);
+        DistributedTensor part = testing::laid_out(x, layout, grid);
         part.local.requires_grad_(true);
         const at::Tensor x1 = x.clone().requires_grad_(true), y1 = x1.flatten(first, last);
         const DistributedTensor y = Flatten(FlattenOptions().start_dim(first).end_dim(last), grid)(part);
