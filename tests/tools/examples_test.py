@@ -1,6 +1,7 @@
-"""Every example understands --ranks, --backend, --json and --help; heat and LeNet-5 are the same on any number of workers.
+"""Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
+number of workers.
 
-usage: examples_test.py Examples|Heat|LeNet5
+usage: examples_test.py Examples|Heat|LeNet5|Networks
 """
 
 import json
@@ -22,9 +23,16 @@ ENVIRONMENT = os.environ | {
 }
 
 
+NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
+
+
 def example_of(name):
     example, = [example for example in EXAMPLES if example.name == name]
     return example
+
+
+def quickly(example):
+    return ["--steps", "1"] if example.name in NETWORKS else []
 
 
 def run(example, *options, processes=0):
@@ -53,10 +61,10 @@ class Examples(unittest.TestCase):
 
     def test_print_text_or_one_object(self):
         for example in self.each():
-            text = run(example, "--backend", "threads", "--ranks", "4")
+            text = run(example, *quickly(example), "--backend", "threads", "--ranks", "4")
             self.assertEqual((text.returncode, text.stderr), (0, ""), text)
             self.assertNotIn("{\"", text.stdout)
-            result = run(example, "--ranks", "4", "--json")
+            result = run(example, *quickly(example), "--ranks", "4", "--json")
             self.assertEqual((result.returncode, result.stderr), (0, ""), result)
             self.assertTrue(json.loads(result.stdout))
 
@@ -69,7 +77,7 @@ class Examples(unittest.TestCase):
 
     def test_print_once_under_mpirun(self):
         for example in self.each():
-            result = run(example, "--json", processes=2)
+            result = run(example, *quickly(example), "--json", processes=2)
             if example.name == "deadlock":  # ends the job, which prints what is wrong
                 self.assertEqual((result.returncode, result.stdout), (1, ""), result)
                 self.assertIn("deadlock: these calls can never end", result.stderr)
@@ -127,6 +135,39 @@ class LeNet5(unittest.TestCase):
                                  (["--steps", "0"], "--steps is 0, expected at least 1"),
                                  (["--data", "/nowhere"], "/nowhere: expected a file t10k-images-idx3-ubyte")]:
             result = run(example_of("lenet5"), *options)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(message, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+
+class Networks(unittest.TestCase):
+    def losses(self, name, *options, processes=0):
+        result = run(example_of(name), "--json", "--steps", "3", *options, processes=processes)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)["losses"]
+
+    def assert_close(self, expected, found, delta):
+        self.assertEqual(len(expected), 3)
+        for one, other in zip(expected, found, strict=True):
+            self.assertAlmostEqual(one, other, delta=delta)
+
+    def test_have_the_losses_of_one_worker(self):
+        for name in ["resnet", "vgg"]:
+            expected = self.losses(name, "--ranks", "1")
+            for options, processes in [(["--ranks", "4"], 0), (["--ranks", "3", "--cut", "channels"], 0), ([], 2)]:
+                with self.subTest(network=name, options=options, processes=processes):
+                    self.assert_close(expected, self.losses(name, *options, processes=processes), 1e-9)
+
+    def test_segments_as_one_worker(self):
+        expected = self.losses("unet", "--ranks", "1", "--png", "")
+        self.assert_close(expected, self.losses("unet", "--ranks", "6", "--png", ""), 1e-4)  # in float32
+
+    def test_refuse_what_they_cannot_do(self):
+        for name, options, message in [("resnet", ["--cut", "depth"], "--cut is depth, expected space or channels"),
+                                       ("vgg", ["--steps", "0"], "--steps is 0, expected at least 1"),
+                                       ("unet", ["--steps", "x"], "--steps"),
+                                       ("unet", ["--steps", "1", "--png", "/nowhere/u.png"], "/nowhere/u.png")]:
+            result = run(example_of(name), *options)
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(message, result.stderr)
             self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)

@@ -1,0 +1,198 @@
+// A U-Net that tells discs from rectangles, pixel by pixel, on pictures that the program draws. Every worker holds a part of
+// each picture; edges travel at every resolution, and nothing is ever gathered.
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <png.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/pooling.h>
+#include <torch/optim/adam.h>
+
+#include <CLI/App.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/class_loss.hpp"
+#include "adjoin/nn/distributed/network.hpp"
+#include "adjoin/nn/init.hpp"
+#include "adjoin/parallel/gradients.hpp"
+#include "examples/support/example.hpp"
+
+using namespace adjoin;
+
+namespace {
+
+// The model.
+constexpr int64_t kClasses = 3;  // background, disc, rectangle
+
+class UNetImpl : public torch::nn::Module {
+ public:
+  explicit UNetImpl(const nn::NetworkPlacement& on)
+      : fine_(part("fine", double_conv(1, 16), on)),
+        middle_(part("middle", down(16, 32), on)),
+        coarse_(part("coarse", down(32, 64), on)),
+        to_middle_(part("to_middle", up(64, 32), on)),
+        middle_again_(part("middle_again", double_conv(64, 32), on)),
+        to_fine_(part("to_fine", up(32, 16), on)),
+        classes_(part("classes", scores(), on)) {}
+
+  DistributedTensor forward(const DistributedTensor& x) {
+    const DistributedTensor fine = fine_(x), middle = middle_(fine);
+    const DistributedTensor both = middle_again_(cat(to_middle_(coarse_(middle)), middle, kChannelDim));
+    return classes_(cat(to_fine_(both), fine, kChannelDim));
+  }
+
+ private:
+  static constexpr int64_t kChannelDim = 1;
+  using Layers = torch::nn::Sequential;
+
+  static Layers double_conv(int64_t in, int64_t out) {
+    Layers layers;
+    for (const int64_t channels : {in, out}) {
+      layers->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, out, 3).padding(1).bias(false)));
+      layers->push_back(torch::nn::BatchNorm2d(out));
+      layers->push_back(torch::nn::ReLU());
+    }
+    return layers;
+  }
+  static Layers down(int64_t in, int64_t out) {
+    Layers layers{torch::nn::MaxPool2d(2)};
+    layers->extend(*double_conv(in, out));
+    return layers;
+  }
+  static Layers up(int64_t in, int64_t out) {
+    return Layers(torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(in, out, 2).stride(2).bias(false)));
+  }
+  static Layers scores() {
+    Layers layers = double_conv(32, 16);
+    layers->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(16, kClasses, 1).bias(false)));
+    return layers;
+  }
+  nn::Sequential part(const std::string& name, const Layers& layers, const nn::NetworkPlacement& on) {
+    return register_module(name, nn::distributed(layers, on));
+  }
+
+  nn::Sequential fine_, middle_, coarse_, to_middle_, middle_again_, to_fine_, classes_;
+};
+TORCH_MODULE(UNet);
+
+// The pictures.
+constexpr int64_t kHeight = 52, kWidth = 44, kBatch = 8, kShapes = 3;
+constexpr double kNoise = 0.2;
+
+/// Pictures [n, 1, height, width], and the class of each pixel [n, height, width].
+struct Scenes {
+  at::Tensor pictures, classes;
+};
+
+/// Discs and rectangles of random brightness, the later above the earlier, and noise. The same on every worker.
+Scenes draw(int64_t n, uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  const auto random = [&](double low, double high) {
+    return low + (high - low) * at::rand({n, 1, 1}, generator, at::kFloat);
+  };
+  const at::Tensor y = at::arange(kHeight, at::kFloat).view({1, -1, 1}),
+                   x = at::arange(kWidth, at::kFloat).view({1, 1, -1});
+  at::Tensor pictures = at::zeros({n, kHeight, kWidth}), classes = at::zeros({n, kHeight, kWidth}, at::kLong);
+  for (int64_t i = 0; i < kShapes; ++i) {
+    const at::Tensor down = y - random(0, kHeight), right = x - random(0, kWidth);
+    const at::Tensor is_disc = random(0, 1) < 0.5, radius = random(5, 10);
+    const at::Tensor in_disc = down.square() + right.square() < radius.square();
+    const at::Tensor in_rectangle = (down.abs() < radius).logical_and(right.abs() < random(5, 10));
+    const at::Tensor inside = at::where(is_disc, in_disc, in_rectangle);
+    pictures = at::where(inside, random(0.5, 1), pictures);
+    classes = at::where(inside, at::where(is_disc, 1, 2), classes);
+  }
+  pictures += kNoise * at::randn(pictures.sizes(), generator, at::kFloat);
+  return {pictures.unsqueeze(1), classes};
+}
+
+// The picture of pictures.
+constexpr int64_t kShown = 4, kZoom = 3;
+
+at::Tensor in_colours(const at::Tensor& classes) {
+  const at::Tensor colours = at::tensor({30, 30, 40, 240, 150, 50, 60, 150, 240}, at::kByte).view({kClasses, 3});
+  return colours.index_select(0, classes.flatten()).view({kHeight, kWidth, 3});
+}
+
+/// Input, truth and prediction of each scene side by side.
+void write_png(const std::string& path, const Scenes& scenes, const at::Tensor& predicted) {
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < scenes.classes.size(0); ++i) {
+    const at::Tensor grey = (scenes.pictures[i][0].clamp(0, 1) * 255).to(at::kByte).unsqueeze(-1).expand({-1, -1, 3});
+    rows.push_back(at::cat({grey, in_colours(scenes.classes[i]), in_colours(predicted[i])}, 1));
+  }
+  const at::Tensor all = at::cat(rows, 0).repeat_interleave(kZoom, 0).repeat_interleave(kZoom, 1).contiguous();
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(all.size(0));
+  image.width = static_cast<png_uint_32>(all.size(1));
+  image.format = PNG_FORMAT_RGB;
+  if (png_image_write_to_file(&image, path.c_str(), 0, all.const_data_ptr<uint8_t>(), 0, nullptr) == 0)
+    throw IoError(path + ": " + image.message);
+}
+
+// The training.
+struct Wishes {
+  int64_t steps = 150;
+  std::string png = "unet.png";
+};
+
+void learn_shapes(const Communicator& world, const Wishes& wishes, example::Report& report) {
+  const auto [height, width] = example::nearly_square(world.size());
+  const nn::NetworkPlacement on{.grid = Grid(world, {{"y", height}, {"x", width}}), .space = {{"y"}, {"x"}}};
+  const auto cut = [&](const at::Tensor& pictures) {
+    return place(pictures, on.of_space(pictures.sizes().vec(), 2), on.grid);
+  };
+  const Layout classes_layout = nn::balanced_over(on.grid.shape(), {{}, {"y"}, {"x"}})({kBatch, kHeight, kWidth});
+
+  UNet net(on);
+  for (const nn::Parameter& parameter : nn::parameters_of(*net))
+    if (parameter.layout.dims() > 1) nn::init::kaiming_normal_(parameter, /*seed=*/1);
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
+  nn::CrossEntropyLoss loss(on.grid);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < wishes.steps; ++step) {
+    const Scenes scenes = draw(kBatch, static_cast<uint64_t>(step) + 1);
+    optimizer.zero_grad();
+    const DistributedTensor misfit = loss(net(cut(scenes.pictures)), place(scenes.classes, classes_layout, on.grid));
+    misfit.local.sum().backward();
+    parallel::sum_gradients(*net);
+    optimizer.step();
+    losses.push_back(misfit.local.item<double>());
+    if (step % 10 == 0) report.line("step %3ld  loss %.4f", static_cast<long>(step), losses.back());
+  }
+
+  const at::NoGradGuard no_gradient;
+  net->eval();
+  const Scenes test = draw(8 * kShown, /*seed=*/0);
+  const at::Tensor predicted = whole(net(cut(test.pictures))).argmax(1);
+  const double right = predicted.eq(test.classes).to(at::kDouble).mean().item<double>();
+  report.line("%.2f %% of the pixels of other pictures are right, %.2f %% are background", 100 * right,
+              100 * test.classes.eq(0).to(at::kDouble).mean().item<double>());
+  report.value("pixel_accuracy", right);
+  report.value("losses", losses);
+  if (world.rank() != 0 || wishes.png.empty()) return;
+  const auto first = [](const at::Tensor& x) { return x.slice(0, 0, kShown); };
+  write_png(wishes.png, {first(test.pictures), first(test.classes)}, first(predicted));
+  report.line("%s shows input, truth and prediction", wishes.png.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Wishes wishes;
+  const auto add_options = [&](CLI::App& app) {
+    const std::function<void(const int64_t&)> steps = [&](const int64_t& number) {
+      require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
+      wishes.steps = number;
+    };
+    app.add_option_function("--steps", steps, "Steps of training [150]")->option_text("STEPS");
+    app.add_option("--png", wishes.png, "Where input, truth and prediction are drawn, \"\" for nowhere [unet.png]")
+        ->option_text("FILE");
+  };
+  return example::run(argc, argv,
+                      {.text = "A U-Net that tells discs from rectangles, cut over space.", .add_options = add_options},
+                      [&](const Communicator& world, example::Report& report) { learn_shapes(world, wishes, report); });
+}
