@@ -90,16 +90,9 @@ double difference(const Plate& plate, const at::Tensor& mine, const at::Tensor& 
   return over_all(world, largest, Reduction::max) / alone.abs().max().item<double>();
 }
 
-/// As square as the number of workers allows.
-Grid grid_of(const Communicator& world) {
-  int rows = 1;
-  for (int divisor = 1; divisor * divisor <= world.size(); ++divisor)
-    if (world.size() % divisor == 0) rows = divisor;
-  return Grid(world, {{"y", rows}, {"x", world.size() / rows}});
-}
-
 void run_backward(const Communicator& world, example::Report& report) {
-  const Grid grid = grid_of(world);
+  const auto [rows, columns] = example::nearly_square(world.size());
+  const Grid grid(world, {{"y", rows}, {"x", columns}});
   const int me[] = {world.rank()};
   const Plate plate(grid), whole_plate(Grid(world.subset(me), {{"y", 1}, {"x", 1}}));
   report.line("%ld x %ld temperatures on a grid of %s", static_cast<long>(kRows), static_cast<long>(kColumns),

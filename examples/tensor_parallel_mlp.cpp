@@ -18,7 +18,7 @@ void learn_a_sine(const Communicator& world, example::Report& report) {
   const at::Tensor x = at::linspace(-3, 3, 128).unsqueeze(1), y = x.sin();
   double loss_now = 0;
   for (int step = 0; step <= 300; ++step) {
-    const at::Tensor loss = at::mse_loss(mlp(x, nn::StepContext{.step = step, .training = true}), y);
+    const at::Tensor loss = at::mse_loss(mlp(x, StepContext{.step = step, .training = true}), y);
     loss.backward();
     optimizer.step(/*learning_rate=*/0.01);
     loss_now = loss.item<double>();

@@ -54,7 +54,7 @@ void run_attention(BenchedAttentionOptions& options) {
   if (!prints()) return;
   const bool has_plain = options.bench.causal || options.bench.dropout > 0;
   if (!options.side_by_side.json) {
-    print_table(options.method, result);
+    print_side_by_side(options.method, result);
     if (has_plain)
       std::printf("%-28s %8.4f s, median of the ratios %.3f\n", "neither causal nor dropped", result.plain.both,
                   result.plain_ratio);

@@ -58,7 +58,7 @@ void run_layers(LayersOptions& options) {
   for (const std::string& layer : layers) {
     const train::SideBySide result = train::bench_layer(layer, options.bench);
     if (!prints()) continue;
-    options.side_by_side.json ? rows.push_back(row_of(layer, options, result)) : print_table(layer, result);
+    options.side_by_side.json ? rows.push_back(row_of(layer, options, result)) : print_side_by_side(layer, result);
     std::fflush(stdout);
   }
   if (prints() && options.side_by_side.json) std::printf("%s\n", rows.dump().c_str());

@@ -40,7 +40,7 @@ void run_matmul(MatmulOptions& options) {
   check(options);
   const train::SideBySide result = train::bench_matmul(options.bench);
   if (!prints()) return;
-  if (!options.side_by_side.json) return print_table(options.product, result);
+  if (!options.side_by_side.json) return print_side_by_side(options.product, result);
   nlohmann::ordered_json row = {{"product", options.product},
                                 {"ranks", options.side_by_side.ranks},
                                 {"length", options.bench.length},

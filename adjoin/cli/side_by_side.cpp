@@ -45,7 +45,7 @@ void add_measured(nlohmann::ordered_json& row, const train::SideBySide& result) 
   row["peak_memory_bytes"] = result.peak_memory_bytes;
 }
 
-void print_table(const std::string& what, const train::SideBySide& result) {
+void print_side_by_side(const std::string& what, const train::SideBySide& result) {
   std::printf("%-28s %10s %10s %10s\n", "", "forward", "backward", "both");
   const auto print = [](const std::string& name, const train::SideBySide::Seconds& seconds) {
     std::printf("%-28s %8.4f s %8.4f s %8.4f s\n", name.c_str(), seconds.forward, seconds.backward, seconds.both);

@@ -27,6 +27,6 @@ const train::SideBySideOptions& checked_run(SideBySideOptions& options);
 void add_measured(nlohmann::ordered_json& row, const train::SideBySide& result);
 
 /// A line for the distributed work, one for one worker's, and one for each rank's memory.
-void print_table(const std::string& what, const train::SideBySide& result);
+void print_side_by_side(const std::string& what, const train::SideBySide& result);
 
 }  // namespace adjoin::cli

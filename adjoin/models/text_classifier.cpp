@@ -42,7 +42,7 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
   feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, grid, axis));
 }
 
-at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context) {
+at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, const StepContext& context) {
   x = x + nn::dropout(attention_(norm1_(x), keep, context), dropout_, after_attention_, context);
   return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
 }
@@ -80,7 +80,7 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid
                                                          grid, axis));
 }
 
-at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context) {
+at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const StepContext& context) {
   at::Tensor x = embedding_(ids);
   if (positions_) x = x + positions_(at::arange(context.first_token, context.first_token + ids.size(1), ids.options()));
   for (TransformerBlock& block : blocks_) x = block(x, keep, context);

@@ -34,7 +34,7 @@ class TransformerBlockImpl : public torch::nn::Module {
  public:
   TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Grid& grid,
                        const std::string& axis);
-  at::Tensor forward(at::Tensor x, const at::Tensor& keep, const nn::StepContext& context);
+  at::Tensor forward(at::Tensor x, const at::Tensor& keep, const StepContext& context);
 
  private:
   double dropout_;
@@ -56,7 +56,7 @@ class TextClassifierImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument for sizes below 1, a hidden size that the heads do not divide, more ranks than heads.
   TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis);
-  at::Tensor forward(const at::Tensor& ids, const at::Tensor& keep, const nn::StepContext& context);
+  at::Tensor forward(const at::Tensor& ids, const at::Tensor& keep, const StepContext& context);
 
  private:
   at::Tensor pool(const at::Tensor& x, const at::Tensor& keep) const;

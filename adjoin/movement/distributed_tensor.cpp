@@ -1,5 +1,7 @@
 #include "adjoin/movement/distributed_tensor.hpp"
 
+#include <ATen/ops/cat.h>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/move.hpp"
 
@@ -17,6 +19,16 @@ Layout everywhere(const Layout& layout, const Grid& grid) {
   return Layout(grid.shape(), layout.shape());
 }
 
+/// The same layout of a tensor that is longer along a dim that is whole.
+Layout with_size(const Layout& layout, size_t dim, int64_t size) {
+  std::vector<int64_t> shape = layout.shape();
+  shape[dim] = size;
+  std::vector<Layout::Cut> cuts;
+  for (const Layout::Cut& cut : layout.cuts())
+    if (!cut.axes.empty()) cuts.push_back(cut);
+  return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
+}
+
 }  // namespace
 
 DistributedTensor place(const at::Tensor& whole, const Layout& layout, const Grid& grid) {
@@ -25,7 +37,7 @@ DistributedTensor place(const at::Tensor& whole, const Layout& layout, const Gri
 }
 
 DistributedTensor move(const DistributedTensor& x, const Layout& layout) {
-  return {move(x.local, x.layout, layout, x.grid), layout, x.grid};
+  return {move(x.local, x.layout, layout, x.grid), layout, x.grid, x.context};
 }
 
 at::Tensor whole(const DistributedTensor& x) {
@@ -44,7 +56,7 @@ DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor
     return "map: expected an elementwise function, which leaves " + shape_text(x.local.sizes().vec()) +
            " as it is; it gave " + shape_text(y.sizes().vec());
   });
-  return {y, x.layout, x.grid};
+  return {y, x.layout, x.grid, x.context};
 }
 
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b) {
@@ -52,7 +64,25 @@ DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor&
     return "operator+: expected equal layouts, got " + a.layout.to_string() + " and " + b.layout.to_string();
   });
   check_exact("operator+", a.layout);
-  return {a.local + b.local, a.layout, a.grid};
+  return {a.local + b.local, a.layout, a.grid, a.context ? a.context : b.context};
+}
+
+DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim) {
+  const auto d = static_cast<size_t>(dim);
+  const auto is_whole = [&](const Layout& layout) {
+    return dim >= 0 && dim < layout.dims() && layout.cuts()[d].axes.empty();
+  };
+  const auto fits = [&] {
+    if (!is_whole(a.layout) || !is_whole(b.layout)) return false;
+    return with_size(a.layout, d, 1) == with_size(b.layout, d, 1);
+  };
+  require(fits(), [&] {
+    return "cat: expected layouts that differ at most in the size of dim " + std::to_string(dim) +
+           ", which is whole on every worker, got " + a.layout.to_string() + " and " + b.layout.to_string();
+  });
+  const Layout layout = with_size(a.layout, d, a.layout.shape()[d] + b.layout.shape()[d]);
+  const bool is_here = layout.grid().cell_of(a.grid.world().rank()).has_value();
+  return {at::cat({a.local, b.local}, is_here ? dim : 0), layout, a.grid, a.context ? a.context : b.context};
 }
 
 }  // namespace adjoin

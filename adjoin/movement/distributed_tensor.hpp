@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 
+#include "adjoin/movement/step_context.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -14,6 +16,8 @@ struct DistributedTensor {
   at::Tensor local;  ///< of shape layout.shape_on(rank); of no elements outside the layout's grid
   Layout layout;
   Grid grid;  ///< whose world the layout's ranks are of
+  /// Of the training step that made it; what is made of it carries it on. Dropout in training wants it.
+  std::optional<StepContext> context = {};
 };
 
 /// Each worker of `grid` keeps its piece of a tensor that all of them hold.
@@ -33,7 +37,12 @@ at::Tensor whole(const DistributedTensor& x);
 /// Throws: InvalidArgument where `f` changes the shape, or x is partial along an axis (the sum comes first)
 DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor(const at::Tensor&)>& f);
 
+/// Carries the context of `a`, or where that has none of `b`.
 /// Throws: InvalidArgument where the layouts differ or have a covering split
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b);
+
+/// `b` behind `a` along a dim that every worker has whole. Nothing moves.
+/// Throws: InvalidArgument where the dim is cut, or the layouts differ in another
+DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim);
 
 }  // namespace adjoin

@@ -1,7 +1,6 @@
 #include "adjoin/movement/exchange.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <functional>
@@ -27,6 +26,26 @@ at::Tensor view_of(const at::Tensor& tensor, const Piece& piece) {
                            tensor.storage_offset() + place_of(piece, tensor.strides().vec()));
 }
 
+bool overlap(const Piece& a, const Piece& b) {
+  for (size_t dim = 0; dim < a.sizes.size(); ++dim)
+    if (std::max(a.offset[dim], b.offset[dim]) >= std::min(a.offset[dim] + a.sizes[dim], b.offset[dim] + b.sizes[dim]))
+      return false;
+  return true;
+}
+
+/// Whether a rank's own piece is all of the result, and no two others meet: a sum of two does not depend on their order.
+bool adds_to_own(const std::vector<Piece>& receives, const std::vector<int64_t>& shape, int rank) {
+  constexpr size_t kMost = 64;  // neighbours in three dims are fewer
+  if (receives.size() > kMost) return false;
+  std::vector<Piece> own, others;
+  for (const Piece& piece : receives) (piece.peer == rank ? own : others).push_back(piece);
+  if (own.size() != 1 || own[0].sizes != shape) return false;
+  for (size_t i = 0; i < others.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (overlap(others[i], others[j])) return false;
+  return true;
+}
+
 bool is_16_bit(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16;
 }
@@ -46,23 +65,26 @@ void check_piece(const char* operation, const at::Tensor& x, const Layout& layou
 }
 
 Exchange::Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world)
-    : plan_(std::move(plan)), shape_(std::move(shape)), strides_(shape_.size()), world_(std::move(world)) {
-  int64_t stride = 1;
-  for (size_t dim = shape_.size(); dim-- > 0; stride *= shape_[dim]) strides_[dim] = stride;
-  if (plan_.sums)
-    std::stable_sort(plan_.receives.begin(), plan_.receives.end(), [](const Piece& a, const Piece& b) {
-      return std::pair(a.summand, a.peer) < std::pair(b.summand, b.peer);
-    });
+    : plan_(std::move(plan)), shape_(std::move(shape)), world_(std::move(world)) {
+  if (!plan_.sums) return;
+  std::stable_sort(plan_.receives.begin(), plan_.receives.end(), [](const Piece& a, const Piece& b) {
+    return std::pair(a.summand, a.peer) < std::pair(b.summand, b.peer);
+  });
+  begins_with_own_ = adds_to_own(plan_.receives, shape_, world_.rank());
 }
 
 at::Tensor Exchange::operator()(const at::Tensor& x) {
+  const at::Tensor y = at::empty(shape_, x.options().requires_grad(false));
+  into(x, y);
+  return y;
+}
+
+void Exchange::into(const at::Tensor& x, const at::Tensor& y) {
   require(x.is_cpu() && x.layout() == at::kStrided && !x.is_neg(),
           [&] { return "move: expected a plain CPU tensor, got one on " + x.device().str(); });
   x_strides_.assign(x.strides().begin(), x.strides().end());
-  const auto options = x.options().requires_grad(false);
-  const at::Tensor y = plan_.sums ? at::zeros(shape_, options) : at::empty(shape_, options);
+  y_strides_.assign(y.strides().begin(), y.strides().end());
   plan_.sums ? sum(x, y) : place(x, y);
-  return y;
 }
 
 template <class Receive>
@@ -94,29 +116,34 @@ void Exchange::place(const at::Tensor& x, const at::Tensor& y) {
   for (const Piece& piece : plan_.receives) {
     if (piece.peer != world_.rank()) continue;
     own = std::find_if(own, plan_.sends.end(), [&](const Piece& sent) { return sent.peer == world_.rank(); });
-    copy_box(at(y, piece, strides_), piece.sizes, strides_, at(x, *own, x_strides_), own->sizes, x_strides_,
+    copy_box(at(y, piece, y_strides_), piece.sizes, y_strides_, at(x, *own, x_strides_), own->sizes, x_strides_,
              size_of(type));
     ++own;
   }
   exchange(x, 0, [&](const Piece& piece) {
     return Message{.kind = Message::Kind::receive,
                    .peer = piece.peer,
-                   .buffer = {at(y, piece, strides_), volume_of(piece.sizes), type},
+                   .buffer = {at(y, piece, y_strides_), volume_of(piece.sizes), type},
                    .sizes = piece.sizes,
-                   .strides = strides_};
+                   .strides = y_strides_};
   });
 }
 
 void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
   const bool in_float32 = is_16_bit(x.scalar_type());
-  at::Tensor total = y;
-  if (in_float32) total = accumulator_.take(y.numel(), y.options().dtype(at::kFloat)).zero_().view(shape_);
+  const at::Tensor total = in_float32 ? accumulator_.take(y.numel(), y.options().dtype(at::kFloat)).view(shape_) : y;
+  const auto own_piece = [&](const Piece& piece) { return piece.peer == world_.rank(); };
+  if (begins_with_own_)
+    total.copy_(view_of(x.detach(), *std::ranges::find_if(plan_.sends, own_piece)));
+  else
+    total.zero_();
   for (int summand = 0; summand < plan_.summands; ++summand) {
     int64_t count = 0;
     for (const Piece& piece : plan_.receives)
       if (piece.summand == summand && piece.peer != world_.rank()) count += volume_of(piece.sizes);
     // A sum in float32 leaves the result free until its end.
-    const at::Tensor boxes = in_float32 && count <= y.numel() ? y.view({-1}) : received_.take(count, x.options());
+    const bool is_free = in_float32 && count <= y.numel() && y.is_contiguous();
+    const at::Tensor boxes = is_free ? y.view({-1}) : received_.take(count, x.options());
     int64_t begin = 0;
     const auto next_box = [&](const Piece& piece) {
       const at::Tensor box = boxes.narrow(0, begin, volume_of(piece.sizes));
@@ -130,9 +157,10 @@ void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
     auto own = plan_.sends.begin();
     for (const Piece& piece : plan_.receives) {
       if (piece.summand != summand) continue;
-      if (piece.peer == world_.rank()) {
-        own = std::find_if(own, plan_.sends.end(), [&](const Piece& sent) { return sent.peer == world_.rank(); });
-        view_of(total, piece).add_(view_of(x.detach(), *own++));
+      if (own_piece(piece)) {
+        own = std::find_if(own, plan_.sends.end(), own_piece);
+        if (!begins_with_own_) view_of(total, piece).add_(view_of(x.detach(), *own));
+        ++own;
       } else {
         view_of(total, piece).add_(next_box(piece).view(piece.sizes));
       }

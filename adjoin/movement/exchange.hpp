@@ -21,8 +21,9 @@ class Exchange {
  public:
   /// `shape` is that of the result on this worker. The plan's ranks are those of `world`.
   Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world);
-  /// x is this worker's piece; strided as it comes.
+  /// x is this worker's piece; strided as it comes, as y is into which the result is written.
   at::Tensor operator()(const at::Tensor& x);
+  void into(const at::Tensor& x, const at::Tensor& y);
 
  private:
   void place(const at::Tensor& x, const at::Tensor& y);
@@ -32,7 +33,8 @@ class Exchange {
   void exchange(const at::Tensor& x, int summand, const Receive& receive);
 
   MovePlan plan_;
-  std::vector<int64_t> shape_, strides_, x_strides_;
+  std::vector<int64_t> shape_, x_strides_, y_strides_;
+  bool begins_with_own_ = false;  // a sum of which this rank's own piece is all, and others add to each element once
   Communicator world_;
   std::vector<Message> messages_;
   Staging received_, accumulator_;

@@ -1,6 +1,5 @@
 #include "adjoin/movement/halo.hpp"
 
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
@@ -34,21 +33,16 @@ HaloExchange::HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid
   for (size_t dim = 0; dim < parts_.size(); ++dim) {
     const std::vector<Places>& order = plan_.halos[dim].order[static_cast<size_t>(parts_[dim])];
     order_.push_back(order.empty() ? at::Tensor() : indices_of(order));
+    pads_.push_back(plan_.windows[dim].transposed ? Pads{} : plan_.halos[dim].pads[static_cast<size_t>(parts_[dim])]);
   }
+  if (std::ranges::all_of(pads_, [](const Pads& pads) { return pads == Pads{}; })) pads_.clear();
 }
 
 at::Tensor HaloExchange::operator()(const at::Tensor& x) const {
-  at::Tensor y = fetch_(x);
-  if (parts_.empty()) return y;
-  std::vector<int64_t> pads;  // as LibTorch wants them: the last dim first
-  for (size_t dim = parts_.size(); dim-- > 0;) {
-    const auto part = static_cast<size_t>(parts_[dim]);
+  at::Tensor y = fetch_.padded(x, pads_, fill_);
+  for (size_t dim = 0; dim < order_.size(); ++dim)
     if (order_[dim].defined()) y = at::index_select(y, static_cast<int64_t>(dim), order_[dim]);
-    const Pads pad = plan_.windows[dim].transposed ? Pads{} : plan_.halos[dim].pads[part];
-    pads.insert(pads.end(), {pad.left, pad.right});
-  }
-  const bool is_padded = std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n != 0; });
-  return is_padded ? at::constant_pad_nd(y, pads, fill_) : y;
+  return y;
 }
 
 at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows, Padding padding,

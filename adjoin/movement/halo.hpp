@@ -24,8 +24,8 @@ class HaloExchange {
   /// Shape:   layout.shape_on(rank) -> in each dim what the windows of this worker's outputs span, padding included
   /// Kinds:   as the layout -> copied to all whose windows need an element
   /// Adjoint: ghosts are sent home and added; what nobody needs gets zero
-  /// Cost:    one exchange, a message for each neighbour's box, and the result; where padding is to be added, once more
-  ///          the result
+  /// Cost:    one exchange, a message for each neighbour's box, and the result; once more the result where indices are
+  ///          replicated, reflected or circular, or nothing is exchanged and padding is to be added
   at::Tensor operator()(const at::Tensor& x) const;
 
   /// Where the windows' outputs lie: the layout of what is computed from the result.
@@ -39,6 +39,7 @@ class HaloExchange {
   double fill_;
   std::vector<int> parts_;         // this worker's, of each dim; none outside the grid
   std::vector<at::Tensor> order_;  // of each dim where what was fetched is not in its place yet
+  std::vector<Pads> pads_;         // of each dim; none where there are none. With another order there are none
   Move fetch_;
 };
 

@@ -1,5 +1,6 @@
 #include "adjoin/movement/move.hpp"
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 
 #include <optional>
@@ -16,6 +17,34 @@ namespace {
 
 using Way = MoveKind::Way;
 
+/// As LibTorch wants them.
+std::vector<int64_t> last_first(const std::vector<Pads>& pads) {
+  std::vector<int64_t> numbers;
+  for (size_t dim = pads.size(); dim-- > 0;) numbers.insert(numbers.end(), {pads[dim].left, pads[dim].right});
+  return numbers;
+}
+
+at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
+  for (size_t dim = 0; dim < pads.size(); ++dim) {
+    const auto d = static_cast<int64_t>(dim);
+    y = y.narrow(d, pads[dim].left, y.size(d) - pads[dim].left - pads[dim].right);
+  }
+  return y;
+}
+
+/// A tensor of which the margins alone are written.
+at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> shape, const std::vector<Pads>& pads,
+                        double fill) {
+  for (size_t dim = 0; dim < pads.size(); ++dim) shape[dim] += pads[dim].left + pads[dim].right;
+  const at::Tensor y = at::empty(shape, options);
+  for (size_t dim = 0; dim < pads.size(); ++dim) {
+    const auto d = static_cast<int64_t>(dim);
+    y.narrow(d, 0, pads[dim].left).fill_(fill);
+    y.narrow(d, y.size(d) - pads[dim].right, pads[dim].right).fill_(fill);
+  }
+  return y;
+}
+
 /// One direction of a move, without autograd.
 class Passage {
  public:
@@ -29,10 +58,21 @@ class Passage {
     }
   }
 
-  at::Tensor operator()(const at::Tensor& x) {
+  at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads, double fill) {
+    if (kind_.way != Way::exchange)
+      return pads.empty() ? carried(x) : at::constant_pad_nd(carried(x), last_first(pads), fill);
+    check_piece("move", x, from_, rank_);
+    if (pads.empty()) return (*exchange_)(x.resolve_neg());
+    const at::Tensor y = with_margins(x.options().requires_grad(false), to_.shape_on(rank_), pads, fill);
+    exchange_->into(x.resolve_neg(), within(y, pads));
+    return y;
+  }
+
+ private:
+  /// By a collective, or where nothing moves.
+  at::Tensor carried(const at::Tensor& x) {
     check_piece("move", x, from_, rank_);
     at::Tensor y = x.resolve_neg();
-    if (kind_.way == Way::exchange) return (*exchange_)(y);
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
     for (const int64_t dim : kind_.taken) y = take_block(y, to_.split(dim), parts_[static_cast<size_t>(dim)]);
     switch (kind_.way) {
@@ -47,7 +87,6 @@ class Passage {
     }
   }
 
- private:
   std::vector<int> ranks_along(int cell) const {
     std::vector<int> ranks;
     for (const int c : from_.grid().cells_along(cell, kind_.axes)) ranks.push_back(from_.grid().rank_of(c));
@@ -104,6 +143,10 @@ const Layout& Move::to() const {
 }
 
 at::Tensor Move::operator()(const at::Tensor& x) const {
+  return padded(x, {}, 0);
+}
+
+at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill) const {
   State& state = *state_;
   if (!state.takes_part) {
     require(x.numel() == 0, "move: expected a tensor of no elements on a worker outside both grids");
@@ -111,13 +154,15 @@ at::Tensor Move::operator()(const at::Tensor& x) const {
   }
   if (x.is_complex()) {
     if (!state.of_reals) state.of_reals.emplace(layout_of_pairs(state.from), layout_of_pairs(state.to), state.grid);
-    return on_reals(x, *state.of_reals);
+    std::vector<Pads> of_pairs = pads;
+    if (!pads.empty()) of_pairs.emplace_back();
+    return on_reals(x, [&](const at::Tensor& pairs) { return state.of_reals->padded(pairs, of_pairs, fill); });
   }
-  return apply({.forward = [s = state_](const at::Tensor& t) { return (*s->forward)(t); },
+  return apply({.forward = [s = state_, pads, fill](const at::Tensor& t) { return (*s->forward)(t, pads, fill); },
                 .adjoint =
-                    [s = state_](const at::Tensor& t) {
+                    [s = state_, pads](const at::Tensor& t) {
                       if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);
-                      return (*s->adjoint)(t);
+                      return (*s->adjoint)(within(t, pads), {}, 0);
                     }},
                x, state.workers);
 }

@@ -3,9 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <vector>
 
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
+#include "adjoin/partition/window.hpp"
 
 namespace adjoin {
 
@@ -22,6 +24,10 @@ class Move {
   /// Shape:  from.shape_on(rank) -> to.shape_on(rank); outside a layout's grid any zero-volume tensor -> [0]
   /// Throws: InvalidArgument on the worker whose x is not shaped like that
   at::Tensor operator()(const at::Tensor& x) const;
+
+  /// The same with as much of `fill` around it as `pads` says of each dim, written once where boxes are exchanged.
+  /// Adjoint: that of the move, of what lies within
+  at::Tensor padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill) const;
 
   const Layout& from() const;
   const Layout& to() const;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "adjoin/movement/step_context.hpp"
 #include "adjoin/nn/linear.hpp"
-#include "adjoin/nn/step_context.hpp"
 
 namespace adjoin::nn {
 

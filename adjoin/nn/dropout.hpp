@@ -6,7 +6,7 @@
 #include <string>
 
 #include "adjoin/base/philox.hpp"
-#include "adjoin/nn/step_context.hpp"
+#include "adjoin/movement/step_context.hpp"
 
 namespace adjoin::nn {
 

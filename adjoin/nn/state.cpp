@@ -31,6 +31,17 @@ std::string misfit(const State& state, const std::vector<Parameter>& parameters)
   return "";
 }
 
+/// Throws on every worker of the world where `error`, which counts on `rank` alone, says something.
+void refuse_together(const std::string& error, const Communicator& world, int rank) {
+  std::array<int64_t, 1> size{static_cast<int64_t>(error.size())};
+  world.broadcast(buffer(size), rank);
+  if (size[0] == 0) return;
+  std::string text = error;
+  text.resize(static_cast<size_t>(size[0]));
+  world.broadcast({text.data(), size[0], ElementType::uint8}, rank);
+  throw InvalidArgument(text);
+}
+
 }  // namespace
 
 at::Tensor gather_tensor(const at::Tensor& piece, const Layout& layout, const Grid& grid, int rank) {
@@ -65,16 +76,6 @@ void scatter_state(const State& state, const std::vector<Parameter>& parameters,
     const at::Tensor piece = scatter_tensor(whole, p.layout, p.grid, rank);
     if (piece.numel() > 0) p.tensor.copy_(piece);
   }
-}
-
-void refuse_together(const std::string& error, const Communicator& world, int rank) {
-  std::array<int64_t, 1> size{static_cast<int64_t>(error.size())};
-  world.broadcast(buffer(size), rank);
-  if (size[0] == 0) return;
-  std::string text = error;
-  text.resize(static_cast<size_t>(size[0]));
-  world.broadcast({text.data(), size[0], ElementType::uint8}, rank);
-  throw InvalidArgument(text);
 }
 
 }  // namespace adjoin::nn

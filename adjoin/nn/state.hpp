@@ -35,7 +35,4 @@ State gather_state(const std::vector<Parameter>& parameters, int rank = 0);
 /// Throws: InvalidArgument on all of them where a tensor lacks, is none of the parameters, or has another shape
 void scatter_state(const State& state, const std::vector<Parameter>& parameters, int rank = 0);
 
-/// Throws an InvalidArgument on every worker of the world where `error`, which counts on `rank` alone, says something.
-void refuse_together(const std::string& error, const Communicator& world, int rank);
-
 }  // namespace adjoin::nn

@@ -93,7 +93,7 @@ parallel::DataParallelAdamW& Trainer::optimizer() {
   return *optimizer_;
 }
 
-at::Tensor Trainer::forward(const Batch& batch, const nn::StepContext& context) {
+at::Tensor Trainer::forward(const Batch& batch, const StepContext& context) {
   const Autocast autocast(configuration_.precision == "bf16");
   return model_(batch.ids, batch.keep, context);
 }

@@ -58,7 +58,7 @@ class Trainer {
   parallel::DataParallelAdamW& optimizer();
 
  private:
-  at::Tensor forward(const Batch& batch, const nn::StepContext& context);
+  at::Tensor forward(const Batch& batch, const StepContext& context);
 
   Configuration configuration_;
   Grid grid_;

@@ -113,12 +113,23 @@ void Report::value(const std::string& name, const std::string& text) {
   values_.emplace_back(name, nlohmann::json(text).dump());
 }
 
+void Report::value(const std::string& name, const std::vector<double>& numbers) {
+  values_.emplace_back(name, nlohmann::json(numbers).dump());
+}
+
 void Report::end() const {
   if (!json_ || silent_) return;
   std::string object;
   for (const auto& [name, value] : values_)
     object += (object.empty() ? "" : ",") + nlohmann::json(name).dump() + ":" + value;
   std::printf("{%s}\n", object.c_str());
+}
+
+std::pair<int, int> nearly_square(int workers) {
+  int rows = 1;
+  for (int divisor = 1; divisor * divisor <= workers; ++divisor)
+    if (workers % divisor == 0) rows = divisor;
+  return {rows, workers / rows};
 }
 
 int run_with(int argc, char** argv, const About& about,

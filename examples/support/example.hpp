@@ -41,6 +41,7 @@ class Report {
   void value(const std::string& name, double number);
   void value(const std::string& name, int64_t number);
   void value(const std::string& name, const std::string& text);
+  void value(const std::string& name, const std::vector<double>& numbers);
   /// Prints the object.
   void end() const;
 
@@ -48,6 +49,9 @@ class Report {
   bool json_, silent_;
   std::vector<std::pair<std::string, std::string>> values_;  // as JSON
 };
+
+/// Two factors of a number of workers, which lie as near to each other as they can; the first is no larger.
+std::pair<int, int> nearly_square(int workers);
 
 /// Runs `work` on the workers that the command line asks for, and returns the exit code: 2 for a wrong request, 1 where
 /// the work fails, with one message on standard error.

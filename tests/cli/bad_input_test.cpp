@@ -80,6 +80,10 @@ TEST(Requests, of_the_other_commands_are_checked) {
   expect_refused(run("bench attention --method local --ranks 2"), "--ranks is 2, expected 1 for --method local");
   expect_refused(run("bench attention --method local --dropout 0.1"),
                  "--dropout is given, but --method local has none");
+  expect_refused(run("bench layers --layer cnn"),
+                 "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample or linear");
+  expect_refused(run("bench layers --cut depth"), "--cut is depth, expected batch, channels, height or width");
+  expect_refused(run("bench layers --size 1"), "--size is 1, expected 2 to 65536");
   expect_refused(run("bench matmul --product tt"), "--product is tt, expected nt, nn or tn");
   expect_refused(run("bench matmul --chunk 0"), "--chunk is 0, expected 1 to ");
   expect_refused(run("bench matmul --length 65536 --dim 65537"), "--dim is 65537, expected 1 to 65536");

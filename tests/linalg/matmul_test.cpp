@@ -27,8 +27,8 @@ using Chunk = std::optional<int64_t>;
 
 constexpr Product kProducts[] = {Product::nt, Product::nn, Product::tn};
 
-at::Tensor distributed(Product product, const at::Tensor& left, const at::Tensor& right, const Communicator& world,
-                       const Split& rows, Chunk chunk) {
+at::Tensor laid_out(Product product, const at::Tensor& left, const at::Tensor& right, const Communicator& world,
+                    const Split& rows, Chunk chunk) {
   const auto function = product == Product::nt ? matmul_nt : product == Product::nn ? matmul_nn : matmul_tn;
   return function(left, right, world, rows, chunk);
 }
@@ -88,8 +88,8 @@ TEST(Matmul, of_whole_numbers_is_exactly_that_of_the_gathered_matrices) {
     for (const auto& [leading, type] : kinds)
       for_each_case(world, {Chunk(), 1, 2, 3, 7, 12}, [&](Product product, const Split& rows, Chunk chunk) {
         const auto [left, right] = whole_numbers(product, leading, rows.size(), 5, world);
-        const at::Tensor y = distributed(product, own_rows(left, rows, world).to(type),
-                                         own_rows(right, rows, world).to(type), world, rows, chunk);
+        const at::Tensor y = laid_out(product, own_rows(left, rows, world).to(type),
+                                      own_rows(right, rows, world).to(type), world, rows, chunk);
         const at::Tensor expected = own_rows(on_one_worker(product, left, right), rows, world);
         EXPECT_EQ(y.scalar_type(), type);
         EXPECT_TRUE(y.to(at::kDouble).equal(expected)) << y << expected;
@@ -108,13 +108,13 @@ TEST(Matmul, takes_tensors_however_they_lie_in_memory) {
         return wide.slice(2, 0, 2 * x.size(2), 2).copy_(x);
       };
       const auto transposed = [](const at::Tensor& x) { return x.permute({2, 1, 0}).contiguous().permute({2, 1, 0}); };
-      EXPECT_TRUE(distributed(product, with_gaps(l), with_gaps(r), world, rows, chunk).equal(expected));
-      EXPECT_TRUE(distributed(product, transposed(l), transposed(r), world, rows, chunk).equal(expected));
+      EXPECT_TRUE(laid_out(product, with_gaps(l), with_gaps(r), world, rows, chunk).equal(expected));
+      EXPECT_TRUE(laid_out(product, transposed(l), transposed(r), world, rows, chunk).equal(expected));
 
       const at::Tensor two = at::full({}, 2.0, at::kDouble), first = r.select(0, 0).unsqueeze(0).expand_as(r);
       const at::Tensor twos =
           on_one_worker(product, at::full_like(left, 2.0), right.select(0, 0).unsqueeze(0).expand_as(right));
-      EXPECT_TRUE(distributed(product, two.expand_as(l), first, world, rows, chunk).equal(own_rows(twos, rows, world)));
+      EXPECT_TRUE(laid_out(product, two.expand_as(l), first, world, rows, chunk).equal(own_rows(twos, rows, world)));
     });
   });
 }
@@ -142,8 +142,7 @@ TEST(Matmul, has_the_first_and_second_derivatives_of_one_worker) {
         owns.push_back(own_rows(wholes.back().detach(), rows, world).clone().requires_grad_());
       }
       const auto found = derivatives(
-          [&](const at::Tensor& l, const at::Tensor& r) { return distributed(product, l, r, world, rows, chunk); },
-          owns);
+          [&](const at::Tensor& l, const at::Tensor& r) { return laid_out(product, l, r, world, rows, chunk); }, owns);
       const auto expected =
           derivatives([&](const at::Tensor& l, const at::Tensor& r) { return on_one_worker(product, l, r); }, wholes);
       for (size_t i = 0; i < expected.size(); ++i) {

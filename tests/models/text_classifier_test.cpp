@@ -63,7 +63,7 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
       expect_same_as_one_worker(
           world, {1}, [&](const Grid& grid) { return TextClassifier(small(all_options), grid, "tp"); },
           [&](TextClassifier& model, const at::Tensor& x) {
-            return model(ids, ids != 0, nn::StepContext{.seed = 1, .step = 2, .training = true, .first_sample = 4}) * x;
+            return model(ids, ids != 0, StepContext{.seed = 1, .step = 2, .training = true, .first_sample = 4}) * x;
           });
   });
 }
@@ -74,7 +74,7 @@ TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_pa
     nn::initialize(*model, 3);
     const at::Tensor ids = at::tensor({2, 7, 9, 3}, at::kLong).view({1, 4});
     const at::Tensor padded = at::constant_pad_nd(ids, {0, 2});
-    const nn::StepContext training{.seed = 1, .training = true};
+    const StepContext training{.seed = 1, .training = true};
     EXPECT_TRUE(at::allclose(model(ids, at::Tensor(), training), model(padded, padded != 0, training), 1e-12, 1e-12));
   }
 }
@@ -82,8 +82,7 @@ TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_pa
 TEST(TextClassifier, takes_a_worker_without_samples) {
   TextClassifier model(small(true), one_worker(), "tp");
   nn::initialize(*model, 3);
-  const at::Tensor scores =
-      model(at::zeros({0, 0}, at::kLong), at::Tensor(), nn::StepContext{.seed = 1, .training = true});
+  const at::Tensor scores = model(at::zeros({0, 0}, at::kLong), at::Tensor(), StepContext{.seed = 1, .training = true});
   EXPECT_EQ(scores.sizes(), (at::IntArrayRef{0, 2}));
   scores.sum().backward();
   for (const at::Tensor& parameter : model->parameters()) EXPECT_TRUE(parameter.grad().eq(0).all().item<bool>());

@@ -45,6 +45,43 @@ TEST(DistributedTensor, that_is_copied_counts_once_in_the_gradient_of_the_whole)
   });
 }
 
+TEST(DistributedTensor, is_put_behind_another_along_a_whole_dim) {
+  for_each_world({1, 2, 3, 5}, [](const Communicator& world) {
+    const Grid grid(world, {{"w", world.size()}});
+    const auto cut = [&](int64_t columns) {
+      return Layout(grid.shape(), {3, columns}, {{Split::balanced(3, world.size(), 0), {"w"}}});
+    };
+    const at::Tensor a = at::arange(6, at::kDouble).view({3, 2}).requires_grad_();
+    const at::Tensor b = at::arange(12, at::kDouble).view({3, 4}).requires_grad_();
+    const DistributedTensor both = cat(place(a, cut(2), grid), place(b, cut(4), grid), 1);
+    EXPECT_EQ(both.layout, cut(6));
+    const at::Tensor y = whole(both);
+    EXPECT_TRUE(y.equal(at::cat({a, b}, 1)));
+    y.square().sum().backward();
+    EXPECT_TRUE(a.grad().equal(2 * a.detach()));
+    EXPECT_TRUE(b.grad().equal(2 * b.detach()));
+    if (world.size() > 1) {
+      EXPECT_THROW(cat(both, both, 0), InvalidArgument);
+    }
+    EXPECT_THROW(cat(both, both, 2), InvalidArgument);
+    EXPECT_THROW(cat(both, place(a.t(), Layout(grid.shape(), {2, 3}), grid), 1), InvalidArgument);
+  });
+}
+
+TEST(DistributedTensor, carries_the_context_of_its_step_on) {
+  const Grid grid(Communicator(), {{"w", 1}});
+  const Layout layout(grid.shape(), {4});
+  const DistributedTensor of_no_step = place(at::ones({4}), layout, grid);
+  DistributedTensor x = of_no_step;
+  x.context = StepContext{.seed = 3, .step = 5};
+  const auto same = [](const at::Tensor& t) { return t; };
+  for (const DistributedTensor& y : {move(x, layout), map(x, same), x + of_no_step, of_no_step + x}) {
+    ASSERT_TRUE(y.context.has_value());
+    EXPECT_EQ(y.context->step, 5);
+  }
+  EXPECT_FALSE(map(of_no_step, same).context.has_value());
+}
+
 TEST(DistributedTensor, refuses_what_does_not_agree) {
   const Grid grid(Communicator(), {{"w", 1}});
   const Layout whole_layout(grid.shape(), {4});

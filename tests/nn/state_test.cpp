@@ -73,7 +73,7 @@ TEST(State, comes_back_from_any_layout) {
       for (const auto& [name, tensor] : back)
         EXPECT_TRUE(at::allclose(tensor.to(at::kFloat), global.at(name), 0, 0)) << name;
       for (const Parameter& p : parameters_of(second))  // also copies that are not the first
-        EXPECT_TRUE(p.tensor.equal(distributed(global.at(p.name), p.layout, p.grid).local.to(p.tensor.scalar_type())))
+        EXPECT_TRUE(p.tensor.equal(laid_out(global.at(p.name), p.layout, p.grid).local.to(p.tensor.scalar_type())))
             << p.name;
     });
   });

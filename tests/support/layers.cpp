@@ -27,7 +27,7 @@ at::Tensor tensor_of(const torch::nn::Module& module, const std::string& name) {
 
 }  // namespace
 
-DistributedTensor distributed(const at::Tensor& global, const Layout& layout, const Grid& grid) {
+DistributedTensor laid_out(const at::Tensor& global, const Layout& layout, const Grid& grid) {
   const auto cell = layout.grid().cell_of(grid.world().rank());
   if (!cell) return {at::empty({0}, global.options()), layout, grid};
   int summands = 1;
@@ -50,7 +50,7 @@ void fill_both(const torch::nn::Module& layer, const torch::nn::Module& twin, co
   for (const nn::Parameter& p : nn::parameters_of(layer)) {
     const at::Tensor global = tensor_of(twin, p.name);
     ASSERT_EQ(global.sizes().vec(), p.layout.shape()) << p.name;
-    p.tensor.copy_(distributed(global, p.layout, p.grid).local);
+    p.tensor.copy_(laid_out(global, p.layout, p.grid).local);
   }
 }
 

@@ -20,7 +20,7 @@ struct CallCount : Observer {
 
 /// This worker's piece of a tensor that all of them hold; of no elements outside the layout's grid. Along axes on which
 /// the layout is partial the pieces are different summands.
-DistributedTensor distributed(const at::Tensor& global, const Layout& layout, const Grid& grid);
+DistributedTensor laid_out(const at::Tensor& global, const Layout& layout, const Grid& grid);
 
 /// The global tensor of which a loss's gradient with respect to x is a piece here.
 at::Tensor whole_gradient(const DistributedTensor& x);
@@ -43,7 +43,7 @@ template <class Layer, class Twin>
 void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const Layout& layout, const Grid& grid) {
   twin->to(at::kDouble);
   fill_both(*layer, *twin, grid.world());
-  DistributedTensor x = distributed(input, layout, grid);
+  DistributedTensor x = laid_out(input, layout, grid);
   x.local.requires_grad_(true);
   const at::Tensor x1 = input.clone().requires_grad_(true);
 

@@ -1,6 +1,6 @@
-"""Every example understands --ranks, --backend, --json and --help; heat is the same on any number of workers.
+"""Every example understands --ranks, --backend, --json and --help; heat and LeNet-5 are the same on any number of workers.
 
-usage: examples_test.py Examples|Heat
+usage: examples_test.py Examples|Heat|LeNet5
 """
 
 import json
@@ -9,6 +9,8 @@ import subprocess
 import unittest
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("ADJOIN_DATA_DIR", ROOT.parent / "shared" / "data"))
 EXAMPLES = [Path(name) for name in os.environ["ADJOIN_EXAMPLES"].split(":")]
 # As root, on more ranks than cores, and in a container, where OpenMPI's single-copy messages are not permitted.
 ENVIRONMENT = os.environ | {
@@ -18,6 +20,11 @@ ENVIRONMENT = os.environ | {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
 }
+
+
+def example_of(name):
+    example, = [example for example in EXAMPLES if example.name == name]
+    return example
 
 
 def run(example, *options, processes=0):
@@ -73,8 +80,7 @@ class Examples(unittest.TestCase):
 
 class Heat(unittest.TestCase):
     def assert_equals_one_worker(self, *options, processes=0):
-        heat, = [example for example in EXAMPLES if example.name == "heat"]
-        result = run(heat, "--json", *options, processes=processes)
+        result = run(example_of("heat"), "--json", *options, processes=processes)
         self.assertEqual(result.returncode, 0, result)
         found = json.loads(result.stdout)
         self.assertLessEqual(found["state_difference"], 1e-12)
@@ -90,6 +96,40 @@ class Heat(unittest.TestCase):
         for processes in [1, 2, 6]:
             with self.subTest(processes=processes):
                 self.assert_equals_one_worker(processes=processes)
+
+
+class LeNet5(unittest.TestCase):
+    def trained(self, *options, processes=0):
+        result = run(example_of("lenet5"), "--json", *options, processes=processes)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)
+
+    def assert_equals_one_worker(self, ranks):
+        options = ["--precision", "fp64", "--steps", "50"]
+        expected = self.trained(*options, "--ranks", "1")["losses"]
+        self.assertEqual(len(expected), 50)
+        for how in ranks:
+            with self.subTest(**how):
+                count = ["--ranks", str(how["threads"])] if "threads" in how else []
+                losses = self.trained(*options, *count, processes=how.get("processes", 0))["losses"]
+                for one, found in zip(expected, losses, strict=True):
+                    self.assertAlmostEqual(found, one, delta=1e-9)
+
+    def test_has_the_losses_of_one_worker(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"threads": 4}, {"processes": 2}])
+
+    def test_learns_real_digits(self):
+        found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2")
+        self.assertGreaterEqual(found["test_accuracy"], 0.97)
+
+    def test_refuses_what_it_cannot_read(self):
+        for options, message in [(["--precision", "fp16"], "--precision is fp16, expected fp32 or fp64"),
+                                 (["--steps", "0"], "--steps is 0, expected at least 1"),
+                                 (["--data", "/nowhere"], "/nowhere: expected a file t10k-images-idx3-ubyte")]:
+            result = run(example_of("lenet5"), *options)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(message, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
 
 if __name__ == "__main__":

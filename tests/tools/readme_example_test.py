@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "tensor_parallel_mlp.cpp"
+NETWORK = ROOT / "examples" / "lenet5.cpp"
 DEADLOCK = ROOT / "examples" / "deadlock.cpp"
 MOST_LINES = 40
 
@@ -24,6 +25,10 @@ class ReadmeExample(unittest.TestCase):
 
     def test_of_a_deadlock_is_part_of_its_file(self):
         self.assertIn(self.blocks[1], DEADLOCK.read_text(encoding="utf-8"))
+
+    def test_of_a_network_is_part_of_its_file(self):
+        self.assertIn(self.blocks[2], NETWORK.read_text(encoding="utf-8"))
+        self.assertLessEqual(len(self.blocks[2].splitlines()), MOST_LINES)
 
     @unittest.skipUnless("ADJOIN_EXAMPLE" in os.environ, "ADJOIN_EXAMPLE names the built example")
     def test_prints_what_is_shown(self):

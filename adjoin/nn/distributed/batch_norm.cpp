@@ -1,9 +1,9 @@
 #include "adjoin/nn/distributed/batch_norm.hpp"
 
-#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/normalise.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -76,10 +76,8 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
   });
   const Grid& grid = prepared_.grid();
   const Layout x = summed(input), here = channels_here(x);
-  DimMean mean(x, reduced_dims(geometry_, dims), grid);
-  DimMean batch_mean(mean.layout(), {0}, grid);
-  std::vector<int64_t> over_channels(dims, 1);
-  over_channels[kChannelDim] = -1;
+  auto mean = std::make_shared<const DimMean>(x, reduced_dims(geometry_, dims), grid);
+  DimMean batch_mean(mean->layout(), {0}, grid);
   const Layout kept = pairs_on(channels_), local = pairs_on(here);
   return {Move(input, x, grid),
           std::move(mean),
@@ -87,39 +85,32 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
           Move(kept, local, grid),
           Move(first_copy(kept), local, grid),
           Move(first_copy(local), kept, grid),
-          Move(x, output_ ? output_(x.shape()) : x, grid),
-          std::move(over_channels)};
+          Move(x, output_ ? output_(x.shape()) : x, grid)};
 }
 
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, prepared.read(x.local));
-  return {prepared.write(y), prepared.write.to(), x.grid};
+  return {prepared.write(y), prepared.write.to(), x.grid, x.context};
 }
 
 at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {
   const bool of_batch = is_training() || !geometry_.tracks;
-  require(!of_batch || prepared.mean.count() != 1, [&] {
+  require(!of_batch || prepared.mean->count() != 1, [&] {
     return geometry_.name + ": expected more than one number a channel in training; the input is " +
            prepared.read.from().to_string();
   });
   at::Tensor affine;
   if (geometry_.affine) affine = prepared.affine(paired(weight_, bias_));
-  Statistics statistics;
-  at::Tensor y;
   if (of_batch) {
-    statistics.mean = prepared.mean(x);
-    y = x - statistics.mean;
-    statistics.variance = prepared.mean(y.square());
-    if (is_training() && geometry_.tracks) track(prepared, statistics);
-  } else {
-    statistics = running(prepared);
-    y = x - statistics.mean;
+    if (geometry_.per_sample && affine.defined() && affine.dim() == 2) affine = affine.repeat({1, x.size(0)});
+    const Normalised normalised = normalise_batch(x, affine, prepared.mean, geometry_.eps);
+    if (is_training() && geometry_.tracks) track(prepared, {normalised.mean, normalised.variance});
+    return normalised.y;
   }
-  y = y * at::rsqrt(statistics.variance + geometry_.eps);
-  if (!geometry_.affine) return y;
-  if (affine.dim() != 2) return linked(y, affine);  // outside the input's grid
-  return y * affine.select(0, 0).view(prepared.over_channels) + affine.select(0, 1).view(prepared.over_channels);
+  const Statistics statistics = running(prepared);
+  if (x.numel() == 0) return geometry_.affine ? linked(x, affine) : x;
+  return normalise_by(x, affine, statistics.mean, statistics.variance, geometry_.eps);
 }
 
 ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) const {
@@ -127,12 +118,12 @@ ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) c
   const at::Tensor kept = gives ? paired(running_mean_, running_var_) : running_mean_.flatten().narrow(0, 0, 0);
   const at::Tensor here = prepared.statistics(kept);
   if (here.dim() != 2) return {here, here};
-  return {here.select(0, 0).view(prepared.over_channels), here.select(0, 1).view(prepared.over_channels)};
+  return {here.select(0, 0), here.select(0, 1)};
 }
 
 void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch) {
   const at::NoGradGuard no_gradient;
-  const auto count = static_cast<double>(prepared.mean.count());
+  const auto count = static_cast<double>(prepared.mean->count());
   at::Tensor mean = of_batch.mean, variance = of_batch.variance * (count / (count - 1));
   if (geometry_.per_sample) {
     mean = prepared.batch_mean(mean);

@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/dim_mean.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -39,6 +40,17 @@ DimMean::DimMean(const Layout& x, const std::vector<int64_t>& dims, const Grid& 
 
 at::Tensor DimMean::operator()(const at::Tensor& x) const {
   return sum(x) / static_cast<double>(count_);
+}
+
+at::Tensor DimMean::of_sums(const at::Tensor& sums) const {
+  return sum_(sums) / static_cast<double>(count_);
+}
+
+at::Tensor DimMean::no_sums(const at::Tensor& x) const {
+  if (!is_here_) return x;
+  std::vector<int64_t> shape = x.sizes().vec();
+  for (const int64_t dim : dims_) shape[static_cast<size_t>(dim)] = 1;
+  return at::zeros(shape, x.options());
 }
 
 at::Tensor DimMean::sum(const at::Tensor& x) const {

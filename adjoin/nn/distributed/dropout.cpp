@@ -27,6 +27,17 @@ void check_dropped(const std::string& name, const Layout& x, int64_t least_dims)
   });
 }
 
+/// Whether a layer drops anything of x. A step is the caller's to say: without one each would have the same mask.
+bool drops(const std::string& name, const DropoutOptions& options, bool is_training, const DistributedTensor& x) {
+  if (!is_training || options.p() == 0) return false;
+  require(x.context.has_value(), [&] {
+    return "Dropout '" + name +
+           "': expected an input that carries a StepContext, which masks follow from; it has none " +
+           "(x.context = StepContext{.seed = …, .step = …, .training = true}), and the layer is in training";
+  });
+  return x.context->training;
+}
+
 /// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
 /// a row being a run along the last dim. A tensor of one dim is a row for each sample.
 struct RowPlace {
@@ -72,33 +83,36 @@ DropoutImpl::DropoutImpl(const DropoutOptions& o, std::string name) : options(o)
   check_dropout(name_, options);
 }
 
-DistributedTensor DropoutImpl::forward(const DistributedTensor& x, const StepContext& context) {
+DistributedTensor DropoutImpl::forward(const DistributedTensor& x) {
   check_dropped(name_, x.layout, 1);
   const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
-  if (!cell || !context.training || !is_training() || options.p() == 0) return x;
+  if (!drops(name_, options, is_training(), x) || !cell) return x;
   std::vector<int64_t> shape = x.layout.shape();
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
-  if (shape.size() > 1) return {dropped(x.local, options.p(), name_, shape, ranges, context), x.layout, x.grid};
+  const auto masked = [&](const at::Tensor& local) {
+    return dropped(local, options.p(), name_, shape, ranges, *x.context);
+  };
+  if (shape.size() > 1) return {masked(x.local), x.layout, x.grid, x.context};
   shape.push_back(1);  // a feature for each sample
   ranges.push_back({{0, 1}});
-  return {dropped(x.local.unsqueeze(-1), options.p(), name_, shape, ranges, context).squeeze(-1), x.layout, x.grid};
+  return {masked(x.local.unsqueeze(-1)).squeeze(-1), x.layout, x.grid, x.context};
 }
 
 ChannelDropoutImpl::ChannelDropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
   check_dropout(name_, options);
 }
 
-DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x, const StepContext& context) {
+DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x) {
   check_dropped(name_, x.layout, 2);
   const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
-  if (!cell || !context.training || !is_training() || options.p() == 0) return x;
+  if (!drops(name_, options, is_training(), x) || !cell) return x;
   const std::vector<int64_t>& shape = x.layout.shape();
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
   ranges.resize(2);
   const at::Tensor ones = at::ones({x.local.size(0), x.local.size(1)}, x.local.options().requires_grad(false));
-  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, context);
+  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, *x.context);
   while (mask.dim() < x.local.dim()) mask = mask.unsqueeze(-1);
-  return {x.local * mask, x.layout, x.grid};
+  return {x.local * mask, x.layout, x.grid, x.context};
 }
 
 }  // namespace adjoin::nn

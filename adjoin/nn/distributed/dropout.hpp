@@ -7,7 +7,6 @@
 #include <string>
 
 #include "adjoin/movement/distributed_tensor.hpp"
-#include "adjoin/nn/step_context.hpp"
 
 namespace adjoin::nn {
 
@@ -20,16 +19,16 @@ using torch::nn::DropoutOptions;
 /// `nn::dropout`, which has the same masks. Nothing moves. What is partial stays so.
 /// Shape:  [samples, *] or [samples] -> the same
 /// Kinds:  any -> the same
-/// Cost:   one Philox block for eight elements, each way; nothing unless context.training and after `eval`
+/// Cost:   one Philox block for eight elements, each way; nothing after `eval`, or unless x.context->training
 class DropoutImpl : public torch::nn::Module {
  public:
   /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
   /// Throws: InvalidArgument for p outside [0, 1)
   DropoutImpl(const DropoutOptions& options, std::string name);
 
-  /// `context.first_sample` is the place of x's first sample in the batch, where x is a part of it.
-  /// Throws: InvalidArgument for a covering split, or a number without dims
-  DistributedTensor forward(const DistributedTensor& x, const StepContext& context);
+  /// `x.context->first_sample` is the place of x's first sample in the batch, where x is a part of it.
+  /// Throws: InvalidArgument for a covering split, a number without dims, or unless after `eval` an x without a context
+  DistributedTensor forward(const DistributedTensor& x);
 
   const DropoutOptions options;
 
@@ -45,8 +44,8 @@ class ChannelDropoutImpl : public torch::nn::Module {
   ChannelDropoutImpl(const DropoutOptions& options, std::string name);
 
   /// Shape:  [samples, channels, *] -> the same
-  /// Throws: InvalidArgument for a covering split, or fewer dims
-  DistributedTensor forward(const DistributedTensor& x, const StepContext& context);
+  /// Throws: InvalidArgument for a covering split, fewer dims, or unless after `eval` an x without a context
+  DistributedTensor forward(const DistributedTensor& x);
 
   const DropoutOptions options;
 

@@ -125,7 +125,7 @@ SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
 DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, prepared.read(x.local));
-  return {prepared.write(y), prepared.write.to(), x.grid};
+  return {prepared.write(y), prepared.write.to(), x.grid, x.context};
 }
 
 at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) const {

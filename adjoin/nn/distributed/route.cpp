@@ -73,7 +73,7 @@ DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList p
     made = linked(made, read);
     made = linked(made, parameters);
   }
-  return {write_(made), write_.to(), x.grid};
+  return {write_(made), write_.to(), x.grid, x.context};
 }
 
 }  // namespace adjoin::nn

@@ -1,8 +1,6 @@
 #include "adjoin/nn/distributed/upsample.hpp"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/upsample_nearest1d.h>
 
 #include <algorithm>
@@ -76,41 +74,6 @@ Taps cubic_taps(int64_t inputs, double step, bool align_corners, Range of) {
   return taps;
 }
 
-/// The inputs that any tap reads.
-Range read_by(const Taps& taps) {
-  Range range{taps.index[0][0], taps.index[0][0]};
-  for (const auto& indices : taps.index)
-    for (const int64_t index : indices) range = {std::min(range.begin, index), std::max(range.end, index + 1)};
-  return range;
-}
-
-/// The taps of one dim as tensors, from the first input that is read.
-struct DimKernel {
-  std::vector<at::Tensor> index, weight;
-};
-
-DimKernel kernel_of(const Taps& taps) {
-  DimKernel kernel;
-  const int64_t first = read_by(taps).begin;
-  for (const auto& indices : taps.index) kernel.index.push_back(at::tensor(indices, at::kLong) - first);
-  for (const auto& weights : taps.weight) kernel.weight.push_back(at::tensor(weights, at::kDouble));
-  return kernel;
-}
-
-at::Tensor interpolate(const at::Tensor& x, int64_t dim, const DimKernel& kernel) {
-  at::Tensor y;
-  for (size_t tap = 0; tap < kernel.index.size(); ++tap) {
-    at::Tensor term = at::index_select(x, dim, kernel.index[tap]);
-    if (!kernel.weight.empty()) {
-      std::vector<int64_t> along(static_cast<size_t>(x.dim() - dim), 1);
-      along[0] = -1;
-      term = term * kernel.weight[tap].to(x.scalar_type()).view(along);
-    }
-    y = y.defined() ? y + term : term;
-  }
-  return y;
-}
-
 }  // namespace
 
 UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRule output)
@@ -159,14 +122,12 @@ Route UpsampleImpl::plan(const Layout& input) const {
   HaloPlan read = plan_needed(inputs, made, space, [&](size_t dim, Range of) {
     return read_by(taps(dim - space, inputs[dim], shape[dim], of));
   });
-  std::vector<DimKernel> kernels;
+  std::vector<Taps> dims;
   const std::vector<Range> mine = space_made_here(made, space, routes_.grid());
   for (size_t d = 0; d < mine.size(); ++d)
-    if (mine[d].size() > 0) kernels.push_back(kernel_of(taps(d, inputs[space + d], shape[space + d], mine[d])));
-  const auto kernel = [kernels](const at::Tensor& x, at::TensorList) {
-    at::Tensor y = x;
-    for (size_t d = 0; d < kernels.size(); ++d) y = interpolate(y, static_cast<int64_t>(space + d), kernels[d]);
-    return y;
+    if (mine[d].size() > 0) dims.push_back(taps(d, inputs[space + d], shape[space + d], mine[d]));
+  const auto kernel = [interpolation = Interpolation(dims)](const at::Tensor& x, at::TensorList) {
+    return interpolation(x);
   };
   return Route(input, {std::move(read), made, output, kernel}, routes_.grid());
 }

@@ -7,17 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "adjoin/nn/distributed/interpolation.hpp"
 #include "adjoin/nn/distributed/weightless.hpp"
 
 namespace adjoin::nn {
 
 using torch::nn::UpsampleOptions;
-
-/// Along one dim, which inputs each of some outputs is made of, and with what weights; tap by tap.
-struct Taps {
-  std::vector<std::vector<int64_t>> index;  ///< of each tap, of each output
-  std::vector<std::vector<double>> weight;  ///< the same; empty where each output is one input
-};
 
 /// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor.
 ///

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/step_context.hpp"
 #include "adjoin/nn/rows.hpp"
-#include "adjoin/nn/step_context.hpp"
 
 namespace adjoin::nn {
 

@@ -74,7 +74,7 @@ TEST(BatchNorm, keeps_the_unbiased_variance_of_all_workers) {
     BatchNorm1d layer(BatchNormOptions(1).momentum(1), ChannelPlacement{.tensor = at::kDouble}, grid);
     initialize(*layer, 1);
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({5, 1});
-    layer(distributed(at::arange(5, at::kDouble).view({5, 1}), rows, grid));
+    layer(laid_out(at::arange(5, at::kDouble).view({5, 1}), rows, grid));
     const auto buffers = layer->named_buffers();
     EXPECT_DOUBLE_EQ(buffers["running_mean"].item<double>(), 2);
     EXPECT_DOUBLE_EQ(buffers["running_var"].item<double>(), 2.5);  // (4 + 1 + 0 + 1 + 4) / 4
@@ -88,7 +88,7 @@ TEST(BatchNorm, refuses_one_number_a_channel_in_training) {
     BatchNorm1d layer(BatchNormOptions(3), grid);
     initialize(*layer, 1);
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({1, 3});
-    const DistributedTensor x = distributed(at::ones({1, 3}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({1, 3}), rows, grid);
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { layer(x); }),
               "BatchNorm1d: expected more than one number a channel in training; the input is " + rows.to_string());
     layer->eval();
@@ -103,7 +103,7 @@ TEST(InstanceNorm, refuses_what_does_not_fit_on_every_worker) {
     const auto refusal = [&](int64_t features, const std::vector<int64_t>& shape) {
       InstanceNorm1d layer(InstanceNormOptions(features).affine(true), grid);
       initialize(*layer, 1);
-      return thrown_by<InvalidArgument>([&] { layer(distributed(at::ones(shape), lies(shape), grid)); });
+      return thrown_by<InvalidArgument>([&] { layer(laid_out(at::ones(shape), lies(shape), grid)); });
     };
     const auto input = [&](const std::vector<int64_t>& shape) { return "; the input is " + lies(shape).to_string(); };
     const std::string expected = "InstanceNorm1d: expected [batch, 3, *space] with 1 dims of space";

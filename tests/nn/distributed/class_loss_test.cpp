@@ -62,10 +62,10 @@ void compare_class_loss(Numbers& draw, Options options, const Communicator& worl
   LayoutRule output;
   if (draw.one_in(3)) output = on_one_worker(static_cast<int>(draw.from(0, world.size() - 1)));
   SCOPED_TRACE("input " + input.to_string() + "\n  target " + labels.to_string());
-  DistributedTensor x = distributed(x1.detach(), input, grid);
+  DistributedTensor x = laid_out(x1.detach(), input, grid);
   x.local.requires_grad_(true);
 
-  const DistributedTensor y = Loss(options, grid, output)->forward(x, distributed(classes, labels, grid));
+  const DistributedTensor y = Loss(options, grid, output)->forward(x, laid_out(classes, labels, grid));
   const at::Tensor y1 = Twin(options)->forward(x1, classes);
   ASSERT_EQ(y.layout.shape(), y1.sizes().vec());
   expect_close(whole(y).detach(), y1.detach(), "value in " + y.layout.to_string());
@@ -103,9 +103,9 @@ TEST(CrossEntropyLoss, moves_no_scores_where_classes_are_cut) {
     const auto largest = std::make_shared<LargestCall>();
     const Grid grid(world.observed_by(largest), {{"classes", world.size()}});
     const Layout cut = balanced_over(grid.shape(), {{}, {"classes"}})({3, 400});
-    DistributedTensor x = distributed(at::ones({3, 400}), cut, grid);
+    DistributedTensor x = laid_out(at::ones({3, 400}), cut, grid);
     x.local.requires_grad_(true);
-    const DistributedTensor target = distributed(at::ones({3}, at::kLong), Layout(grid.shape(), {3}), grid);
+    const DistributedTensor target = laid_out(at::ones({3}, at::kLong), Layout(grid.shape(), {3}), grid);
     CrossEntropyLoss(grid)->forward(x, target).local.backward();
     EXPECT_EQ(largest->elements, 3);  // maxima and sums of the three samples
   });
@@ -116,9 +116,9 @@ TEST(ClassLoss, refuses_what_does_not_fit_on_every_worker) {
     const Grid grid(world, {{"rows", world.size()}});
     const auto lies = balanced_over(grid.shape(), {{"rows"}});
     const Layout input = lies({4, 3}), labels = lies({4});
-    const DistributedTensor x = distributed(at::ones({4, 3}), input, grid);
+    const DistributedTensor x = laid_out(at::ones({4, 3}), input, grid);
     const auto refusal = [&](const CrossEntropyLossOptions& options, const at::Tensor& target) {
-      const DistributedTensor placed = distributed(target, lies(target.sizes().vec()), grid);
+      const DistributedTensor placed = laid_out(target, lies(target.sizes().vec()), grid);
       return thrown_by<InvalidArgument>([&] { CrossEntropyLoss(options, grid)->forward(x, placed); });
     };
     EXPECT_EQ(refusal({}, at::tensor({0, 3, 2, -100}, at::kLong)),

@@ -121,7 +121,7 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
     const Layout rows = balanced_over(grid.shape(), {{}, {}, {"rows"}})({2, 4, 5, 5});
-    const DistributedTensor x = distributed(at::ones({2, 4, 5, 5}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({2, 4, 5, 5}), rows, grid);
     const auto refusal = [&](const Conv2dOptions& options) {
       return thrown_by<InvalidArgument>([&] { Conv2d(options, grid)->forward(x); });
     };
@@ -156,7 +156,7 @@ TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
     const Layout rows = balanced_over(grid.shape(), {{}, {}, {"rows"}})({2, 4, 5, 5});
-    const DistributedTensor x = distributed(at::ones({2, 4, 5, 5}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({2, 4, 5, 5}), rows, grid);
     const auto refusal = [&](const ConvTranspose2dOptions& options) {
       return thrown_by<InvalidArgument>([&] { ConvTranspose2d(options, grid)->forward(x); });
     };

@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/dropout.hpp"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "adjoin/base/error.hpp"
@@ -29,18 +30,19 @@ void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& wor
   for (int64_t dims = draw.from(least_dims, 4); dims > 0; --dims) shape.push_back(draw.from(0, 9));
   const Layout input = random_layout(draw.seed(), random_grid(draw.seed(), world.size()), shape, Kind::partial);
   SCOPED_TRACE("input " + input.to_string());
-  StepContext context = kInTraining;
-  context.first_sample = draw.from(0, 3);
   const at::Tensor whole_x = random_tensor(shape, Kind::replicated, world, draw.from(0, 1000));
   const at::Tensor x1 = whole_x.clone().requires_grad_(true);
-  DistributedTensor x = distributed(whole_x, input, grid);
+  DistributedTensor x = laid_out(whole_x, input, grid);
   x.local.requires_grad_(true);
+  x.context = kInTraining;
+  x.context->first_sample = draw.from(0, 3);
 
   Layer layer(DropoutOptions(0.4), "layer");
   const Grid alone(Communicator(), {{"one", 1}});
-  const at::Tensor y1 = layer->forward(DistributedTensor{x1, Layout(alone.shape(), shape), alone}, context).local;
-  const DistributedTensor y = layer->forward(x, context);
+  const at::Tensor y1 = layer->forward(DistributedTensor{x1, Layout(alone.shape(), shape), alone, x.context}).local;
+  const DistributedTensor y = layer->forward(x);
   EXPECT_EQ(y.layout, input);
+  EXPECT_EQ(y.context->first_sample, x.context->first_sample);
   const DistributedTensor summed_y = move(y, summed(input));
   expect_close(whole(summed_y).detach(), y1.detach(), "output");
   backward_from_both(summed_y, y1);
@@ -56,21 +58,20 @@ TEST(DistributedDropout, drops_the_same_elements_in_every_layout) {
   });
 }
 
-DistributedTensor on_one(const at::Tensor& x) {
+DistributedTensor on_one(const at::Tensor& x, const std::optional<StepContext>& context = kInTraining) {
   const Grid alone(Communicator(), {{"one", 1}});
-  return {x, Layout(alone.shape(), x.sizes().vec()), alone};
+  return {x, Layout(alone.shape(), x.sizes().vec()), alone, context};
 }
 
 TEST(DistributedDropout, has_the_masks_of_the_plain_one) {
   Dropout layer(DropoutOptions(0.4), "layer");
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 30}, {4, 5, 30}})
-    EXPECT_TRUE(layer(on_one(at::ones(shape)), kInTraining)
-                    .local.equal(dropout(at::ones(shape), 0.4, {"layer", 0}, kInTraining)));
+    EXPECT_TRUE(layer(on_one(at::ones(shape))).local.equal(dropout(at::ones(shape), 0.4, {"layer", 0}, kInTraining)));
 }
 
 TEST(ChannelDropout, keeps_or_drops_whole_channels) {
   ChannelDropout layer(DropoutOptions(0.25), "layer");
-  const at::Tensor y = layer(on_one(at::ones({40, 50, 2, 3}, at::kDouble)), kInTraining).local;
+  const at::Tensor y = layer(on_one(at::ones({40, 50, 2, 3}, at::kDouble))).local;
   EXPECT_TRUE(y.amax({2, 3}).equal(y.amin({2, 3})));
   // Five standard errors of a fraction of 2,000 draws: 5 sqrt(0.25 * 0.75 / 2000) = 0.0484.
   EXPECT_NEAR((y != 0).to(at::kDouble).mean().item<double>(), 0.75, 0.0485);
@@ -80,29 +81,33 @@ TEST(ChannelDropout, keeps_or_drops_whole_channels) {
 TEST(DistributedDropout, draws_other_masks_for_other_rows_steps_and_names) {
   Dropout layer(DropoutOptions(0.5), "layer"), other(DropoutOptions(0.5), "other");
   const DistributedTensor x = on_one(at::ones({2, 2, 2, 64}));
-  StepContext later = kInTraining;
-  later.step += 1;
-  const at::Tensor y = layer(x, kInTraining).local, rows = y.view({8, 64});
+  DistributedTensor later = x;
+  later.context->step += 1;
+  const at::Tensor y = layer(x).local, rows = y.view({8, 64});
   for (int64_t a = 0; a < 8; ++a)
     for (int64_t b = 0; b < a; ++b) EXPECT_FALSE(rows[a].equal(rows[b])) << a << " and " << b;
-  EXPECT_FALSE(y.equal(layer(x, later).local));
-  EXPECT_FALSE(y.equal(other(x, kInTraining).local));
+  EXPECT_FALSE(y.equal(layer(later).local));
+  EXPECT_FALSE(y.equal(other(x).local));
 }
 
 TEST(DistributedDropout, does_nothing_outside_training) {
   Dropout layer(DropoutOptions(0.5), "layer");
   const DistributedTensor x = on_one(at::ones({2, 64}));
-  EXPECT_TRUE(layer(x, StepContext()).local.is_same(x.local));
+  const DistributedTensor in_evaluation = on_one(x.local, StepContext()), of_no_step = on_one(x.local, {});
+  EXPECT_TRUE(layer(in_evaluation).local.is_same(x.local));
   layer->eval();
-  EXPECT_TRUE(layer(x, kInTraining).local.is_same(x.local));
+  EXPECT_TRUE(layer(x).local.is_same(x.local));
+  EXPECT_TRUE(layer(of_no_step).local.is_same(x.local));
 }
 
 TEST(DistributedDropout, refuses_what_does_not_fit) {
   EXPECT_EQ(thrown_by<InvalidArgument>([] { Dropout(DropoutOptions(1), "layer"); }),
             "Dropout 'layer': expected a probability in [0, 1), got 1.000000");
   const DistributedTensor x = on_one(at::ones({3}));
-  EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x, kInTraining); }),
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x); }),
             "Dropout 'layer': expected exact splits and at least 2 dims; the input is " + x.layout.to_string());
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { Dropout(DropoutOptions(0.5), "layer")->forward(on_one(x.local, {})); }),
+              ::testing::StartsWith("Dropout 'layer': expected an input that carries a StepContext"));
 }
 
 }  // namespace

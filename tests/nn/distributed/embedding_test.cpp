@@ -49,7 +49,7 @@ void compare_embedding(uint64_t seed, const Communicator& world) {
   twin->to(at::kDouble);
   fill_both(*layer, *twin, world);
   const at::Tensor ids = random_ids(draw, shape, words);
-  const DistributedTensor y = layer(distributed(ids, input, grid));
+  const DistributedTensor y = layer(laid_out(ids, input, grid));
   const at::Tensor y1 = twin(ids);
   ASSERT_EQ(y.layout.shape(), made);
   expect_close(whole(y).detach(), y1.detach(), "output in " + y.layout.to_string());
@@ -74,7 +74,7 @@ TEST(Embedding, refuses_what_does_not_fit_on_every_worker) {
     Embedding layer(EmbeddingOptions(5, 3), grid);
     initialize(*layer, 1);
     const auto refusal = [&](const at::Tensor& ids) {
-      return thrown_by<InvalidArgument>([&] { layer(distributed(ids, rows, grid)); });
+      return thrown_by<InvalidArgument>([&] { layer(laid_out(ids, rows, grid)); });
     };
     EXPECT_EQ(refusal(at::tensor({0, 4, 5, 2}, at::kLong)),
               "Embedding(5, 3): expected ids from 0 to 4; 1 is not; the input is " + rows.to_string());

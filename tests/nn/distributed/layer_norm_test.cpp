@@ -106,13 +106,13 @@ TEST(LayerNorm, moves_nothing_where_each_token_lies_on_one_worker) {
     const auto count = std::make_shared<CallCount>();
     const Grid grid(world.observed_by(count), {{"rows", world.size()}});
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({5, 4});
-    const DistributedTensor x = distributed(at::ones({5, 4}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({5, 4}), rows, grid);
     LayerNorm layer(LayerNormOptions({4}), grid);
     initialize(*layer, 1);
     EXPECT_EQ(layer(x).layout, rows);
     EXPECT_EQ(count->calls, 0);
     const Layout features = balanced_over(grid.shape(), {{}, {"rows"}})({5, 4});
-    layer(distributed(at::ones({5, 4}), features, grid));
+    layer(laid_out(at::ones({5, 4}), features, grid));
     EXPECT_EQ(count->calls, 2);  // of means and of variances
   });
 }
@@ -125,7 +125,7 @@ TEST(GroupNorm, moves_nothing_where_each_group_lies_on_one_worker) {
     const Layout channels(grid.shape(), {2, 12, 3}, {{Split::balanced(12, world.size(), 1, 4), {"c"}}});
     GroupNorm layer(GroupNormOptions(3, 12), grid);
     initialize(*layer, 1);
-    layer(distributed(at::ones({2, 12, 3}), channels, grid));
+    layer(laid_out(at::ones({2, 12, 3}), channels, grid));
     EXPECT_EQ(count->calls, 0);
   });
 }
@@ -134,7 +134,7 @@ TEST(SampleNorm, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({5, 4});
-    const DistributedTensor x = distributed(at::ones({5, 4}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({5, 4}), rows, grid);
     const std::string input = "; the input is " + rows.to_string();
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { LayerNorm(LayerNormOptions({5}), grid)->forward(x); }),
               "LayerNorm: expected the last dims to be [5]" + input);

@@ -105,7 +105,7 @@ TEST(Linear, moves_nothing_forward_where_its_layouts_fit) {
     Linear column(LinearOptions(4, 6), Placement{.weight = weight}, grid);
     initialize(*column, 1);
     const Layout rows = balanced_over(grid.shape(), {{"dp"}})({5, 4});
-    const DistributedTensor x = distributed(at::ones({5, 4}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({5, 4}), rows, grid);
     for (int step = 0; step < 2; ++step) {
       const DistributedTensor y = column(x);
       EXPECT_EQ(y.layout, balanced_over(grid.shape(), {{"dp"}, {"tp"}})({5, 6}));
@@ -148,11 +148,11 @@ TEST(Linear, refuses_what_does_not_fit_on_every_worker) {
     Linear layer(LinearOptions(4, 6), grid);
     const Layout narrow = balanced_over(grid.shape(), {{"all"}})({5, 3}), one = balanced_over(grid.shape(), {})({4});
     EXPECT_EQ(thrown_by<InvalidArgument>([&] {
-                layer(distributed(at::ones({5, 3}), narrow, grid));
+                layer(laid_out(at::ones({5, 3}), narrow, grid));
               }),
               "Linear(4, 6): expected 4 features in the last dim; the input is " + narrow.to_string());
     if (world.size() == 2) {
-      EXPECT_EQ(thrown_by<InvalidArgument>([&] { layer(distributed(at::ones({4}), one, grid)); }),
+      EXPECT_EQ(thrown_by<InvalidArgument>([&] { layer(laid_out(at::ones({4}), one, grid)); }),
                 "Linear(4, 6): expected a dim to cut over the axes along which the weight is copied (all); the "
                 "input is " +
                     one.to_string());

@@ -70,7 +70,7 @@ void compare_loss(Numbers& draw, Options options, const std::vector<int64_t>& sh
   // Summands of x need not be in its domain; their sum is, to the last bit or so.
   const Layout input = random_end_layouts(draw, shape, world.size()).input;
   const Layout other = random_layout(draw.seed(), random_grid(draw.seed(), world.size()), shape, Kind::replicated);
-  DistributedTensor x = distributed(x1.detach(), input, grid), target = distributed(t1.detach(), other, grid);
+  DistributedTensor x = laid_out(x1.detach(), input, grid), target = laid_out(t1.detach(), other, grid);
   x.local.requires_grad_(true);
   target.local.requires_grad_(t1.requires_grad());
   SCOPED_TRACE("input " + input.to_string() + "\n  target " + other.to_string());
@@ -175,9 +175,9 @@ TEST(MSELoss, counts_once_what_is_copied) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const Grid grid(world, {{"all", world.size()}});
     const Layout copied(grid.shape(), {3}, {}, {{"all", Kind::copied}}), one = on_one_worker(0)({3});
-    DistributedTensor x = distributed(at::tensor({1.0, 2.0, 6.0}, at::kDouble), copied, grid);
+    DistributedTensor x = laid_out(at::tensor({1.0, 2.0, 6.0}, at::kDouble), copied, grid);
     x.local.requires_grad_(true);
-    const DistributedTensor loss = MSELoss(grid)->forward(x, distributed(at::zeros({3}, at::kDouble), one, grid));
+    const DistributedTensor loss = MSELoss(grid)->forward(x, laid_out(at::zeros({3}, at::kDouble), one, grid));
     EXPECT_EQ(loss.layout, Layout(grid.shape(), {}));
     EXPECT_NEAR(loss.local.item<double>(), 41.0 / 3, 1e-14);
     loss.local.backward();
@@ -190,9 +190,9 @@ TEST(ElementLoss, refuses_what_does_not_fit_on_every_worker) {
     const Grid grid(world, {{"rows", world.size()}});
     const auto lies = balanced_over(grid.shape(), {{"rows"}});
     const Layout input = lies({5, 4}), narrow = lies({5, 1});
-    const DistributedTensor x = distributed(at::ones({5, 4}), input, grid);
+    const DistributedTensor x = laid_out(at::ones({5, 4}), input, grid);
     EXPECT_EQ(thrown_by<InvalidArgument>([&] {
-                L1Loss(grid)->forward(x, distributed(at::ones({5, 1}), narrow, grid));
+                L1Loss(grid)->forward(x, laid_out(at::ones({5, 1}), narrow, grid));
               }),
               "L1Loss: expected a target of the input's shape, [5, 4]; the target is " + narrow.to_string());
     EXPECT_EQ(thrown_by<InvalidArgument>([&] {

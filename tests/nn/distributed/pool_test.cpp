@@ -68,7 +68,7 @@ TEST(Pool, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
     const Layout rows = balanced_over(grid.shape(), {{}, {"rows"}})({2, 4, 3});
-    const DistributedTensor x = distributed(at::ones({2, 4, 3}), rows, grid);
+    const DistributedTensor x = laid_out(at::ones({2, 4, 3}), rows, grid);
     const auto refusal = [&](auto layer) { return thrown_by<InvalidArgument>([&] { layer(x); }); };
     EXPECT_EQ(refusal(MaxPool2d(MaxPool2dOptions(6).padding(1), grid)),
               "MaxPool2d: window: expected a kernel that spans at most the 5 padded inputs, got one that spans 6; the "

@@ -79,7 +79,7 @@ TEST(Upsample, takes_the_nearest_input_as_libtorch_counts_it) {
         const at::Tensor x = at::arange(inputs, at::kDouble).view({1, 1, inputs});
         const auto options = UpsampleOptions().size(std::vector<int64_t>{outputs});
         const Layout layout = balanced_over(grid.shape(), {{}, {}, {"x"}})({1, 1, inputs});
-        EXPECT_TRUE(whole(Upsample(options, grid)->forward(distributed(x, layout, grid)))
+        EXPECT_TRUE(whole(Upsample(options, grid)->forward(laid_out(x, layout, grid)))
                         .equal(torch::nn::Upsample(options)->forward(x)));
       }
   });
@@ -97,7 +97,7 @@ TEST(Upsample, refuses_options_and_inputs_that_do_not_go_together) {
   const Layout layout = balanced_over(grid.shape(), {})({1, 1, 4, 4});
   EXPECT_EQ(
       thrown_by<InvalidArgument>([&] {
-        flat(distributed(at::ones({1, 1, 4, 4}), layout, grid));
+        flat(laid_out(at::ones({1, 1, 4, 4}), layout, grid));
       }),
       "Upsample: expected [batch, channels, *space] with 2 dims of space, and as many sizes or factors, got 1; the "
       "input is " +

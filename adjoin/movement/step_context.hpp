@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace adjoin::nn {
+namespace adjoin {
 
 /// What a forward pass must know of the training step that it belongs to. There is no hidden random generator: a mask
 /// follows from the seed, the layer's name, the step and global coordinates alone.
@@ -14,4 +14,4 @@ struct StepContext {
   int64_t first_token = 0;   ///< place in its sequence of the first token that is here
 };
 
-}  // namespace adjoin::nn
+}  // namespace adjoin

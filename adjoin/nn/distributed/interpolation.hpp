@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "adjoin/partition/split.hpp"
+
+namespace adjoin::nn {
+
+/// Along one dim, which inputs each of some outputs is made of, and with what weights; tap by tap.
+struct Taps {
+  std::vector<std::vector<int64_t>> index;  ///< of each tap, of each output
+  std::vector<std::vector<double>> weight;  ///< the same; empty where each output is one input
+};
+
+/// The inputs that any tap reads.
+Range read_by(const Taps& taps);
+
+/// A linear map along each of the last dims of a tensor, plane by plane, so that what lies between two dims stays in the
+/// cache.
+class Interpolation {
+ public:
+  /// Of a tensor that begins, and ends, with what the taps of each dim read.
+  explicit Interpolation(const std::vector<Taps>& dims);
+
+  /// Shape: [*, what is read of each dim] -> [*, the outputs of each dim]; 16-bit types compute in float32
+  /// Cost:  for each dim as many products of its output as there are taps
+  at::Tensor operator()(const at::Tensor& x) const;
+
+ private:
+  struct Dim {
+    int64_t inputs = 0, outputs = 0, taps = 0;
+    std::vector<int64_t> index = {};  // [outputs, taps]
+    std::vector<double> weight = {};
+  };
+  at::Tensor mapped(const at::Tensor& x, bool is_adjoint) const;
+  template <class T>
+  void map_planes(const at::Tensor& x, const at::Tensor& y, bool is_adjoint) const;
+
+  std::vector<Dim> dims_;
+};
+
+}  // namespace adjoin::nn

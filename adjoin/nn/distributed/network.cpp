@@ -1,0 +1,134 @@
+#include "adjoin/nn/distributed/network.hpp"
+
+#include <map>
+#include <set>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/twin.hpp"
+#include "adjoin/nn/state.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using torch::nn::AnyModule;
+
+/// The twins of a model's layers; of each once.
+class Twins {
+ public:
+  explicit Twins(const NetworkPlacement& placement) : placement_(placement) {}
+
+  /// `prefix`: the place of the sequence in the network, "" or "1."
+  Sequential of(const torch::nn::SequentialImpl& sequence, const std::string& prefix) {
+    Sequential result;
+    result->train(sequence.is_training());  // before it has children, whose modes are their own
+    for (const auto& child : sequence.named_children())
+      result->push_back(child.key(), of(*child.value(), prefix + child.key()));
+    return result;
+  }
+
+ private:
+  AnyModule of(const torch::nn::Module& layer, const std::string& place) {
+    const auto known = known_.find(&layer);
+    if (known != known_.end()) return known->second;
+    return known_.emplace(&layer, made(layer, place)).first->second;
+  }
+
+  AnyModule made(const torch::nn::Module& layer, const std::string& place) {
+    if (const auto* sequence = dynamic_cast<const torch::nn::SequentialImpl*>(&layer)) {
+      check_sequence(*sequence, place);
+      return AnyModule(of(*sequence, place + "."));
+    }
+    try {
+      if (auto twin = twin_of(layer, placement_, place)) {
+        twin->ptr()->train(layer.is_training());
+        return *twin;
+      }
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument("distributed: layer '" + place + "': " + error.what());
+    }
+    throw InvalidArgument("distributed: layer '" + place + "' is a " + layer.name() +
+                          ", which has no distributed twin");
+  }
+
+  /// A module derived from Sequential that has more than the sequence does something else with it.
+  static void check_sequence(const torch::nn::SequentialImpl& sequence, const std::string& place) {
+    const bool is_plain = sequence.named_children().size() == sequence.size() &&
+                          sequence.named_parameters(/*recurse=*/false).is_empty() &&
+                          sequence.named_buffers(/*recurse=*/false).is_empty();
+    require(is_plain, [&] {
+      return "distributed: layer '" + place + "' is a " + sequence.name() +
+             ", which holds more than a sequence of layers";
+    });
+  }
+
+  const NetworkPlacement& placement_;
+  std::map<const torch::nn::Module*, AnyModule> known_;
+};
+
+void check_axes(const NetworkPlacement& placement) {
+  std::set<std::string> named;
+  const auto check = [&](const std::vector<std::string>& axes) {
+    for (const std::string& axis : axes) {
+      placement.grid.shape().axis_index(axis);  // throws where there is none
+      require(named.insert(axis).second,
+              [&] { return "distributed: axis '" + axis + "' is to cut two of batch, channels and space"; });
+    }
+  };
+  check(placement.batch);
+  check(placement.channels);
+  for (const auto& axes : placement.space) check(axes);
+}
+
+/// The parameters and buffers of a module, each once, under its first name.
+State state_of(const torch::nn::Module& module) {
+  State state;
+  std::set<const void*> known;
+  const auto add = [&](const auto& items) {
+    for (const auto& item : items)
+      if (known.insert(item.value().unsafeGetTensorImpl()).second) state.emplace(item.key(), item.value());
+  };
+  add(module.named_parameters());
+  add(module.named_buffers());
+  return state;
+}
+
+}  // namespace
+
+Layout NetworkPlacement::of_space(const std::vector<int64_t>& shape, size_t space_dims) const {
+  require(shape.size() == space_dims + 1 || shape.size() == space_dims + 2, [&] {
+    return "expected [batch, channels, *space] with " + std::to_string(space_dims) +
+           " dims of space, or the same without the batch, got " + shape_text(shape);
+  });
+  std::vector<std::vector<std::string>> axes;
+  if (shape.size() == space_dims + 2) axes.push_back(batch);
+  axes.push_back(channels);
+  for (size_t dim = 0; dim < space_dims && dim < space.size(); ++dim) axes.push_back(space[dim]);
+  return balanced_over(grid.shape(), std::move(axes))(shape);
+}
+
+Layout NetworkPlacement::of_features(const std::vector<int64_t>& shape) const {
+  require(!shape.empty(), "expected [batch, *, features], got a number without dims");
+  std::vector<std::vector<std::string>> axes(shape.size());
+  if (shape.size() > 1) axes.front() = batch;
+  axes.back() = feature_axes();
+  return balanced_over(grid.shape(), std::move(axes))(shape);
+}
+
+std::vector<std::string> NetworkPlacement::feature_axes() const {
+  std::vector<std::string> axes = channels;
+  for (const auto& of_dim : space) axes.insert(axes.end(), of_dim.begin(), of_dim.end());
+  return axes;
+}
+
+Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement) {
+  check_axes(placement);
+  Sequential net = Twins(placement).of(model, "");
+  const State state = state_of(model);
+  const std::vector<Parameter> parameters = parameters_of(*net);
+  for (const Parameter& p : parameters)
+    if (!p.is_buffer) p.tensor.set_requires_grad(state.at(p.name).requires_grad());
+  scatter_state(state, parameters);
+  return net;
+}
+
+}  // namespace adjoin::nn
