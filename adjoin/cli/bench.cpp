@@ -47,6 +47,7 @@ void add_bench(Program& program) {
                  "Print one JSON object: step_seconds, samples_per_second, matmul_fraction [false]");
   options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
   step->footer(preset_table());
+  add_bench_attention(program, *bench);
   add_bench_collectives(program, *bench);
   add_bench_layers(program, *bench);
   add_bench_matmul(program, *bench);

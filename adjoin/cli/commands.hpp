@@ -23,6 +23,8 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
+/// `bench attention`, below `bench`.
+void add_bench_attention(Program& program, CLI::App& bench);
 /// `bench collectives`, below `bench`.
 void add_bench_collectives(Program& program, CLI::App& bench);
 /// `bench layers`, below `bench`.

@@ -41,8 +41,10 @@ std::vector<int64_t> of_all_ranks(int64_t mine, const Communicator& world) {
   return all;
 }
 
-SideBySide measure_side_by_side(int64_t times, const std::function<Pass(const Communicator& world)>& distributed,
-                                const std::function<Pass()>& local, const Communicator& world) {
+using MakePass = std::function<Pass(const Communicator& world)>;
+
+SideBySide measure_side_by_side(int64_t times, const MakePass& distributed, const std::function<Pass()>& local,
+                                const MakePass& plain, const Communicator& world) {
   SideBySide result;
   PeakMemory memory;
   const Pass ours = distributed(world);
@@ -51,6 +53,7 @@ SideBySide measure_side_by_side(int64_t times, const std::function<Pass(const Co
 
   const bool is_local = world.rank() == 0;
   const Pass alone = is_local ? local() : Pass();
+  const Pass other = plain ? plain(world) : Pass();
   const int threads = at::get_num_threads();
   const auto time_alone = [&] {
     at::set_num_threads(is_local ? threads * world.size() : threads);
@@ -59,30 +62,37 @@ SideBySide measure_side_by_side(int64_t times, const std::function<Pass(const Co
     return seconds;
   };
   time_alone();
-  std::vector<Seconds> ours_seconds, alone_seconds;
-  std::vector<double> ratios, forward_ratios;
+  time_pass(other, world);
+  std::vector<Seconds> ours_seconds, alone_seconds, other_seconds;
+  std::vector<double> ratios, forward_ratios, plain_ratios;
   for (int64_t i = 0; i < times; ++i) {
     ours_seconds.push_back(time_pass(ours, world));
     alone_seconds.push_back(time_alone());
     ratios.push_back(ours_seconds.back().both / alone_seconds.back().both);
     forward_ratios.push_back(ours_seconds.back().forward / alone_seconds.back().forward);
+    if (!plain) continue;
+    other_seconds.push_back(time_pass(other, world));
+    plain_ratios.push_back(ours_seconds.back().both / other_seconds.back().both);
   }
   result.distributed = median_of_each(ours_seconds);
   result.local = median_of_each(alone_seconds);
   result.ratio = measure::median(ratios);
   result.forward_ratio = measure::median(forward_ratios);
+  if (plain) {
+    result.plain = median_of_each(other_seconds);
+    result.plain_ratio = measure::median(plain_ratios);
+  }
   return result;
 }
 
 }  // namespace
 
-SideBySide side_by_side(const SideBySideOptions& options,
-                        const std::function<Pass(const Communicator& world)>& distributed,
-                        const std::function<Pass()>& local) {
+SideBySide side_by_side(const SideBySideOptions& options, const MakePass& distributed,
+                        const std::function<Pass()>& local, const MakePass& plain) {
   require(options.times >= 1, "expected at least one measurement");
   SideBySide result;
   run_workers(options.workers, [&](const Communicator& world) {
-    const SideBySide measured = measure_side_by_side(options.times, distributed, local, world);
+    const SideBySide measured = measure_side_by_side(options.times, distributed, local, plain, world);
     if (speaks_for_process(world)) result = measured;
   });
   return result;

@@ -74,6 +74,12 @@ TEST(Requests, of_the_other_commands_are_checked) {
   expect_refused(run("bench moves --rows 0"), "--rows is 0, expected 1 to ");
   expect_refused(run("bench moves --rows 65536 --columns 65537"), "--columns is 65537, expected 1 to 65536");
   expect_refused(run("bench moves --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
+  expect_refused(run("bench attention --method rings"), "--method is rings, expected ring, ulysses, gathered or local");
+  expect_refused(run("bench attention --dropout 1"), "--dropout is 1.0, expected 0 or more and less than 1");
+  expect_refused(run("bench attention --length 65536 --heads 256 --dim 257"), "--dim is 257, expected 1 to 256");
+  expect_refused(run("bench attention --method local --ranks 2"), "--ranks is 2, expected 1 for --method local");
+  expect_refused(run("bench attention --method local --dropout 0.1"),
+                 "--dropout is given, but --method local has none");
   expect_refused(run("bench layers --layer cnn"),
                  "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample or linear");
   expect_refused(run("bench layers --cut depth"), "--cut is depth, expected batch, channels, height or width");

@@ -156,7 +156,7 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       batched(y.gradient, h), a.q, a.k, a.v, batched(y.out, h), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal,
       a.mask, options.scale);
-  const auto of_shared = [](const at::Tensor& t) { return t.sum(0).transpose(0, 1); };
+  const auto of_shared = [](const at::Tensor& t) { return (t.size(0) == 1 ? t[0] : t.sum(0)).transpose(0, 1); };
   return {unbatched(q), of_shared(k), of_shared(v)};
 }
 
