@@ -134,8 +134,10 @@ void write_png(const std::string& path, const Scenes& scenes, const at::Tensor& 
 }
 
 // The training.
+constexpr double kRate = 0.01;
+
 struct Wishes {
-  int64_t steps = 150;
+  int64_t steps = 250;
   std::string png = "unet.png";
 };
 
@@ -150,11 +152,13 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
   UNet net(on);
   for (const nn::Parameter& parameter : nn::parameters_of(*net))
     if (parameter.layout.dims() > 1) nn::init::kaiming_normal_(parameter, /*seed=*/1);
-  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(kRate));
   nn::CrossEntropyLoss loss(on.grid);
   std::vector<double> losses;
   for (int64_t step = 0; step < wishes.steps; ++step) {
     const Scenes scenes = draw(kBatch, static_cast<uint64_t>(step) + 1);
+    const auto rest = static_cast<double>(wishes.steps - step) / static_cast<double>(wishes.steps);
+    optimizer.param_groups()[0].options().set_lr(kRate * rest);  // down to nothing
     optimizer.zero_grad();
     const DistributedTensor misfit = loss(net(cut(scenes.pictures)), place(scenes.classes, classes_layout, on.grid));
     misfit.local.sum().backward();
@@ -188,7 +192,7 @@ int main(int argc, char** argv) {
       require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
       wishes.steps = number;
     };
-    app.add_option_function("--steps", steps, "Steps of training [150]")->option_text("STEPS");
+    app.add_option_function("--steps", steps, "Steps of training [250]")->option_text("STEPS");
     app.add_option("--png", wishes.png, "Where input, truth and prediction are drawn, \"\" for nowhere [unet.png]")
         ->option_text("FILE");
   };
