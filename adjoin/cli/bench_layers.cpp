@@ -54,14 +54,13 @@ nlohmann::ordered_json row_of(const std::string& layer, const LayersOptions& opt
 void run_layers(LayersOptions& options) {
   const std::vector<std::string> layers = asked_layers(options.layer);
   check(options);
+  const std::vector<train::SideBySide> results = train::bench_layers(layers, options.bench);
+  if (!prints()) return;
   nlohmann::ordered_json rows;
-  for (const std::string& layer : layers) {
-    const train::SideBySide result = train::bench_layer(layer, options.bench);
-    if (!prints()) continue;
-    options.side_by_side.json ? rows.push_back(row_of(layer, options, result)) : print_side_by_side(layer, result);
-    std::fflush(stdout);
-  }
-  if (prints() && options.side_by_side.json) std::printf("%s\n", rows.dump().c_str());
+  for (size_t i = 0; i < layers.size(); ++i)
+    options.side_by_side.json ? rows.push_back(row_of(layers[i], options, results[i]))
+                              : print_side_by_side(layers[i], results[i]);
+  if (options.side_by_side.json) std::printf("%s\n", rows.dump().c_str());
 }
 
 }  // namespace

@@ -60,8 +60,7 @@ SideBySide bench_attention(const BenchAttentionOptions& options) {
   plain.dropout = 0;
   std::function<Pass(const Communicator&)> other;
   if (options.causal || options.dropout > 0) other = pass(plain);
-  return side_by_side(
-      options.run, pass(options), [&] { return pass_of_libtorch(options); }, other);
+  return side_by_side(options.run, {{pass(options), [&] { return pass_of_libtorch(options); }, other}}).front();
 }
 
 }  // namespace adjoin::train

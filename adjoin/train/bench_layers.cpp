@@ -111,6 +111,17 @@ std::vector<std::vector<std::string>> cuts_of(const std::string& cut) {
   return axes;
 }
 
+std::function<Pass(const Communicator& world)> on_workers(const Bench& bench,
+                                                          const std::vector<std::vector<std::string>>& axes) {
+  return [=](const Communicator& world) {
+    const Grid grid(world, {{"ranks", world.size()}});
+    const bool is_picture = bench.shape.size() == axes.size();
+    const Layout x =
+        is_picture ? nn::balanced_over(grid.shape(), axes)(bench.shape) : nn::copied_on(grid.shape(), bench.shape);
+    return bench.distributed(x, grid);
+  };
+}
+
 }  // namespace
 
 const std::vector<std::string>& bench_layer_names() {
@@ -118,17 +129,13 @@ const std::vector<std::string>& bench_layer_names() {
   return names;
 }
 
-SideBySide bench_layer(const std::string& layer, const BenchLayersOptions& options) {
-  const Bench bench = bench_named(layer, options);
-  const auto axes = cuts_of(options.cut);
-  const auto distributed = [&](const Communicator& world) {
-    const Grid grid(world, {{"ranks", world.size()}});
-    const bool is_picture = bench.shape.size() == axes.size();
-    const Layout x =
-        is_picture ? nn::balanced_over(grid.shape(), axes)(bench.shape) : nn::copied_on(grid.shape(), bench.shape);
-    return bench.distributed(x, grid);
-  };
-  return side_by_side(options.run, distributed, bench.local);
+std::vector<SideBySide> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
+  std::vector<Contenders> contenders;
+  for (const std::string& layer : layers) {
+    const Bench bench = bench_named(layer, options);
+    contenders.push_back({on_workers(bench, cuts_of(options.cut)), bench.local});
+  }
+  return side_by_side(options.run, contenders);
 }
 
 }  // namespace adjoin::train

@@ -19,8 +19,9 @@ struct BenchLayersOptions {
 /// The layers that it knows: "conv", "max-pool", "batch-norm", "upsample", "linear".
 const std::vector<std::string>& bench_layer_names();
 
-/// Times one layer, forward and backward with the sum of its gradients, in float32, beside torch::nn's on one worker.
+/// Times layers one after another, forward and backward with the sum of their gradients, in float32, beside torch::nn's on
+/// one worker.
 /// Throws: InvalidArgument for a layer or a cut that is none of those
-SideBySide bench_layer(const std::string& layer, const BenchLayersOptions& options);
+std::vector<SideBySide> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options);
 
 }  // namespace adjoin::train

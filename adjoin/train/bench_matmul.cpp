@@ -56,8 +56,8 @@ SideBySide bench_matmul(const BenchMatmulOptions& options) {
     const Split rows = Split::balanced(options.length, world.size(), 0);
     return pass_of(distributed_product(options, world, rows), options, rows.size(world.rank()));
   };
-  return side_by_side(options.run, distributed,
-                      [&] { return pass_of(local_product(options.product), options, options.length); });
+  const auto local = [&] { return pass_of(local_product(options.product), options, options.length); };
+  return side_by_side(options.run, {{distributed, local}}).front();
 }
 
 }  // namespace adjoin::train

@@ -41,19 +41,16 @@ std::vector<int64_t> of_all_ranks(int64_t mine, const Communicator& world) {
   return all;
 }
 
-using MakePass = std::function<Pass(const Communicator& world)>;
-
-SideBySide measure_side_by_side(int64_t times, const MakePass& distributed, const std::function<Pass()>& local,
-                                const MakePass& plain, const Communicator& world) {
+SideBySide measure(const Contenders& contenders, int64_t times, const Communicator& world) {
   SideBySide result;
   PeakMemory memory;
-  const Pass ours = distributed(world);
+  const Pass ours = contenders.distributed(world);
   time_pass(ours, world);
   result.peak_memory_bytes = of_all_ranks(memory.peak_bytes(), world);
 
   const bool is_local = world.rank() == 0;
-  const Pass alone = is_local ? local() : Pass();
-  const Pass other = plain ? plain(world) : Pass();
+  const Pass alone = is_local ? contenders.local() : Pass();
+  const Pass other = contenders.plain ? contenders.plain(world) : Pass();
   const int threads = at::get_num_threads();
   const auto time_alone = [&] {
     at::set_num_threads(is_local ? threads * world.size() : threads);
@@ -70,7 +67,7 @@ SideBySide measure_side_by_side(int64_t times, const MakePass& distributed, cons
     alone_seconds.push_back(time_alone());
     ratios.push_back(ours_seconds.back().both / alone_seconds.back().both);
     forward_ratios.push_back(ours_seconds.back().forward / alone_seconds.back().forward);
-    if (!plain) continue;
+    if (!contenders.plain) continue;
     other_seconds.push_back(time_pass(other, world));
     plain_ratios.push_back(ours_seconds.back().both / other_seconds.back().both);
   }
@@ -78,7 +75,7 @@ SideBySide measure_side_by_side(int64_t times, const MakePass& distributed, cons
   result.local = median_of_each(alone_seconds);
   result.ratio = measure::median(ratios);
   result.forward_ratio = measure::median(forward_ratios);
-  if (plain) {
+  if (contenders.plain) {
     result.plain = median_of_each(other_seconds);
     result.plain_ratio = measure::median(plain_ratios);
   }
@@ -87,15 +84,16 @@ SideBySide measure_side_by_side(int64_t times, const MakePass& distributed, cons
 
 }  // namespace
 
-SideBySide side_by_side(const SideBySideOptions& options, const MakePass& distributed,
-                        const std::function<Pass()>& local, const MakePass& plain) {
+std::vector<SideBySide> side_by_side(const SideBySideOptions& options, const std::vector<Contenders>& all) {
   require(options.times >= 1, "expected at least one measurement");
-  SideBySide result;
+  std::vector<SideBySide> results;
   run_workers(options.workers, [&](const Communicator& world) {
-    const SideBySide measured = measure_side_by_side(options.times, distributed, local, plain, world);
-    if (speaks_for_process(world)) result = measured;
+    for (const Contenders& contenders : all) {
+      const SideBySide measured = measure(contenders, options.times, world);
+      if (speaks_for_process(world)) results.push_back(measured);
+    }
   });
-  return result;
+  return results;
 }
 
 }  // namespace adjoin::train

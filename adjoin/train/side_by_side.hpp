@@ -28,16 +28,19 @@ struct SideBySide {
   double forward_ratio = 0, ratio = 0;  // distributed / local, of forward and of both
   Seconds plain;                        // of other distributed work that took turns too, where there was some
   double plain_ratio = 0;               // distributed / plain, of both
-  std::vector<int64_t>
-      peak_memory_bytes;  // of each rank's tensors in the distributed work, those it begins with included
+  /// Of each rank's tensors in the distributed work, those it begins with included.
+  std::vector<int64_t> peak_memory_bytes;
 };
 
-/// Times what `distributed` makes on each worker beside what `local` makes on the first and, where it is there, what `plain`
-/// makes on each; all begin and end together. The same on every process of an MPI job.
+/// What takes turns.
+struct Contenders {
+  std::function<Pass(const Communicator& world)> distributed;
+  std::function<Pass()> local;                                ///< made on the first worker alone
+  std::function<Pass(const Communicator& world)> plain = {};  ///< other distributed work, or none
+};
+
+/// Times contenders, one set after another; all workers begin and end together. The same on every process of an MPI job.
 /// Throws: as run_workers, what the work throws, and InvalidArgument for less than one measurement
-SideBySide side_by_side(const SideBySideOptions& options,
-                        const std::function<Pass(const Communicator& world)>& distributed,
-                        const std::function<Pass()>& local,
-                        const std::function<Pass(const Communicator& world)>& plain = {});
+std::vector<SideBySide> side_by_side(const SideBySideOptions& options, const std::vector<Contenders>& all);
 
 }  // namespace adjoin::train

@@ -21,7 +21,9 @@ void expect_attention_measured(const Outcome& outcome, size_t ranks, bool has_pl
   for (const char* key : {"seconds", "forward_seconds", "backward_seconds", "local_seconds", "ratio"})
     EXPECT_GT(json.at(key).get<double>(), 0) << key;
   EXPECT_EQ(json.contains("plain_seconds"), has_plain);
-  if (has_plain) EXPECT_GT(json.at("plain_ratio").get<double>(), 0);
+  if (has_plain) {
+    EXPECT_GT(json.at("plain_ratio").get<double>(), 0);
+  }
   ASSERT_EQ(json.at("peak_memory_bytes").size(), ranks);
   // At least a rank's rows of q, k and v, of the result and its gradient, and of the gradients of q, k and v.
   const int64_t rows = 64 / static_cast<int64_t>(ranks);

@@ -36,7 +36,9 @@ TEST(AttentionMemory, of_the_ring_follows_from_a_workers_own_rows) {
       const std::lock_guard lock(mutex);
       peaks[world.size()] = std::max(peaks[world.size()], bytes);
     });
-    if (peaks.contains(3) && peaks.contains(4)) EXPECT_LE(peaks[4], peaks[3] + 4096) << "dropout " << dropout;
+    if (peaks.contains(3) && peaks.contains(4)) {
+      EXPECT_LE(peaks[4], peaks[3] + 4096) << "dropout " << dropout;
+    }
   }
 }
 
