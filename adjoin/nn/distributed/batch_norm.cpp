@@ -3,6 +3,7 @@
 #include <ATen/ops/stack.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/normalise.hpp"
 
 namespace adjoin::nn {
@@ -18,22 +19,6 @@ Layout checked_channels(const ChannelNormGeometry& geometry, const ChannelPlacem
     return geometry.name + ": expected a layout of " + shape_text(shape) + ", got " + placement.channels->to_string();
   });
   return *placement.channels;
-}
-
-/// Two numbers a channel, [2, channels], that lie as one of them.
-Layout pairs_on(const Layout& channels) {
-  const Layout::Cut& cut = channels.cuts()[0];
-  return Layout(channels.grid(), {2, channels.shape()[0]}, {{cut.split.along(1), cut.axes}}, channels.kinds());
-}
-
-/// The channels that each worker holds of x: copied along the axes that cut other dims.
-Layout channels_here(const Layout& x) {
-  std::map<std::string, Kind> kinds = x.kinds();
-  for (size_t dim = 0; dim < x.shape().size(); ++dim)
-    if (dim != kChannelDim)
-      for (const std::string& axis : x.cuts()[dim].axes) kinds[axis] = Kind::copied;
-  const Layout::Cut& cut = x.cuts()[kChannelDim];
-  return Layout(x.grid(), {x.shape()[kChannelDim]}, {{cut.split.along(0), cut.axes}}, std::move(kinds));
 }
 
 at::Tensor paired(const at::Tensor& a, const at::Tensor& b) {
@@ -75,10 +60,10 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
            std::to_string(geometry_.space) + " dims of space";
   });
   const Grid& grid = prepared_.grid();
-  const Layout x = summed(input), here = channels_here(x);
+  const Layout x = summed(input), here = features_here(x, kChannelDim, 1);
   auto mean = std::make_shared<const DimMean>(x, reduced_dims(geometry_, dims), grid);
   DimMean batch_mean(mean->layout(), {0}, grid);
-  const Layout kept = pairs_on(channels_), local = pairs_on(here);
+  const Layout kept = stacked_on(channels_, 2), local = stacked_on(here, 2);  // two numbers a channel
   return {Move(input, x, grid),
           std::move(mean),
           std::move(batch_mean),

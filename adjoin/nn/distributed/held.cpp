@@ -5,6 +5,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -26,6 +29,29 @@ at::Tensor places_held(const Layout& layout, int64_t dim, int rank) {
     places.index_copy_(0, indices, at::arange(indices.numel(), at::kLong));
   }
   return places;
+}
+
+Layout stacked_on(const Layout& layout, int64_t count) {
+  std::vector<int64_t> shape = layout.shape();
+  shape.insert(shape.begin(), count);
+  std::vector<Layout::Cut> cuts;
+  for (const auto& [split, axes] : layout.cuts())
+    if (!axes.empty()) cuts.push_back({split.along(split.dim() + 1), axes});
+  return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
+}
+
+Layout features_here(const Layout& x, int64_t first, int64_t count) {
+  std::vector<Layout::Cut> cuts;
+  std::map<std::string, Kind> kinds = x.kinds();
+  for (const auto& [split, axes] : x.cuts()) {
+    if (first <= split.dim() && split.dim() < first + count) {
+      if (!axes.empty()) cuts.push_back({split.along(split.dim() - first), axes});
+    } else {
+      for (const std::string& axis : axes) kinds[axis] = Kind::copied;
+    }
+  }
+  return Layout(x.grid(), {x.shape().begin() + first, x.shape().begin() + first + count}, std::move(cuts),
+                std::move(kinds));
 }
 
 at::Tensor broadcast_piece(const at::Tensor& whole, const Layout& layout, int cell) {

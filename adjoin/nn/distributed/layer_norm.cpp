@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/dim_mean.hpp"
 #include "adjoin/nn/distributed/group_mean.hpp"
+#include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -28,31 +29,6 @@ Layout checked_norm_weight(const SampleNormGeometry& geometry, const NormPlaceme
            placement.weight->to_string();
   });
   return *placement.weight;
-}
-
-/// `count` tensors of a layout, one behind another along a new first dim.
-Layout stacked_on(const Layout& layout, int64_t count) {
-  std::vector<int64_t> shape = layout.shape();
-  shape.insert(shape.begin(), count);
-  std::vector<Layout::Cut> cuts;
-  for (const auto& [split, axes] : layout.cuts())
-    if (!axes.empty()) cuts.push_back({split.along(split.dim() + 1), axes});
-  return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
-}
-
-/// The numbers of `count` dims of x from `first` on that each worker holds: copied along the axes that cut other dims.
-Layout features_here(const Layout& x, int64_t first, int64_t count) {
-  std::vector<Layout::Cut> cuts;
-  std::map<std::string, Kind> kinds = x.kinds();
-  for (const auto& [split, axes] : x.cuts()) {
-    if (first <= split.dim() && split.dim() < first + count) {
-      if (!axes.empty()) cuts.push_back({split.along(split.dim() - first), axes});
-    } else {
-      for (const std::string& axis : axes) kinds[axis] = Kind::copied;
-    }
-  }
-  return Layout(x.grid(), {x.shape().begin() + first, x.shape().begin() + first + count}, std::move(cuts),
-                std::move(kinds));
 }
 
 double epsilon_of(const SampleNormGeometry& geometry, at::ScalarType type) {
