@@ -73,7 +73,7 @@ std::string description(const AttentionArguments& a) {
   if (o.scale) text += "scale " + std::to_string(*o.scale) + ", ";
   if (o.causal) text += "causal, ";
   if (o.mask) text += "masked, ";
-  if (o.context.training && o.dropout > 0)
+  if (o.drops())
     text += "dropout " + std::to_string(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
             ", sample " + std::to_string(o.context.first_sample) + ", seed " + std::to_string(o.context.seed) +
             " and step " + std::to_string(o.context.step) + ", ";

@@ -33,6 +33,8 @@ struct AttentionOptions {
   int64_t first_head = 0;  ///< place among all heads of the first of the queries' that is here, where a group has some
   StepContext context =
       {};  ///< its first_sample is the place in the global batch of sample 0; first_token does not matter
+
+  bool drops() const { return context.training && dropout > 0; }
 };
 
 /// Each row's attention to the rows of its own sample, which lie on all workers of the group.

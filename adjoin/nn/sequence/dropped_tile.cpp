@@ -52,11 +52,8 @@ template <class T, class Work>
 void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, const AttentionOptions& options,
                   const Work& work) {
   const int64_t columns = scores.size(-1), rows = scores.numel() / columns;
-  StepContext context = options.context;
-  context.first_sample += tile.sample;
-  context.first_token = tile.queries.begin;
   const auto words = attention_words(options.name, options.first_head + head, rows / tile.queries.size(),
-                                     tile.queries.size(), context, tile.keys.begin);
+                                     tile.queries.size(), context_of(tile, options), tile.keys.begin);
   const int32_t threshold = dropout_steps(options.dropout).threshold;
   T* first = scores.mutable_data_ptr<T>();
   at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {

@@ -53,7 +53,7 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
   const at::Tensor hidden_rows = hidden.all(-1, /*keepdim=*/true);
   at::Tensor p = at::softmax(
       scores.masked_fill(hidden.logical_and(hidden_rows.logical_not()), -std::numeric_limits<double>::infinity()), -1);
-  if (options.context.training && options.dropout > 0) {
+  if (options.drops()) {
     const auto drop = [=](const at::Tensor& x) {
       at::Tensor y = at::zeros(x.sizes(), x.options().requires_grad(false));
       for (const Tile& tile : tiles)

@@ -24,10 +24,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kTileLength = 512;  // where scores are there as tensors: for each head 1 MiB of float32
 
-bool drops(const AttentionOptions& options) {
-  return options.context.training && options.dropout > 0;
-}
-
 /// A run, or a part of it, with the place of its first token among its worker's rows.
 struct PieceOfRun {
   Run run;
@@ -49,7 +45,7 @@ std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, int64_t lon
 }  // namespace
 
 std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options) {
-  const int64_t longest = options.mask || drops(options) ? kTileLength : std::max<int64_t>(1, rows.size());
+  const int64_t longest = options.mask || options.drops() ? kTileLength : std::max<int64_t>(1, rows.size());
   const std::vector<PieceOfRun> keys = pieces_of_runs(rows, key_worker, longest);
   std::vector<Tile> tiles;
   for (const auto& [q, query_row] : pieces_of_runs(rows, query_worker, longest))
@@ -73,12 +69,16 @@ at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
   return hidden.defined() ? hidden.logical_or(later) : later;
 }
 
-at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options) {
+StepContext context_of(const Tile& tile, const AttentionOptions& options) {
   StepContext context = options.context;
   context.first_sample += tile.sample;
   context.first_token = tile.queries.begin;
-  return attention_dropout(probabilities.unsqueeze(0), options.dropout, options.name, options.first_head, context,
-                           tile.keys.begin)
+  return context;
+}
+
+at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options) {
+  return attention_dropout(probabilities.unsqueeze(0), options.dropout, options.name, options.first_head,
+                           context_of(tile, options), tile.keys.begin)
       .squeeze(0);
 }
 
@@ -163,12 +163,12 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
 }  // namespace
 
 Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
-  return drops(options) ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
+  return options.drops() ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
 }
 
 TileInputs attend_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
                            const AttentionOptions& options) {
-  return drops(options) ? attend_dropped_backward(x, y, tile, options) : attend_fused_backward(x, y, tile, options);
+  return options.drops() ? attend_dropped_backward(x, y, tile, options) : attend_fused_backward(x, y, tile, options);
 }
 
 }  // namespace adjoin::nn

@@ -25,6 +25,9 @@ std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, c
 /// Throws: InvalidArgument where the mask answers with another shape or type
 at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options);
 
+/// The step of which a tile's dropout is drawn, at its first query.
+StepContext context_of(const Tile& tile, const AttentionOptions& options);
+
 /// The probabilities of a tile, or their gradients, [heads, queries, keys], after dropout; its own adjoint.
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options);
 
