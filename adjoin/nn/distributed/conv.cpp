@@ -1,5 +1,6 @@
 #include "adjoin/nn/distributed/conv.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -43,6 +44,17 @@ std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group)
   std::vector<bool> first;
   for (const GroupRun& run : runs_of(rows, part, rows_in_group)) first.push_back(seen.insert(run.group).second);
   return first;
+}
+
+/// Takes out of the plan as many zeros as a worker's inputs get at both ends: its kernel adds them without a copy.
+std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::vector<int>& parts) {
+  std::vector<int64_t> padding;
+  for (size_t dim = first_dim; dim < parts.size(); ++dim) {
+    Pads& pads = halo.halos[dim].pads[static_cast<size_t>(parts[dim])];
+    padding.push_back(std::min(pads.left, pads.right));
+    pads = {pads.left - padding.back(), pads.right - padding.back()};
+  }
+  return padding;
 }
 
 }  // namespace
@@ -104,12 +116,14 @@ Route ConvNdImpl::plan(const Layout& input) const {
     kernel.stride.push_back(window.stride);
     kernel.dilation.push_back(window.dilation);
   }
+  kernel.padding.assign(space, 0);
   if (const auto cell = made.grid().cell_of(rank)) {
     const int part = weight_layout_.parts_of(*cell)[0];
     kernel.runs = runs_of(weight_layout_.split(0), part, rows_in_group(geometry_));
+    const std::vector<int> parts = read.parts_of(*cell);
+    if (!transposed) kernel.padding = take_padding(halo, channels + 1, parts);
     if (transposed) {
       kernel.owns_bias = first_runs(weight_layout_.split(0), part, rows_in_group(geometry_));
-      const std::vector<int> parts = read.parts_of(*cell);
       for (size_t dim = channels + 1; dim < dims; ++dim)
         kernel.pads.push_back(halo.halos[dim].pads[static_cast<size_t>(parts[dim])]);
     }

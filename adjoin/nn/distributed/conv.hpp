@@ -42,7 +42,7 @@ ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options);
 /// A convolution, or a transposed one, over an input that is cut over space, channels or the batch, or all of them.
 ///
 /// The weight stays where it is. Along the axes on which it is copied the workers share out the batch and space: each
-/// fetches the inputs that its outputs read, corners and all, in one exchange, and convolves without padding. Along the
+/// fetches the inputs that its outputs read, corners and all, in one exchange, and convolves them alone. Along the
 /// axes that cut its outputs x is copied; along those that cut its inputs the results are summands. Groups may be cut
 /// through: a worker reads the channels of the groups that it has a part of, and calls the kernel once for each run of
 /// groups of which it has equally many channels.

@@ -94,8 +94,8 @@ at::Tensor ConvKernel::convolve(const at::Tensor& x, const at::Tensor& weight, c
     const int64_t reads = transposed ? rows : columns, writes = transposed ? columns : rows;
     const std::optional<at::Tensor> own_bias =
         bias.defined() ? std::optional(bias.narrow(0, written, writes)) : std::nullopt;
-    results.push_back(at::convolution(x.narrow(1, read, reads), weight.narrow(0, row, rows), own_bias, stride,
-                                      /*padding=*/none, dilation, transposed, /*output_padding=*/none, groups));
+    results.push_back(at::convolution(x.narrow(1, read, reads), weight.narrow(0, row, rows), own_bias, stride, padding,
+                                      dilation, transposed, /*output_padding=*/none, groups));
     row += rows;
     read += reads;
     written += writes;

@@ -24,9 +24,9 @@ Split channels_of_columns(const Split& rows, const Split& columns, int64_t rows_
 /// The same for a bias, of which each channel belongs to the first part that has it.
 Split bias_of_columns(const Split& rows, const Split& columns, int64_t rows_in_group, int64_t groups);
 
-/// LibTorch's convolution of one worker's piece, without padding.
+/// LibTorch's convolution of one worker's piece.
 struct ConvKernel {
-  std::vector<int64_t> stride, dilation;
+  std::vector<int64_t> stride, dilation, padding;
   bool transposed = false;
   std::vector<GroupRun> runs;
   std::vector<bool> owns_bias;  ///< transposed: of each run, whether the bias of its channels is here

@@ -1,7 +1,6 @@
 #include "adjoin/nn/distributed/normalise.hpp"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/rsqrt.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/planes.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -54,18 +54,17 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     const DimMean& mean_of = *over->mean;
     ctx->saved_data["over"] = c10::IValue::make_capsule(over);
     const bool has_elements = x.numel() > 0;
-    at::Tensor planes, own_mean, own_variance;
+    at::Tensor planes, own_mean, own_variance, spread;
     at::Tensor sums = mean_of.no_sums(x);
     if (has_elements) {
       planes = in_planes(x, sums.numel());
-      std::tie(own_mean, own_variance) = at::batch_norm_update_stats(planes, {}, {}, /*momentum=*/0);
+      std::tie(own_mean, own_variance) = moments_of_planes(planes);
     }
     const auto of_all = [&](const at::Tensor& own) {
-      const auto numbers = static_cast<double>(has_elements ? x.numel() / sums.numel() : 0);
-      return mean_of.of_sums(has_elements ? (own * numbers).view(sums.sizes()) : sums);
+      return mean_of.of_sums(has_elements ? (own.sum(0) * planes.size(2)).to(x.scalar_type()).view(sums.sizes())
+                                          : sums);
     };
     const at::Tensor mean = of_all(own_mean);
-    at::Tensor spread;
     if (has_elements) spread = own_variance + (own_mean - mean.flatten()).square();
     const at::Tensor variance = of_all(spread);
     ctx->save_for_backward({x, affine, mean, variance});
@@ -99,9 +98,7 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
       dx = x;
       if (has_elements) {
         const at::Tensor scale = affine.dim() == 2 ? affine.select(0, 0) * inverse : inverse;
-        dx = transformed(planes, -scale * by_weight, -scale * by_bias, mean, variance, over->eps)
-                 .addcmul_(dy, scale.view({1, -1, 1}))
-                 .view(x.sizes());
+        dx = combine_planes(planes, mean, -scale * by_weight * inverse, dy, scale, -scale * by_bias).view(x.sizes());
       }
     }
     const at::Tensor of_affine = has_elements && affine.dim() == 2 ? at::stack({of_weight, of_bias})

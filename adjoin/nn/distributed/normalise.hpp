@@ -14,8 +14,8 @@ struct Normalised {
   at::Tensor mean, variance;  ///< of the whole batch, as DimMean gives them; biased
 };
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias by LibTorch's kernels, where mean and variance are those of the whole
-/// tensor that x is a part of. Each worker's own statistics are taken about its own mean, so that nothing is lost where the
+/// (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are those of the whole
+/// tensor that x is a part of. Each plane's own statistics are taken about its own mean, so that nothing is lost where the
 /// mean is large, and merged (Chan, Golub and LeVeque, The American Statistician 37, 1983).
 ///
 /// Shape:  x as `over` takes it, whose first two dims are [batch, channels]; affine [2, planes] of weight and bias, or none,
