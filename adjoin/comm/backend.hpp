@@ -45,6 +45,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// is null, with an exception that is on its way. False where the latter cannot be waited for, and nothing was done.
   virtual bool fail(std::exception_ptr cause) noexcept;
 
+  /// Whether its ranks are on several hosts, the same answer on all of them: then one that waits takes no core from
+  /// another that computes.
+  virtual bool spans_hosts() const { return false; }
   /// Whether the world was launched with calls compared (LaunchOptions::checked).
   virtual bool is_checked() const { return false; }
   /// Whether its reductions combine the ranks' elements in rank order, 16-bit floats in float32 rounded once.

@@ -56,7 +56,7 @@ void Boxes::add(Message::Kind kind, const at::Tensor& view, int peer) {
                        .strides = view.strides()});
 }
 
-void Boxes::exchange(const Communicator& group) {
+void Boxes::operator()(const Communicator& group) const {
   if (!messages_.empty()) group.exchange(messages_);
 }
 

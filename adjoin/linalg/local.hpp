@@ -27,7 +27,7 @@ class Boxes {
   void send(const at::Tensor& view, int peer) { add(Message::Kind::send, view, peer); }
   void receive(const at::Tensor& view, int peer) { add(Message::Kind::receive, view, peer); }
   /// Waits for all of them.
-  void exchange(const Communicator& group);
+  void operator()(const Communicator& group) const;
 
  private:
   void add(Message::Kind kind, const at::Tensor& view, int peer);

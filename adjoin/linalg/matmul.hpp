@@ -14,7 +14,8 @@ namespace adjoin::linalg {
 //
 // A chunk bounds the memory beside the result, forward and backward: of a row of the split (nt) or of features (nn and tn)
 // so much travels in a round as `chunk` says. It need not divide anything; without one, a round receives 32 MiB or what
-// 64 rows or features take, if that is more. The gradients are products of the same chunk.
+// 64 rows or features take, if that is more. Where the group spans hosts, the next round travels while this one is
+// multiplied, and there is memory for two. The gradients are products of the same chunk.
 //
 // Kinds:  split, split -> split
 // Throws: InvalidArgument on all ranks: a chunk below 1, a split that does not fit the group; leading dims, features,

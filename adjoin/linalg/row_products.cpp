@@ -3,14 +3,18 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
 #include "adjoin/linalg/local.hpp"
+#include "adjoin/linalg/rounds.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::linalg {
 namespace {
+
+constexpr size_t kBlocks = 2;  // of rounds that overlap
 
 /// Rows of a part's piece that are a run of the whole too.
 struct Run {
@@ -41,16 +45,23 @@ int64_t bytes_of_index(const at::Tensor& x, int64_t others) {
 
 }  // namespace
 
-RowProducts::RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk)
-    : group_(std::move(group)), rows_(std::move(rows)), chunk_(chunk) {}
+RowProducts::RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk, bool overlaps)
+    : group_(std::move(group)), rows_(std::move(rows)), chunk_(chunk), overlaps_(overlaps) {}
 
-template <class Round>
-void RowProducts::for_each_chunk(int64_t size, int64_t bytes, const Round& round) const {
-  const int64_t most = chunk_.value_or(automatic_chunk(bytes));
-  if (size == 0) return;
-  const int64_t rounds = (size + most - 1) / most;
-  const int64_t step = chunk_ ? most : (size + rounds - 1) / rounds;
-  for (int64_t begin = 0; begin < size; begin += step) round(begin, std::min(step, size - begin));
+std::vector<RowProducts::Round> RowProducts::rounds_of(int64_t size, int64_t bytes) const {
+  std::vector<Round> rounds;
+  if (size == 0) return rounds;
+  const int64_t most = chunk_.value_or(automatic_chunk(bytes)), number = (size - 1) / most + 1;
+  const int64_t step = chunk_ ? most : (size + number - 1) / number;
+  for (int64_t begin = 0; begin < size; begin += step)
+    rounds.push_back({begin, std::min(step, size - begin), overlaps_ ? rounds.size() % kBlocks : 0});
+  return rounds;
+}
+
+template <class Begin, class End>
+void RowProducts::carry_out(const std::vector<Round>& rounds, const Begin& begin, const End& end) const {
+  in_rounds(
+      group_, rounds.size(), overlaps_, [&](size_t i) { return begin(rounds[i]); }, [&](size_t i) { end(rounds[i]); });
 }
 
 at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) const {
@@ -68,21 +79,26 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
   const int64_t longest = *std::max_element(sizes.begin(), sizes.end());
   const int64_t bytes = group_.size() * bytes_of_index(right, right.size(-1));
   if (group_.size() == 1) return out;
-  std::vector<at::Tensor> memory(sizes.size());
-  for_each_chunk(longest, bytes, [&](int64_t begin, int64_t count) {
-    const auto of_rank = [&](int rank) { return std::clamp<int64_t>(rows_.size(rank) - begin, 0, count); };
+  std::array<std::vector<at::Tensor>, kBlocks> memory, blocks;  // of each rank
+  for (auto* of_ranks : {&memory[0], &memory[1], &blocks[0], &blocks[1]}) of_ranks->resize(sizes.size());
+  const auto fetch = [&](const Round& round) -> Travel {
+    const auto of_rank = [&](int rank) { return std::clamp<int64_t>(rows_.size(rank) - round.begin, 0, round.count); };
     Boxes boxes;
-    std::vector<at::Tensor> blocks(sizes.size());
     for (int rank = 0; rank < group_.size(); ++rank) {
       if (rank == me || !has_rows(rank) || !has_rows(me)) continue;
-      at::Tensor& kept = memory[static_cast<size_t>(rank)];
+      at::Tensor& kept = memory[round.block][static_cast<size_t>(rank)];
       if (!kept.defined()) kept = empty_matrices(right, of_rank(rank), right.size(-1));
-      boxes.receive(blocks[static_cast<size_t>(rank)] = kept.narrow(-2, 0, of_rank(rank)), rank);
-      boxes.send(right.narrow(-2, std::min(begin, rows_.size(me)), of_rank(me)), rank);
+      at::Tensor& block = blocks[round.block][static_cast<size_t>(rank)];
+      boxes.receive(block = kept.narrow(-2, 0, of_rank(rank)), rank);
+      boxes.send(right.narrow(-2, std::min(round.begin, rows_.size(me)), of_rank(me)), rank);
     }
-    boxes.exchange(group_);
-    for (int rank = 0; rank < group_.size(); ++rank)
-      if (blocks[static_cast<size_t>(rank)].defined()) fill(rank, begin, blocks[static_cast<size_t>(rank)]);
+    return boxes;
+  };
+  carry_out(rounds_of(longest, bytes), fetch, [&](const Round& round) {
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const at::Tensor& block = blocks[round.block][static_cast<size_t>(rank)];
+      if (block.defined()) fill(rank, round.begin, block);
+    }
   });
   return out;
 }
@@ -90,11 +106,14 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
 at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) const {
   const int me = group_.rank();
   const at::Tensor out = empty_matrices(left, rows_.size(me), right.size(-1));
-  at::Tensor memory;
-  for_each_chunk(right.size(-1), bytes_of_index(right, rows_.size()), [&](int64_t begin, int64_t count) {
-    const at::Tensor mine = right.narrow(-1, begin, count);
-    if (!memory.defined()) memory = empty_matrices(right, has_rows(me) ? rows_.size() : 0, count);
-    const at::Tensor block = memory.narrow(-1, 0, count);  // all rows of these features
+  std::array<at::Tensor, kBlocks> memory;
+  const auto mine_of = [&](const Round& round) { return right.narrow(-1, round.begin, round.count); };
+  // All rows of a round's features.
+  const auto block_of = [&](const Round& round) { return memory[round.block].narrow(-1, 0, round.count); };
+  const auto fetch = [&](const Round& round) -> Travel {
+    at::Tensor& kept = memory[round.block];
+    if (!kept.defined()) kept = empty_matrices(right, has_rows(me) ? rows_.size() : 0, round.count);
+    const at::Tensor mine = mine_of(round), block = block_of(round);
     Boxes boxes;
     for (int rank = 0; rank < group_.size() && has_rows(me); ++rank) {
       if (rank == me) continue;
@@ -102,11 +121,14 @@ at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) cons
       if (!has_rows(rank)) continue;
       for (const Run& run : runs_of(rows_, me)) boxes.send(mine.narrow(-2, run.local, run.count), rank);
     }
-    boxes.exchange(group_);
+    return boxes;
+  };
+  carry_out(rounds_of(right.size(-1), bytes_of_index(right, rows_.size())), fetch, [&](const Round& round) {
     if (!has_rows(me)) return;
+    const at::Tensor mine = mine_of(round), block = block_of(round);
     for (const Run& run : runs_of(rows_, me))
       block.narrow(-2, run.global, run.count).copy_(mine.narrow(-2, run.local, run.count));
-    multiply_into(out.narrow(-1, begin, count), left, block);
+    multiply_into(out.narrow(-1, round.begin, round.count), left, block);
   });
   return out;
 }
@@ -115,29 +137,31 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
   const int me = group_.rank();
   const at::Tensor out = empty_matrices(right, rows_.size(me), right.size(-1));
   const int64_t bytes = bytes_of_index(right, rows_.size());
-  at::Tensor memory;
-  for_each_chunk(right.size(-1), bytes, [&](int64_t begin, int64_t count) {
-    const int64_t elements = bytes / right.element_size() * count;
-    if (!memory.defined()) memory = at::empty({elements}, out.options());
-    // Each rank's rows of this rank's summand, as one block.
+  std::array<at::Tensor, kBlocks> memory, kept_of;  // the block, and of it what stays here
+  const auto multiply_and_send = [&](const Round& round) -> Travel {
+    const int64_t elements = bytes / right.element_size() * round.count;
+    at::Tensor& block = memory[round.block];
+    if (!block.defined()) block = at::empty({elements}, out.options());
+    // Each rank's rows of this rank's summand, one behind another.
     std::vector<int64_t> counts;
-    std::vector<at::Tensor> blocks;
     int64_t offset = 0;
     for (int rank = 0; rank < group_.size(); ++rank) {
       std::vector<int64_t> sizes = right.sizes().vec();
       sizes[sizes.size() - 2] = rows_.size(rank);
-      sizes[sizes.size() - 1] = count;
-      counts.push_back(bytes_of_index(right, rows_.size(rank)) / right.element_size() * count);
-      blocks.push_back(memory.narrow(0, offset, counts.back()).view(sizes));
+      sizes[sizes.size() - 1] = round.count;
+      counts.push_back(bytes_of_index(right, rows_.size(rank)) / right.element_size() * round.count);
+      const at::Tensor rows = block.narrow(0, offset, counts.back()).view(sizes);
       offset += counts.back();
       for (const Run& run : runs_of(rows_, rank))
-        multiply_into(blocks.back().narrow(-2, run.local, run.count),
-                      left.narrow(-1, run.global, run.count).transpose(-2, -1), right.narrow(-1, begin, count));
+        multiply_into(rows.narrow(-2, run.local, run.count), left.narrow(-1, run.global, run.count).transpose(-2, -1),
+                      right.narrow(-1, round.begin, round.count));
+      if (rank == me) kept_of[round.block] = rows;
     }
-    const at::Tensor& mine = blocks[static_cast<size_t>(me)];
-    group_.reduce_scatter(as_buffer(memory.narrow(0, 0, elements)), as_buffer(mine), counts);
-    out.narrow(-1, begin, count).copy_(mine);
-  });
+    return [all = as_buffer(block.narrow(0, 0, elements)), mine = as_buffer(kept_of[round.block]),
+            counts](const Communicator& group) { group.reduce_scatter(all, mine, counts); };
+  };
+  carry_out(rounds_of(right.size(-1), bytes), multiply_and_send,
+            [&](const Round& round) { out.narrow(-1, round.begin, round.count).copy_(kept_of[round.block]); });
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/linalg/products.hpp"
+#include "adjoin/linalg/row_products.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/worlds.hpp"
@@ -94,6 +95,20 @@ TEST(Matmul, of_whole_numbers_is_exactly_that_of_the_gathered_matrices) {
         EXPECT_EQ(y.scalar_type(), type);
         EXPECT_TRUE(y.to(at::kDouble).equal(expected)) << y << expected;
       });
+  });
+}
+
+TEST(Matmul, is_the_same_where_the_next_round_travels_meanwhile) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for_each_case(world, {1, 2, 7}, [&](Product product, const Split& rows, Chunk chunk) {
+      const auto [left, right] = whole_numbers(product, {2}, rows.size(), 5, world);
+      const RowProducts products(world, rows, chunk, /*overlaps=*/true);
+      const at::Tensor l = own_rows(left, rows, world), r = own_rows(right, rows, world);
+      const at::Tensor y = product == Product::nt   ? products.nt(l, r)
+                           : product == Product::nn ? products.nn(l, r)
+                                                    : products.tn(l, r);
+      EXPECT_TRUE(y.equal(own_rows(on_one_worker(product, left, right), rows, world))) << y;
+    });
   });
 }
 

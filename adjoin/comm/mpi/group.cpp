@@ -1,5 +1,6 @@
 #include "adjoin/comm/mpi/group.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -47,6 +48,11 @@ Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> wo
 Group::~Group() {
   if (shared_->own && entry_) free_group(*entry_);
   if (comm_ != MPI_COMM_NULL && mpi_is_alive()) MPI_Comm_free(&comm_);
+}
+
+bool Group::spans_hosts() const {
+  const auto host = [this](int rank) { return shared_->host_of[static_cast<size_t>(rank)]; };
+  return std::ranges::any_of(world_ranks_, [&](int rank) { return host(rank) != host(world_ranks_.front()); });
 }
 
 /// The same number on all members of the subset, who make their groups in one order.

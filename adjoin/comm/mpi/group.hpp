@@ -30,6 +30,7 @@ class Group {
   MPI_Comm comm() const { return comm_; }
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room
   std::span<const int> world_ranks() const { return world_ranks_; }
+  bool spans_hosts() const;
   const std::shared_ptr<MpiShared>& shared() const { return shared_; }
 
  private:

@@ -30,12 +30,17 @@ bool mpi_is_alive() {
 MpiShared::MpiShared(const MpiOptions& given) : options(given) {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  share_memory();
-}
-
-void MpiShared::share_memory() {
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  host_of.resize(static_cast<size_t>(world_size));
+  int first = world_rank;
+  MPI_Bcast(&first, 1, MPI_INT, 0, host);
+  MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  share_memory(host);
+  MPI_Comm_free(&host);
+}
+
+void MpiShared::share_memory(MPI_Comm host) {
   int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
   MPI_Comm_size(host, &host_size);
@@ -47,7 +52,6 @@ void MpiShared::share_memory() {
     if (host_rank == 0)
       say("adjoin: warning: MPI shares no memory between the processes of this host, so that nobody can tell of "
           "deadlocks or the deadline");
-    MPI_Comm_free(&host);
     return;
   }
   MPI_Aint size = 0;
@@ -60,7 +64,6 @@ void MpiShared::share_memory() {
   own->pid.store(::getpid());
   own->world_rank.store(world_rank);
   MPI_Barrier(host);  // nobody looks like one that has returned
-  MPI_Comm_free(&host);
   if (host_rank != 0) return;
   watchdog_ = mpi::watch(table, world_size, options.deadline, [this](const std::string& report) {
     if (!is_first_to_fail()) return;  // the job ends already

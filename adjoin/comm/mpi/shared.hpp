@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
@@ -35,12 +36,13 @@ struct MpiShared {
 
   const MpiOptions options;
   int world_rank = 0, world_size = 1;
+  std::vector<int> host_of;  // of each rank of the world, the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
   mpi::PendingTable table;           // empty where the processes of this host share no memory
   mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
 
  private:
-  void share_memory();
+  void share_memory(MPI_Comm host);
   bool is_first_to_fail() const noexcept;
   void say(const std::string& message) const noexcept;
 

@@ -28,6 +28,7 @@ class Transport final : public Backend {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void check_thread(const Call& call) override { agent_->owner().check(call); }
   void rest(bool rests) noexcept override { agent_->rest(rests); }
+  bool spans_hosts() const override { return group_->spans_hosts(); }
   bool is_checked() const override { return options_.checked; }
 
  private:

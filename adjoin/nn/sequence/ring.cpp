@@ -4,12 +4,14 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/local.hpp"
+#include "adjoin/linalg/rounds.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
 
@@ -27,14 +29,11 @@ class Ring {
 
   Share forward(const TileInputs& mine) const {
     const Share sum = empty_share(mine.q);
-    tensor_list travelling{mine.k, mine.v};
-    for (int step = 0; step < group_.size(); ++step) {
-      const int owner = owner_in(step);
-      for (const Tile& tile : tiles(owner, mine.q))
+    go_round(mine, [&](int step, const tensor_list& visitors) {
+      for (const Tile& tile : tiles(owner_in(step), mine.q))
         merge({part(sum.out, tile.query_row, tile.queries), part(sum.log_sum, tile.query_row, tile.queries)},
-              attend(inputs(mine.q, travelling, tile), tile, options_));
-      if (step + 1 < group_.size()) hand_on(travelling, owner_in(step + 1));
-    }
+              attend(inputs(mine.q, visitors, tile), tile, options_));
+    });
     return sum;
   }
 
@@ -43,23 +42,19 @@ class Ring {
     const auto type = results.log_sum.options();
     const auto zeros = [&](const at::Tensor& x) { return at::zeros(x.sizes(), type); };
     const at::Tensor of_q = zeros(mine.q);
-    tensor_list travelling{mine.k, mine.v}, gradients{zeros(mine.k), zeros(mine.v)};
-    for (int step = 0; step < group_.size(); ++step) {
-      const int owner = owner_in(step);
-      for (const Tile& tile : tiles(owner, mine.q)) {
+    tensor_list gradients{zeros(mine.k), zeros(mine.v)};
+    go_round(mine, [&](int step, const tensor_list& visitors) {
+      for (const Tile& tile : tiles(owner_in(step), mine.q)) {
         const auto of_tile = [&](const at::Tensor& x) { return part(x, tile.query_row, tile.queries); };
         const TileInputs share = attend_backward(
-            inputs(mine.q, travelling, tile),
-            {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)}, tile, options_);
+            inputs(mine.q, visitors, tile), {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)},
+            tile, options_);
         of_tile(of_q).add_(share.q);
         part(gradients[0], tile.key_row, tile.keys).add_(share.k);
         part(gradients[1], tile.key_row, tile.keys).add_(share.v);
       }
-      if (group_.size() == 1) break;
-      const int next = owner_in(step + 1);
-      if (step + 1 < group_.size()) hand_on(travelling, next);
-      hand_on(gradients, next);
-    }
+      if (group_.size() > 1) hand_on(gradients, owner_in(step + 1))(group_);
+    });
     return {of_q, gradients[0], gradients[1]};
   }
 
@@ -67,6 +62,22 @@ class Ring {
   int modulo(int rank) const { return (rank % group_.size() + group_.size()) % group_.size(); }
   /// Whose keys and values are here.
   int owner_in(int step) const { return modulo(group_.rank() - step); }
+
+  /// Calls `work(step, visitors)` with the keys and values of each rank, those of this one first. Between hosts the next
+  /// ones come meanwhile.
+  template <class Work>
+  void go_round(const TileInputs& mine, const Work& work) const {
+    std::array<tensor_list, 2> visitors{{{mine.k, mine.v}, {}}};
+    const auto of_step = [&](size_t step) -> tensor_list& { return visitors[step % visitors.size()]; };
+    linalg::in_rounds(
+        group_, static_cast<size_t>(group_.size()), group_.backend()->spans_hosts(),
+        [&](size_t step) -> linalg::Travel {
+          if (step == 0) return [](const Communicator&) {};
+          of_step(step) = of_step(step - 1);
+          return hand_on(of_step(step), owner_in(static_cast<int>(step)));
+        },
+        [&](size_t step) { work(static_cast<int>(step), of_step(step)); });
+  }
 
   std::vector<Tile> tiles(int owner, const at::Tensor& q) const {
     if (q.numel() == 0) return {};  // no heads
@@ -76,24 +87,24 @@ class Ring {
   static at::Tensor part(const at::Tensor& x, int64_t row, const Range& tokens) {
     return x.narrow(0, row, tokens.size());
   }
-  static TileInputs inputs(const at::Tensor& q, const tensor_list& travelling, const Tile& tile) {
-    return {part(q, tile.query_row, tile.queries), part(travelling[0], tile.key_row, tile.keys),
-            part(travelling[1], tile.key_row, tile.keys)};
+  static TileInputs inputs(const at::Tensor& q, const tensor_list& visitors, const Tile& tile) {
+    return {part(q, tile.query_row, tile.queries), part(visitors[0], tile.key_row, tile.keys),
+            part(visitors[1], tile.key_row, tile.keys)};
   }
 
-  /// Sends the tensors to the next rank, and replaces them by those of the one before, which are of `owner`'s rows.
-  void hand_on(tensor_list& tensors, int owner) const {
+  /// Sends the tensors to the next rank, and replaces them by those of the one before, which are of `owner`'s rows and
+  /// there when the result has been carried out.
+  linalg::Travel hand_on(tensor_list& tensors, int owner) const {
     linalg::Boxes boxes;
-    tensor_list received;
-    for (const at::Tensor& x : tensors) {
+    for (at::Tensor& x : tensors) {
       std::vector<int64_t> sizes = x.sizes().vec();
       sizes[0] = rows_.size(owner);
-      received.push_back(at::empty(sizes, x.options().requires_grad(false)));
+      const at::Tensor received = at::empty(sizes, x.options().requires_grad(false));
       boxes.send(x, modulo(group_.rank() + 1));
-      boxes.receive(received.back(), modulo(group_.rank() - 1));
+      boxes.receive(received, modulo(group_.rank() - 1));
+      x = received;
     }
-    boxes.exchange(group_);
-    tensors = std::move(received);
+    return boxes;
   }
 
   Communicator group_;

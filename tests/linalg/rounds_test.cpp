@@ -1,0 +1,60 @@
+#include "adjoin/linalg/rounds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::linalg {
+namespace {
+
+using namespace adjoin::testing;
+
+std::string order_of(const Communicator& world, size_t rounds, bool overlap) {
+  std::string order;
+  in_rounds(
+      world, rounds, overlap,
+      [&](size_t i) -> Travel {
+        order += "b" + std::to_string(i) + " ";
+        return [](const Communicator& group) { group.barrier(); };
+      },
+      [&](size_t i) { order += "e" + std::to_string(i) + " "; });
+  return order;
+}
+
+TEST(Rounds, begin_one_ahead_where_they_overlap) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    EXPECT_EQ(order_of(world, 3, /*overlap=*/false), "b0 e0 b1 e1 b2 e2 ");
+    EXPECT_EQ(order_of(world, 3, /*overlap=*/true), "b0 b1 e0 b2 e1 e2 ");
+    EXPECT_EQ(order_of(world, 1, /*overlap=*/true), "b0 e0 ");
+    EXPECT_EQ(order_of(world, 0, /*overlap=*/true), "");
+  });
+}
+
+TEST(Rounds, travel_while_the_one_before_is_worked_on) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    std::atomic<bool> second_travels = false;
+    bool was_seen = false;
+    in_rounds(
+        world, 2, /*overlap=*/true,
+        [&](size_t i) -> Travel {
+          return [&, i](const Communicator& group) {
+            group.barrier();
+            if (i == 1) second_travels = true;
+          };
+        },
+        [&](size_t i) {
+          const auto longest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+          while (i == 0 && !second_travels && std::chrono::steady_clock::now() < longest) std::this_thread::yield();
+          if (i == 0) was_seen = second_travels;
+        });
+    EXPECT_TRUE(was_seen);
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::linalg
