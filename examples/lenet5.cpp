@@ -157,11 +157,7 @@ int main(int argc, char** argv) {
       wishes.in_double = text == "fp64";
     };
     app.add_option_function("--precision", precision, "What is computed in [fp32]")->option_text("fp32|fp64");
-    const std::function<void(const int64_t&)> steps = [&](const int64_t& number) {
-      require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
-      wishes.steps = number;
-    };
-    app.add_option_function("--steps", steps, "Steps of 50 pictures [500, of drawn ones 100]")->option_text("STEPS");
+    example::add_steps(app, wishes.steps, "Steps of 50 pictures [500, of drawn ones 100]");
   };
   return example::run(argc, argv,
                       {.text = "LeNet-5 on MNIST's digits, cut over space and features.", .add_options = add_options},

@@ -188,11 +188,7 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
 int main(int argc, char** argv) {
   Wishes wishes;
   const auto add_options = [&](CLI::App& app) {
-    const std::function<void(const int64_t&)> steps = [&](const int64_t& number) {
-      require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
-      wishes.steps = number;
-    };
-    app.add_option_function("--steps", steps, "Steps of training [250]")->option_text("STEPS");
+    example::add_steps(app, wishes.steps, "Steps of training [250]");
     app.add_option("--png", wishes.png, "Where input, truth and prediction are drawn, \"\" for nowhere [unet.png]")
         ->option_text("FILE");
   };

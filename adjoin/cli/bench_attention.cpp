@@ -22,17 +22,13 @@ struct BenchedAttentionOptions {
   const CLI::App* command = nullptr;
 };
 
-std::optional<AttentionMethod> method_from(const std::string& text) {
-  if (text == "ring") return AttentionMethod::ring;
-  if (text == "ulysses") return AttentionMethod::ulysses;
-  if (text == "gathered") return AttentionMethod::gathered;
-  require(text == "local", [&] { return "--method is " + text + ", expected ring, ulysses, gathered or local"; });
-  return {};
-}
+constexpr std::string_view kMethodNames[] = {"ring", "ulysses", "gathered", "local"};
+constexpr std::optional<AttentionMethod> kMethods[] = {AttentionMethod::ring, AttentionMethod::ulysses,
+                                                       AttentionMethod::gathered, std::nullopt};
 
 void check(BenchedAttentionOptions& options) {
   train::BenchAttentionOptions& bench = options.bench;
-  bench.method = method_from(options.method);
+  bench.method = kMethods[check_choice("--method", options.method, kMethodNames)];
   if (!bench.method && options.command->count("--ranks") == 0) options.side_by_side.ranks = 1;
   bench.run = checked_run(options.side_by_side);
   check_range("--length", bench.length, 1, kMostOfHeads);
@@ -52,7 +48,7 @@ void run_attention(BenchedAttentionOptions& options) {
   check(options);
   const train::SideBySide result = train::bench_attention(options.bench);
   if (!prints()) return;
-  const bool has_plain = options.bench.causal || options.bench.dropout > 0;
+  const bool has_plain = result.plain_ratio > 0;
   if (!options.side_by_side.json) {
     print_side_by_side(options.method, result);
     if (has_plain)
@@ -90,8 +86,7 @@ void add_bench_attention(Program& program, CLI::App& bench) {
   add_side_by_side(*attention, options->side_by_side);
   attention->footer(
       "One sample of float32. One worker's is LibTorch's scaled_dot_product_attention, without dropout. With --causal "
-      "or\n"
-      "--dropout the method without either takes turns too: plain_seconds, plain_ratio.");
+      "or --dropout the method without either takes turns too: plain_seconds, plain_ratio.");
 }
 
 }  // namespace adjoin::cli

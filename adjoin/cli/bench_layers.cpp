@@ -1,10 +1,8 @@
 #include "adjoin/train/bench_layers.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/side_by_side.hpp"
 #include "adjoin/cli/sizes.hpp"
@@ -20,15 +18,13 @@ struct LayersOptions {
   std::string layer = "all";
 };
 
+constexpr std::string_view kCuts[] = {"batch", "channels", "height", "width"};
+
 std::vector<std::string> asked_layers(const std::string& asked) {
   const std::vector<std::string>& known = train::bench_layer_names();
-  if (asked == "all") return known;
-  require(std::find(known.begin(), known.end(), asked) != known.end(), [&] {
-    std::string text = "--layer is " + asked + ", expected all";
-    for (const std::string& name : known) text += (name == known.back() ? " or " : ", ") + name;
-    return text;
-  });
-  return {asked};
+  std::vector<std::string_view> names{"all"};
+  names.insert(names.end(), known.begin(), known.end());
+  return check_choice("--layer", asked, names) == 0 ? known : std::vector{asked};
 }
 
 void check(LayersOptions& options) {
@@ -39,9 +35,7 @@ void check(LayersOptions& options) {
   check_range("--size", bench.size, 2, 1 << 16);
   check_range("--rows", bench.rows, 1, kMostOfLayer);
   check_range("--features", bench.features, 1, 1 << 16);
-  for (const char* cut : {"batch", "channels", "height", "width"})
-    if (bench.cut == cut) return;
-  throw InvalidArgument("--cut is " + bench.cut + ", expected batch, channels, height or width");
+  check_choice("--cut", bench.cut, kCuts);
 }
 
 nlohmann::ordered_json row_of(const std::string& layer, const LayersOptions& options, const train::SideBySide& result) {

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/side_by_side.hpp"
 #include "adjoin/cli/sizes.hpp"
@@ -21,15 +20,11 @@ struct MatmulOptions {
   std::string product = "nt", chunk = "auto";
 };
 
-Product product_from(const std::string& text) {
-  for (const Product product : {Product::nt, Product::nn, Product::tn})
-    if (text == linalg::name(product)) return product;
-  throw InvalidArgument("--product is " + text + ", expected nt, nn or tn");
-}
+constexpr std::string_view kProductNames[] = {"nt", "nn", "tn"};  // in the order of Product
 
 void check(MatmulOptions& options) {
   train::BenchMatmulOptions& bench = options.bench;
-  bench.product = product_from(options.product);
+  bench.product = static_cast<Product>(check_choice("--product", options.product, kProductNames));
   if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostOfFactor);
   bench.run = checked_run(options.side_by_side);
   check_range("--length", bench.length, 1, kMostOfFactor);

@@ -37,9 +37,9 @@ std::vector<int64_t> shape_of(const LayoutOptions& options) {
 }
 
 Kind kind_of(const std::string& text, const char* option) {
-  for (const Kind kind : {Kind::replicated, Kind::copied, Kind::partial})
-    if (text == name(kind)) return kind;
-  throw InvalidArgument(std::string(option) + " is " + text + ", expected replicated, copied or partial");
+  constexpr std::string_view kNames[] = {"replicated", "copied", "partial"};
+  constexpr Kind kKinds[] = {Kind::replicated, Kind::copied, Kind::partial};
+  return kKinds[check_choice(option, text, kNames)];
 }
 
 /// Axis i of the grid cuts dim i into balanced parts; those beyond the dims are of one kind.
@@ -84,11 +84,8 @@ std::vector<int64_t> of_each_dim(const std::string& text, const char* option, in
 }
 
 Padding padding_of(const std::string& mode) {
-  if (mode.empty() || mode == "zeros") return Padding::zeros;
-  if (mode == "replicate") return Padding::replicate;
-  if (mode == "reflect") return Padding::reflect;
-  if (mode == "circular") return Padding::circular;
-  throw InvalidArgument("--padding-mode is " + mode + ", expected zeros, replicate, reflect or circular");
+  constexpr std::string_view kModes[] = {"zeros", "replicate", "reflect", "circular"};  // in the order of Padding
+  return mode.empty() ? Padding::zeros : static_cast<Padding>(check_choice("--padding-mode", mode, kModes));
 }
 
 std::string joined(const std::vector<int64_t>& numbers) {

@@ -1,5 +1,6 @@
 #include "adjoin/cli/sizes.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -37,6 +38,15 @@ int64_t number_of(std::string_view text, std::string_view option, int64_t least,
 void check_range(std::string_view option, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
     refuse(option, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
+}
+
+size_t check_choice(std::string_view option, std::string_view text, std::span<const std::string_view> names) {
+  const auto found = std::ranges::find(names, text);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  std::string expected;
+  for (size_t i = 0; i < names.size(); ++i)
+    expected += std::string(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
+  refuse(option, text, expected);
 }
 
 void check_ranks(int64_t ranks) {

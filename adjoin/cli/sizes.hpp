@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +18,10 @@ int64_t number_of(std::string_view text, std::string_view option, int64_t least,
 
 /// The same for a number that has been read.
 void check_range(std::string_view option, int64_t value, int64_t least, int64_t most);
+
+/// The place of `text` among `names`.
+/// Throws: InvalidArgument that names the option, and the names in their order.
+size_t check_choice(std::string_view option, std::string_view text, std::span<const std::string_view> names);
 
 /// The ranks that a command is asked for: up to kMostThreads threads or, under mpirun, the job's.
 /// Throws: InvalidArgument that names the option --ranks.

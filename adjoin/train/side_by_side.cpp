@@ -47,6 +47,7 @@ SideBySide measure(const Contenders& contenders, int64_t times, const Communicat
   const Pass ours = contenders.distributed(world);
   time_pass(ours, world);
   result.peak_memory_bytes = of_all_ranks(memory.peak_bytes(), world);
+  if (times == 0) return result;
 
   const bool is_local = world.rank() == 0;
   const Pass alone = is_local ? contenders.local() : Pass();
@@ -85,7 +86,7 @@ SideBySide measure(const Contenders& contenders, int64_t times, const Communicat
 }  // namespace
 
 std::vector<SideBySide> side_by_side(const SideBySideOptions& options, const std::vector<Contenders>& all) {
-  require(options.times >= 1, "expected at least one measurement");
+  require(options.times >= 0, "expected a number of measurements, or 0 for the memory alone");
   std::vector<SideBySide> results;
   run_workers(options.workers, [&](const Communicator& world) {
     for (const Contenders& contenders : all) {

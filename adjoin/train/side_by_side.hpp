@@ -11,7 +11,7 @@ namespace adjoin::train {
 /// How a benchmark compares distributed work with one worker's.
 struct SideBySideOptions {
   WorkerOptions workers;
-  int64_t times = 10;  // measured, after a first one that is not
+  int64_t times = 10;  // measured, after a first one that is not; 0: the distributed work's memory alone
 };
 
 /// Work with a gradient, called in turn.
@@ -19,7 +19,7 @@ struct Pass {
   std::function<void()> forward, backward;
 };
 
-/// Medians of seconds, where distributed work and that of one worker with the threads of all took turns in one run.
+/// Medians of seconds (0 where nothing was timed), where distributed work and that of one worker with the threads of all took turns in one run.
 struct SideBySide {
   struct Seconds {
     double forward = 0, backward = 0, both = 0;
@@ -40,7 +40,7 @@ struct Contenders {
 };
 
 /// Times contenders, one set after another; all workers begin and end together. The same on every process of an MPI job.
-/// Throws: as run_workers, what the work throws, and InvalidArgument for less than one measurement
+/// Throws: as run_workers, what the work throws, and InvalidArgument for less than no measurement
 std::vector<SideBySide> side_by_side(const SideBySideOptions& options, const std::vector<Contenders>& all);
 
 }  // namespace adjoin::train

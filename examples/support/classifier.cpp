@@ -40,12 +40,7 @@ void add_classifier_options(CLI::App& app, ClassifierOptions& options) {
     options.over_channels = text == "channels";
   };
   app.add_option_function("--cut", cut, "What is cut over the ranks [space]")->option_text("space|channels");
-  const std::function<void(const int64_t&)> steps = [&](const int64_t& number) {
-    require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
-    options.steps = number;
-  };
-  app.add_option_function("--steps", steps, "Steps of training [" + std::to_string(options.steps) + "]")
-      ->option_text("STEPS");
+  add_steps(app, options.steps, "Steps of training [" + std::to_string(options.steps) + "]");
 }
 
 void train_classifier(const Communicator& world, const ClassifierOptions& options, int64_t height, int64_t width,

@@ -125,6 +125,14 @@ void Report::end() const {
   std::printf("{%s}\n", object.c_str());
 }
 
+void add_steps(CLI::App& app, int64_t& steps, const std::string& text) {
+  const std::function<void(const int64_t&)> read = [&steps](const int64_t& number) {
+    require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
+    steps = number;
+  };
+  app.add_option_function("--steps", read, text)->option_text("STEPS");
+}
+
 std::pair<int, int> nearly_square(int workers) {
   int rows = 1;
   for (int divisor = 1; divisor * divisor <= workers; ++divisor)

@@ -50,6 +50,9 @@ class Report {
   std::vector<std::pair<std::string, std::string>> values_;  // as JSON
 };
 
+/// Adds --steps to a command, at least 1; `text` is what --help says of it, the default included.
+void add_steps(CLI::App& app, int64_t& steps, const std::string& text);
+
 /// Two factors of a number of workers, which lie as near to each other as they can; the first is no larger.
 std::pair<int, int> nearly_square(int workers);
 

@@ -13,7 +13,8 @@ using test::Outcome;
 using test::run;
 using ::testing::HasSubstr;
 
-const std::string kSmallAttention = "bench attention --length 64 --heads 2 --dim 8 --times 2 ";
+const std::string kUntimedAttention = "bench attention --length 64 --heads 2 --dim 8 --times ";
+const std::string kSmallAttention = kUntimedAttention + "2 ";
 
 void expect_attention_measured(const Outcome& outcome, size_t ranks, bool has_plain) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -43,6 +44,15 @@ TEST(BenchAttention, prints_a_table_for_people) {
   EXPECT_THAT(table.out, HasSubstr("ring on 2 ranks"));
   EXPECT_THAT(table.out, HasSubstr("neither causal nor dropped"));
   EXPECT_THAT(table.out, HasSubstr("rank 1: peak tensor memory"));
+}
+
+TEST(BenchAttention, gives_the_memory_alone_where_nothing_is_timed) {
+  const Outcome json = run(kUntimedAttention + "0 --causal --json");
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out).at("peak_memory_bytes").size(), 2);
+  EXPECT_THAT(json.out, ::testing::Not(HasSubstr("seconds")));
+  const Outcome table = run(kUntimedAttention + "0");
+  EXPECT_THAT(table.out, ::testing::StartsWith("ring on 2 ranks\nrank 0: peak tensor memory"));
 }
 
 }  // namespace
