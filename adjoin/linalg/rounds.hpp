@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "adjoin/comm/async_communicator.hpp"
 
@@ -11,15 +12,19 @@ namespace adjoin::linalg {
 /// What a group does in a round, between the calls before and after.
 using Travel = std::function<void(const Communicator& group)>;
 
-/// Calls begin(i), which gives a Travel, and, when that is done, end(i), for each round i. Where rounds overlap, the next
-/// one begins before this one's end, so that its elements travel meanwhile; they must not use the same memory.
+/// Calls begin(i), which gives a Travel, and, when that is done, end(i), for each round i; and `first`, if there is
+/// something that waits for no round. Where rounds overlap, `first` is called while the first one travels, and each later
+/// one begins before the end of the one before, so that its elements travel meanwhile: what two rounds in a row use must
+/// not be the same memory.
 ///
 /// All ranks of the group call it with the same number of rounds. Where waiting takes no core from another rank, as
 /// between hosts (Backend::spans_hosts), overlapping rounds hide the shorter of travel and work.
 /// Cost: overlapping, a group and a thread for as long as it takes
 template <class Begin, class End>
-void in_rounds(const Communicator& group, size_t rounds, bool overlap, const Begin& begin, const End& end) {
-  if (!overlap || rounds < 2) {
+void in_rounds(const Communicator& group, size_t rounds, bool overlap, const std::function<void()>& first,
+               const Begin& begin, const End& end) {
+  if (!overlap || rounds + (first ? 1 : 0) < 2) {
+    if (first) first();
     for (size_t i = 0; i < rounds; ++i) {
       const Travel travel = begin(i);
       travel(group);
@@ -28,10 +33,11 @@ void in_rounds(const Communicator& group, size_t rounds, bool overlap, const Beg
     return;
   }
   const AsyncCommunicator beside(group);
-  std::optional<Handle> travels = beside.run(begin(size_t{0}));
+  const auto begin_travel = [&](size_t i) { return i < rounds ? std::optional(beside.run(begin(i))) : std::nullopt; };
+  std::optional<Handle> travels = begin_travel(0);
+  if (first) first();
   for (size_t i = 0; i < rounds; ++i) {
-    std::optional<Handle> next;
-    if (i + 1 < rounds) next = beside.run(begin(i + 1));
+    std::optional<Handle> next = begin_travel(i + 1);
     travels->wait();
     end(i);
     travels = std::move(next);

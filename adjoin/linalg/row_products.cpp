@@ -59,9 +59,11 @@ std::vector<RowProducts::Round> RowProducts::rounds_of(int64_t size, int64_t byt
 }
 
 template <class Begin, class End>
-void RowProducts::carry_out(const std::vector<Round>& rounds, const Begin& begin, const End& end) const {
+void RowProducts::carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
+                            const End& end) const {
   in_rounds(
-      group_, rounds.size(), overlaps_, [&](size_t i) { return begin(rounds[i]); }, [&](size_t i) { end(rounds[i]); });
+      group_, rounds.size(), overlaps_, first, [&](size_t i) { return begin(rounds[i]); },
+      [&](size_t i) { end(rounds[i]); });
 }
 
 at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) const {
@@ -73,12 +75,10 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
       multiply_into(out.narrow(-1, run.global, run.count), left,
                     block.narrow(-2, run.local - begin, run.count).transpose(-2, -1));
   };
-  fill(me, 0, right);
 
   const std::vector<int64_t> sizes = rows_.sizes();
   const int64_t longest = *std::max_element(sizes.begin(), sizes.end());
   const int64_t bytes = group_.size() * bytes_of_index(right, right.size(-1));
-  if (group_.size() == 1) return out;
   std::array<std::vector<at::Tensor>, kBlocks> memory, blocks;  // of each rank
   for (auto* of_ranks : {&memory[0], &memory[1], &blocks[0], &blocks[1]}) of_ranks->resize(sizes.size());
   const auto fetch = [&](const Round& round) -> Travel {
@@ -94,12 +94,15 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
     }
     return boxes;
   };
-  carry_out(rounds_of(longest, bytes), fetch, [&](const Round& round) {
-    for (int rank = 0; rank < group_.size(); ++rank) {
-      const at::Tensor& block = blocks[round.block][static_cast<size_t>(rank)];
-      if (block.defined()) fill(rank, round.begin, block);
-    }
-  });
+  const std::vector<Round> rounds = group_.size() == 1 ? std::vector<Round>() : rounds_of(longest, bytes);
+  carry_out(
+      rounds, [&] { fill(me, 0, right); }, fetch,
+      [&](const Round& round) {
+        for (int rank = 0; rank < group_.size(); ++rank) {
+          const at::Tensor& block = blocks[round.block][static_cast<size_t>(rank)];
+          if (block.defined()) fill(rank, round.begin, block);
+        }
+      });
   return out;
 }
 
@@ -123,7 +126,7 @@ at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) cons
     }
     return boxes;
   };
-  carry_out(rounds_of(right.size(-1), bytes_of_index(right, rows_.size())), fetch, [&](const Round& round) {
+  carry_out(rounds_of(right.size(-1), bytes_of_index(right, rows_.size())), {}, fetch, [&](const Round& round) {
     if (!has_rows(me)) return;
     const at::Tensor mine = mine_of(round), block = block_of(round);
     for (const Run& run : runs_of(rows_, me))
@@ -160,7 +163,7 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
     return [all = as_buffer(block.narrow(0, 0, elements)), mine = as_buffer(kept_of[round.block]),
             counts](const Communicator& group) { group.reduce_scatter(all, mine, counts); };
   };
-  carry_out(rounds_of(right.size(-1), bytes), multiply_and_send,
+  carry_out(rounds_of(right.size(-1), bytes), {}, multiply_and_send,
             [&](const Round& round) { out.narrow(-1, round.begin, round.count).copy_(kept_of[round.block]); });
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,7 +37,8 @@ class RowProducts {
   std::vector<Round> rounds_of(int64_t size, int64_t bytes) const;
   /// in_rounds, of these.
   template <class Begin, class End>
-  void carry_out(const std::vector<Round>& rounds, const Begin& begin, const End& end) const;
+  void carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
+                 const End& end) const;
   bool has_rows(int rank) const { return rows_.size(rank) > 0; }
 
   Communicator group_;

@@ -24,9 +24,10 @@ int64_t bytes_beside_result(const Work& work) {
   return memory.peak_bytes() - memory.current_bytes() - before;
 }
 
-/// One block of a chunk: `chunk` rows of each rank (nt) or features of all rows (nn, tn).
-int64_t block_bytes(bool is_nt, int ranks) {
-  return (is_nt ? ranks * kChunk * kFeatures : kRows * kChunk) * kItem;
+/// A chunk's block: `chunk` rows of each rank (nt) or features of all rows (nn, tn). Between hosts there are two.
+int64_t block_bytes(bool is_nt, const Communicator& world) {
+  const int64_t blocks = world.backend()->spans_hosts() ? 2 : 1;
+  return blocks * (is_nt ? world.size() * kChunk * kFeatures : kRows * kChunk) * kItem;
 }
 
 TEST(MatmulMemory, is_one_block_of_a_chunk_beside_the_result) {
@@ -37,11 +38,11 @@ TEST(MatmulMemory, is_one_block_of_a_chunk_beside_the_result) {
     const auto nt = [&] { return matmul_nt(narrow, narrow, world, rows, kChunk); };
     const auto nn = [&] { return matmul_nn(wide, narrow, world, rows, kChunk); };
     const auto tn = [&] { return matmul_tn(wide, narrow, world, rows, kChunk); };
-    EXPECT_LE(bytes_beside_result(nt), block_bytes(true, world.size()) + kSlack);
-    EXPECT_LE(bytes_beside_result(nn), block_bytes(false, world.size()) + kSlack);
-    EXPECT_LE(bytes_beside_result(tn), block_bytes(false, world.size()) + kSlack);
+    EXPECT_LE(bytes_beside_result(nt), block_bytes(true, world) + kSlack);
+    EXPECT_LE(bytes_beside_result(nn), block_bytes(false, world) + kSlack);
+    EXPECT_LE(bytes_beside_result(tn), block_bytes(false, world) + kSlack);
     // So much less than the whole of right, which the chunk keeps from being there at once.
-    EXPECT_LT(block_bytes(true, world.size()) + kSlack, kRows * kFeatures * kItem / 4);
+    EXPECT_LT(block_bytes(true, world) + kSlack, kRows * kFeatures * kItem / 4);
   });
 }
 
@@ -54,7 +55,7 @@ TEST(MatmulMemory, is_bounded_backward_and_where_gradients_are_expanded) {
     // nt's gradients are products of features; nn's and tn's of left are of rows, of right of features. Of what is
     // expanded a copy is made by blocks, of as many elements as a block of the result has.
     const int64_t copy = mine * kChunk * kItem;
-    const int64_t most = std::max(block_bytes(true, world.size()), block_bytes(false, world.size())) + copy + kSlack;
+    const int64_t most = std::max(block_bytes(true, world), block_bytes(false, world)) + copy + kSlack;
     const auto expect_bounded = [&](const at::Tensor& y, const std::vector<at::Tensor>& inputs) {
       const at::Tensor ones = at::ones({}).expand_as(y);
       EXPECT_LE(bytes_beside_result([&] { return torch::autograd::grad({y}, inputs, {ones}); }), most);

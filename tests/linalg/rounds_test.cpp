@@ -14,10 +14,10 @@ namespace {
 
 using namespace adjoin::testing;
 
-std::string order_of(const Communicator& world, size_t rounds, bool overlap) {
+std::string order_of(const Communicator& world, size_t rounds, bool overlap, bool with_first = false) {
   std::string order;
   in_rounds(
-      world, rounds, overlap,
+      world, rounds, overlap, with_first ? std::function<void()>([&] { order += "first "; }) : nullptr,
       [&](size_t i) -> Travel {
         order += "b" + std::to_string(i) + " ";
         return [](const Communicator& group) { group.barrier(); };
@@ -32,6 +32,10 @@ TEST(Rounds, begin_one_ahead_where_they_overlap) {
     EXPECT_EQ(order_of(world, 3, /*overlap=*/true), "b0 b1 e0 b2 e1 e2 ");
     EXPECT_EQ(order_of(world, 1, /*overlap=*/true), "b0 e0 ");
     EXPECT_EQ(order_of(world, 0, /*overlap=*/true), "");
+    EXPECT_EQ(order_of(world, 2, /*overlap=*/true, /*with_first=*/true), "b0 first b1 e0 e1 ");
+    EXPECT_EQ(order_of(world, 1, /*overlap=*/true, /*with_first=*/true), "b0 first e0 ");
+    EXPECT_EQ(order_of(world, 1, /*overlap=*/false, /*with_first=*/true), "first b0 e0 ");
+    EXPECT_EQ(order_of(world, 0, /*overlap=*/true, /*with_first=*/true), "first ");
   });
 }
 
@@ -40,7 +44,7 @@ TEST(Rounds, travel_while_the_one_before_is_worked_on) {
     std::atomic<bool> second_travels = false;
     bool was_seen = false;
     in_rounds(
-        world, 2, /*overlap=*/true,
+        world, 2, /*overlap=*/true, /*first=*/{},
         [&](size_t i) -> Travel {
           return [&, i](const Communicator& group) {
             group.barrier();

@@ -69,14 +69,14 @@ class Ring {
   void go_round(const TileInputs& mine, const Work& work) const {
     std::array<tensor_list, 2> visitors{{{mine.k, mine.v}, {}}};
     const auto of_step = [&](size_t step) -> tensor_list& { return visitors[step % visitors.size()]; };
+    const auto begin = [&](size_t round) {
+      of_step(round + 1) = of_step(round);
+      return hand_on(of_step(round + 1), owner_in(static_cast<int>(round) + 1));
+    };
     linalg::in_rounds(
-        group_, static_cast<size_t>(group_.size()), group_.backend()->spans_hosts(),
-        [&](size_t step) -> linalg::Travel {
-          if (step == 0) return [](const Communicator&) {};
-          of_step(step) = of_step(step - 1);
-          return hand_on(of_step(step), owner_in(static_cast<int>(step)));
-        },
-        [&](size_t step) { work(static_cast<int>(step), of_step(step)); });
+        group_, static_cast<size_t>(group_.size()) - 1, group_.backend()->spans_hosts(),
+        /*first=*/[&] { work(0, of_step(0)); }, begin,
+        [&](size_t round) { work(static_cast<int>(round) + 1, of_step(round + 1)); });
   }
 
   std::vector<Tile> tiles(int owner, const at::Tensor& q) const {
