@@ -7,8 +7,8 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 
@@ -63,10 +63,16 @@ at::Tensor& made(at::Tensor& moment, const Parameter& parameter) {
   return moment;
 }
 
-/// The moments of one parameter by their names, and the steps where they are counted; both may be written to.
+/// The moments of one parameter by their names, and its steps where they are counted; both may be written to.
 struct Remembered {
   std::vector<Parameter> moments;
   int64_t* steps = nullptr;
+};
+
+/// What an optimizer remembers of all its parameters, and for each that has a count the place among the moments.
+struct RememberedOfAll {
+  std::vector<Parameter> moments;
+  std::vector<std::pair<int64_t*, size_t>> steps;
 };
 
 template <class State, class Options>
@@ -91,24 +97,26 @@ Remembered remembered_of(torch::optim::Optimizer& optimizer, const Parameter& p)
   return {{moment_of(p, "momentum_buffer", made(remembered<SGDParamState>(optimizer, p).momentum_buffer(), p))}};
 }
 
-/// All that an optimizer remembers, with the steps that it has taken as the last; 0 where it does not count them.
-std::vector<Parameter> remembered_of_all(torch::optim::Optimizer& optimizer, const std::vector<Parameter>& parameters,
-                                         std::vector<int64_t*>& steps) {
-  std::vector<Parameter> moments;
-  std::array<int64_t, 1> taken{0};
+RememberedOfAll remembered_of_all(torch::optim::Optimizer& optimizer, const std::vector<Parameter>& parameters) {
+  RememberedOfAll all;
+  std::vector<int64_t> taken;
+  std::vector<const Parameter*> counted;
   for (const Parameter& p : parameters) {
     if (p.is_buffer || !p.tensor.requires_grad()) continue;
     const Remembered one = remembered_of(optimizer, p);
-    moments.insert(moments.end(), one.moments.begin(), one.moments.end());
+    all.moments.insert(all.moments.end(), one.moments.begin(), one.moments.end());
     if (!one.steps) continue;
-    taken[0] = std::max(taken[0], *one.steps);
-    steps.push_back(one.steps);
+    all.steps.push_back({one.steps, 0});
+    taken.push_back(*one.steps);
+    counted.push_back(&p);
   }
-  if (parameters.empty()) return moments;
-  const Grid& grid = parameters.front().grid;
-  grid.world().all_reduce(buffer(taken), Reduction::max);  // a worker that holds no piece has taken none
-  moments.push_back(held_by_all("steps", taken[0], grid));
-  return moments;
+  if (taken.empty()) return all;
+  counted.front()->grid.world().all_reduce(buffer(taken), Reduction::max);  // a worker without a piece has taken none
+  for (size_t i = 0; i < taken.size(); ++i) {
+    all.steps[i].second = all.moments.size();
+    all.moments.push_back(held_by_all("step." + counted[i]->name, taken[i], counted[i]->grid));
+  }
+  return all;
 }
 
 }  // namespace
@@ -131,16 +139,14 @@ void scatter_moments(const nn::State& state, DataParallelAdamW& optimizer, int r
 }
 
 nn::State gather_moments(torch::optim::Optimizer& optimizer, const std::vector<Parameter>& parameters, int rank) {
-  std::vector<int64_t*> steps;
-  return nn::gather_state(remembered_of_all(optimizer, parameters, steps), rank);
+  return nn::gather_state(remembered_of_all(optimizer, parameters).moments, rank);
 }
 
 void scatter_moments(const nn::State& state, torch::optim::Optimizer& optimizer,
                      const std::vector<Parameter>& parameters, int rank) {
-  std::vector<int64_t*> steps;
-  const std::vector<Parameter> moments = remembered_of_all(optimizer, parameters, steps);
-  nn::scatter_state(state, moments, rank);
-  for (int64_t* taken : steps) *taken = moments.back().tensor.item<int64_t>();
+  const RememberedOfAll all = remembered_of_all(optimizer, parameters);
+  nn::scatter_state(state, all.moments, rank);
+  for (const auto& [steps, place] : all.steps) *steps = all.moments[place].tensor.item<int64_t>();
 }
 
 }  // namespace adjoin::parallel

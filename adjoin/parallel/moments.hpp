@@ -18,8 +18,8 @@ nn::State gather_moments(const DataParallelAdamW& optimizer, int rank = 0);
 void scatter_moments(const nn::State& state, DataParallelAdamW& optimizer, int rank = 0);
 
 /// The same of an optimizer of torch::optim: SGD ("momentum_buffer.NAME"), Adam or AdamW ("exp_avg.NAME", "exp_avg_sq.NAME"
-/// and with amsgrad "max_exp_avg_sq.NAME"), whose moments lie as their parameters do. Those of a parameter that it has not
-/// updated yet are zeros.
+/// and with amsgrad "max_exp_avg_sq.NAME"), whose moments lie as their parameters do, and with Adam the steps of each
+/// parameter, "step.NAME". Those of a parameter that it has not updated yet are zeros.
 /// Throws: InvalidArgument for another optimizer
 nn::State gather_moments(torch::optim::Optimizer& optimizer, const std::vector<nn::Parameter>& parameters,
                          int rank = 0);

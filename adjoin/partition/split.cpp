@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
 
 namespace adjoin {
 namespace {
@@ -12,7 +13,7 @@ void check_dim(int64_t dim) {
 }
 
 std::string text(const Range& range) {
-  return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  return std::string("[").append(std::to_string(range.begin)).append(", ").append(std::to_string(range.end)) + ")";
 }
 
 }  // namespace
@@ -131,6 +132,15 @@ Split Split::along(int64_t dim) const {
 std::string Split::to_string() const {
   std::string result = "dim " + std::to_string(dim_) + " of " + std::to_string(size()) + " as";
   for (int part = 0; part < parts(); ++part) result += (part ? ", " : " ") + std::to_string(size(part));
+  if (ranges_->in_order) return result;
+  constexpr size_t kMostSaid = 8;
+  std::vector<int64_t> ends;
+  for (const Range& range : ranges_->all) ends.insert(ends.end(), {range.begin, range.end});
+  result += ", from";
+  for (size_t i = 0; i < std::min(kMostSaid, ranges_->all.size()); ++i)
+    result.append(" ").append(text(ranges_->all[i]));
+  // The rest is told apart by a number.
+  if (ranges_->all.size() > kMostSaid) result += " … #" + std::to_string(hash_of<int64_t>(ends) % 1'000'000);
   return result;
 }
 

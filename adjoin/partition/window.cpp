@@ -144,7 +144,7 @@ int64_t outputs_of(const Window& window, int64_t inputs) {
   if (inputs == 0) return 0;
   if (window.transposed) return transposed_outputs(window, inputs);
   const int64_t padded = inputs + window.before + window.after, free = padded - window.extent();
-  require(free >= 0, [&] {
+  require(free >= 0 || (window.ceil_mode && free > -window.stride), [&] {
     return "window: expected a kernel that spans at most the " + std::to_string(padded) +
            " padded inputs, got one that spans " + std::to_string(window.extent());
   });

@@ -42,6 +42,7 @@ TEST(Split, of_ranges_keeps_the_order_in_which_a_part_stores_them) {
   EXPECT_EQ(zigzag.sizes(), (Sizes{4, 4}));
   EXPECT_FALSE(zigzag.in_order());
   EXPECT_EQ(zigzag.offset(1), 4);
+  EXPECT_EQ(zigzag.to_string(), "dim 0 of 8 as 4, 4, from [0, 2) [6, 8) [2, 4) [4, 6)");
 }
 
 TEST(Split, of_ranges_refuses_holes_and_overlaps) {

@@ -74,6 +74,7 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
 }
 
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
+  check_type(geometry_.name, x, weight_, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, prepared.read(x.local));
   return {prepared.write(y), prepared.write.to(), x.grid, x.context};
@@ -94,7 +95,7 @@ at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tenso
     return normalised.y;
   }
   const Statistics statistics = running(prepared);
-  if (x.numel() == 0) return geometry_.affine ? linked(x, affine) : x;
+  if (x.numel() == 0) return geometry_.affine ? linked(x.clone(), affine) : x.clone();
   return normalise_by(x, affine, statistics.mean, statistics.variance, geometry_.eps);
 }
 
@@ -109,6 +110,10 @@ ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) c
 void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch) {
   const at::NoGradGuard no_gradient;
   const auto count = static_cast<double>(prepared.mean->count());
+  if (count == 0) {  // a batch without numbers counts, but says nothing
+    if (!geometry_.per_sample && num_batches_tracked_.numel() > 0) num_batches_tracked_.add_(1);
+    return;
+  }
   at::Tensor mean = of_batch.mean, variance = of_batch.variance * (count / (count - 1));
   if (geometry_.per_sample) {
     mean = prepared.batch_mean(mean);

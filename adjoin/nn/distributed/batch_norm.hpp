@@ -15,7 +15,13 @@
 
 namespace adjoin::nn {
 
+using torch::nn::BatchNorm1dOptions;
+using torch::nn::BatchNorm2dOptions;
+using torch::nn::BatchNorm3dOptions;
 using torch::nn::BatchNormOptions;
+using torch::nn::InstanceNorm1dOptions;
+using torch::nn::InstanceNorm2dOptions;
+using torch::nn::InstanceNorm3dOptions;
 using torch::nn::InstanceNormOptions;
 
 /// Where the numbers of the channels lie, that is weight, bias and running statistics, and where the output shall.

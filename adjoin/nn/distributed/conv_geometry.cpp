@@ -28,6 +28,12 @@ ConvGeometry without_padding(const char* kind, size_t dims, const Options& optio
     geometry.windows.push_back({.kernel = (*options.kernel_size())[d],
                                 .stride = (*options.stride())[d],
                                 .dilation = (*options.dilation())[d]});
+  for (const Window& window : geometry.windows)
+    require(window.kernel >= 1 && window.stride >= 1 && window.dilation >= 1, [&] {
+      return geometry.to_string() + ": expected a kernel, a stride and a dilation of at least 1, got " +
+             std::to_string(window.kernel) + ", " + std::to_string(window.stride) + " and " +
+             std::to_string(window.dilation);
+    });
   const bool fits = geometry.groups >= 1 && geometry.in_channels >= 1 && geometry.out_channels >= 1 &&
                     geometry.in_channels % geometry.groups == 0 && geometry.out_channels % geometry.groups == 0;
   require(fits, [&] {

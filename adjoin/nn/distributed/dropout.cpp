@@ -15,8 +15,8 @@ namespace adjoin::nn {
 namespace {
 
 void check_dropout(const std::string& name, const DropoutOptions& options) {
-  require(options.p() >= 0 && options.p() < 1, [&] {
-    return "Dropout '" + name + "': expected a probability in [0, 1), got " + std::to_string(options.p());
+  require(options.p() >= 0 && options.p() <= 1, [&] {
+    return "Dropout '" + name + "': expected a probability in [0, 1], got " + std::to_string(options.p());
   });
 }
 
@@ -36,6 +36,11 @@ bool drops(const std::string& name, const DropoutOptions& options, bool is_train
            "(x.context = StepContext{.seed = …, .step = …, .training = true}), and the layer is in training";
   });
   return x.context->training;
+}
+
+/// With a probability of 1.
+DistributedTensor nothing_left(const DistributedTensor& x) {
+  return {x.local * 0, x.layout, x.grid, x.context};
 }
 
 /// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
@@ -87,6 +92,7 @@ DistributedTensor DropoutImpl::forward(const DistributedTensor& x) {
   check_dropped(name_, x.layout, 1);
   const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
   if (!drops(name_, options, is_training(), x) || !cell) return x;
+  if (options.p() == 1) return nothing_left(x);
   std::vector<int64_t> shape = x.layout.shape();
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
   const auto masked = [&](const at::Tensor& local) {
@@ -106,6 +112,7 @@ DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x) {
   check_dropped(name_, x.layout, 2);
   const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
   if (!drops(name_, options, is_training(), x) || !cell) return x;
+  if (options.p() == 1) return nothing_left(x);
   const std::vector<int64_t>& shape = x.layout.shape();
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
   ranges.resize(2);

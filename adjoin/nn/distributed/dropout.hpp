@@ -23,7 +23,7 @@ using torch::nn::DropoutOptions;
 class DropoutImpl : public torch::nn::Module {
  public:
   /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
-  /// Throws: InvalidArgument for p outside [0, 1)
+  /// Throws: InvalidArgument for p outside [0, 1]
   DropoutImpl(const DropoutOptions& options, std::string name);
 
   /// `x.context->first_sample` is the place of x's first sample in the batch, where x is a part of it.
@@ -40,7 +40,7 @@ TORCH_MODULE(Dropout);
 /// The same for whole channels: all of [sample, channel, *] is kept or not.
 class ChannelDropoutImpl : public torch::nn::Module {
  public:
-  /// Throws: InvalidArgument for p outside [0, 1)
+  /// Throws: InvalidArgument for p outside [0, 1]
   ChannelDropoutImpl(const DropoutOptions& options, std::string name);
 
   /// Shape:  [samples, channels, *] -> the same

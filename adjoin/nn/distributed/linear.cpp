@@ -14,10 +14,14 @@ std::string name_of(const LinearOptions& options) {
   return "Linear(" + std::to_string(options.in_features()) + ", " + std::to_string(options.out_features()) + ")";
 }
 
-const Layout& checked_weight(const LinearOptions& options, const Layout& weight) {
-  const std::vector<int64_t> expected{options.out_features(), options.in_features()};
+std::vector<int64_t> weight_shape(const LinearOptions& options) {
   require(options.in_features() >= 1 && options.out_features() >= 1,
           [&] { return name_of(options) + ": expected at least 1 feature in and out"; });
+  return {options.out_features(), options.in_features()};
+}
+
+const Layout& checked_weight(const LinearOptions& options, const Layout& weight) {
+  const std::vector<int64_t> expected = weight_shape(options);
   require(weight.shape() == expected, [&] {
     return name_of(options) + ": expected a weight of shape " + shape_text(expected) + ", got " + weight.to_string();
   });
@@ -33,7 +37,7 @@ at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
 }  // namespace
 
 LinearImpl::LinearImpl(const LinearOptions& o, const Grid& grid)
-    : LinearImpl(o, {copied_on(grid.shape(), {o.out_features(), o.in_features()})}, grid) {}
+    : LinearImpl(o, {copied_on(grid.shape(), weight_shape(o))}, grid) {}
 
 LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const Grid& grid)
     : options(o),
@@ -50,6 +54,7 @@ LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const
 }
 
 DistributedTensor LinearImpl::forward(const DistributedTensor& x) {
+  check_type(name_of(options), x, weight_);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
   return route(x, {weight_, bias_});
 }

@@ -23,6 +23,12 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
+/// The number, if it is right.
+double checked(double number, bool is_right, const std::string& expected) {
+  require(is_right, [&] { return expected + ", got " + std::to_string(number); });
+  return number;
+}
+
 double divisor_of(LossReduction reduction, const std::vector<int64_t>& shape) {
   if (reduction == LossReduction::batch_mean) return shape.empty() ? 1 : static_cast<double>(shape[0]);
   double count = 1;
@@ -44,15 +50,18 @@ ElementLossGeometry geometry_of(const MSELossOptions& options) {
 }
 
 ElementLossGeometry geometry_of(const SmoothL1LossOptions& options) {
+  const double given = options.beta().value_or(1);
   return {"SmoothL1Loss", reduction_of(options.reduction()),
-          [beta = options.beta().value_or(1)](const at::Tensor& x, const at::Tensor& target, at::TensorList) {
+          [beta = checked(given, given >= 0, "SmoothL1Loss: expected a beta of at least 0")](
+              const at::Tensor& x, const at::Tensor& target, at::TensorList) {
             return at::smooth_l1_loss(x, target, kEach, beta);
           }};
 }
 
 ElementLossGeometry geometry_of(const HuberLossOptions& options) {
   return {"HuberLoss", reduction_of(options.reduction()),
-          [delta = options.delta()](const at::Tensor& x, const at::Tensor& target, at::TensorList) {
+          [delta = checked(options.delta(), options.delta() > 0, "HuberLoss: expected a delta above 0")](
+              const at::Tensor& x, const at::Tensor& target, at::TensorList) {
             return at::huber_loss(x, target, kEach, delta);
           }};
 }
@@ -115,6 +124,8 @@ ElementLossImpl::Prepared ElementLossImpl::prepare(const Layout& input) const {
 }
 
 DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const DistributedTensor& target) {
+  check_type(geometry_.name, x);
+  check_type(geometry_.name + ", target", target);
   Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const Move& to_x = prepared.targets.of(target.layout, [&](const Layout& layout) {
     require(layout.shape() == prepared.x.shape(),
@@ -122,10 +133,19 @@ DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const Dis
     return Move(layout, prepared.x, prepared_.grid());
   });
   const at::Tensor here = prepared.read(x.local), wanted = to_x(target.local);
-  const at::Tensor losses = prepared.is_here ? geometry_.losses(here, wanted, prepared.weights) : linked(here, wanted);
+  const at::Tensor losses = prepared.is_here ? losses_of(here, wanted, prepared) : linked(here, wanted);
   if (prepared.each) return {(*prepared.each)(losses), prepared.each->to(), x.grid};
   const at::Tensor sum = (*prepared.total)(prepared.is_here ? losses.sum() : losses);
   return {sum / prepared.divisor, prepared.total->layout(), x.grid};
+}
+
+at::Tensor ElementLossImpl::losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const {
+  try {
+    return geometry_.losses(x, target, prepared.weights);
+  } catch (const c10::Error& error) {  // values that the loss is not defined for
+    throw InvalidArgument(geometry_.name + ": rank " + std::to_string(prepared_.grid().world().rank()) + ": " +
+                          error.what_without_backtrace());
+  }
 }
 
 }  // namespace adjoin::nn

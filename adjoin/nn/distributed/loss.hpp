@@ -83,6 +83,8 @@ class ElementLossImpl : public torch::nn::Module {
     PerLayout<Move> targets;
   };
   Prepared prepare(const Layout& input) const;
+  /// Throws: InvalidArgument that names this rank for values that the loss is not defined for
+  at::Tensor losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const;
 
   ElementLossGeometry geometry_;
   LayoutRule output_;

@@ -2,8 +2,10 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/linalg/agreement.hpp"
 #include "adjoin/nn/distributed/twin.hpp"
 #include "adjoin/nn/state.hpp"
 
@@ -21,8 +23,10 @@ class Twins {
   Sequential of(const torch::nn::SequentialImpl& sequence, const std::string& prefix) {
     Sequential result;
     result->train(sequence.is_training());  // before it has children, whose modes are their own
-    for (const auto& child : sequence.named_children())
+    for (const auto& child : sequence.named_children()) {
+      require(child.value() != nullptr, [&] { return "distributed: layer '" + prefix + child.key() + "' is null"; });
       result->push_back(child.key(), of(*child.value(), prefix + child.key()));
+    }
     return result;
   }
 
@@ -79,6 +83,19 @@ void check_axes(const NetworkPlacement& placement) {
   for (const auto& axes : placement.space) check(axes);
 }
 
+/// The layers with their options and modes, and which parameters learn.
+std::string text_of(const torch::nn::SequentialImpl& model) {
+  std::ostringstream text;
+  for (const auto& layer : model.named_modules("", /*include_self=*/false)) {
+    if (!layer.value()->children().empty()) continue;
+    layer.value()->pretty_print(text << layer.key() << " ");
+    text << (layer.value()->is_training() ? " in training" : "");
+    for (const at::Tensor& parameter : layer.value()->parameters()) text << (parameter.requires_grad() ? " +" : " -");
+    text << "; ";
+  }
+  return text.str();
+}
+
 /// The parameters and buffers of a module, each once, under its first name.
 State state_of(const torch::nn::Module& module) {
   State state;
@@ -123,6 +140,7 @@ std::vector<std::string> NetworkPlacement::feature_axes() const {
 Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement) {
   check_axes(placement);
   Sequential net = Twins(placement).of(model, "");
+  linalg::check_agreement("distributed", text_of(model), placement.grid.world());
   const State state = state_of(model);
   const std::vector<Parameter> parameters = parameters_of(*net);
   for (const Parameter& p : parameters)

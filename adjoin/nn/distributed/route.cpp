@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/route.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
@@ -37,6 +38,18 @@ LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> a
 
 LayoutRule on_one_worker(int rank) {
   return [grid = GridShape({{"one", 1}}, {rank})](const std::vector<int64_t>& shape) { return Layout(grid, shape); };
+}
+
+void check_type(const std::string& layer, const DistributedTensor& x, const at::Tensor& like, bool mixes) {
+  const at::ScalarType type = x.local.scalar_type();
+  const auto got = [&](const std::string& expected) {
+    return layer + ": rank " + std::to_string(x.grid.world().rank()) + ": expected an input of " + expected + ", got " +
+           c10::toString(type) + "; it is " + x.layout.to_string();
+  };
+  require(at::isFloatingType(type), [&] { return got("floating-point numbers"); });
+  if (!like.defined() || type == like.scalar_type() || at::autocast::is_autocast_enabled(at::kCPU)) return;
+  require(mixes && at::elementSize(type) == 2 && like.scalar_type() == at::kFloat,
+          [&] { return got(std::string(c10::toString(like.scalar_type())) + ", as the parameters are"); });
 }
 
 at::Tensor linked(const at::Tensor& y, at::TensorList to) {

@@ -58,6 +58,10 @@ class Route {
   std::vector<int64_t> made_;  // the shape of what this worker makes
 };
 
+/// Throws InvalidArgument, on the worker whose piece it is, that names the layer where x is not of floating-point numbers,
+/// or not of the type of `like`, if that is given and autocast is off; numbers of 16 bits go with float32 where `mixes`.
+void check_type(const std::string& layer, const DistributedTensor& x, const at::Tensor& like = {}, bool mixes = false);
+
 /// What a layer has prepared for each layout of an input, so that a step plans nothing. Where there are two inputs, what is
 /// prepared for the first holds what is for the second.
 template <class Prepared>

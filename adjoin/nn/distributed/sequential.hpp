@@ -30,7 +30,10 @@ TORCH_MODULE(Sequential);
 class ElementwiseImpl : public torch::nn::Module {
  public:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
-  explicit ElementwiseImpl(Function function) : function_(std::move(function)) {}
+  /// Throws: InvalidArgument for no function
+  explicit ElementwiseImpl(Function function) : function_(std::move(function)) {
+    require(function_ != nullptr, "Elementwise: expected a function");
+  }
 
   /// Throws: InvalidArgument where the function changes the shape, or x is partial along an axis
   DistributedTensor forward(const DistributedTensor& x) { return map(x, function_); }

@@ -85,13 +85,18 @@ UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRul
 }
 
 DistributedTensor UpsampleImpl::forward(const DistributedTensor& x) {
+  check_type("Upsample", x);
   return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
 }
 
 Taps UpsampleImpl::taps(size_t dim, int64_t inputs, int64_t outputs, Range of) const {
   std::optional<double> factor;
   if (options.scale_factor()) factor = (*options.scale_factor())[dim];
-  if (is_nearest(options)) return nearest_taps(inputs, outputs, factor, of);
+  if (is_nearest(options)) {
+    // As LibTorch does: of a picture whose size stays or doubles the factor is not used.
+    if (factor && options.scale_factor()->size() == 2 && (outputs == inputs || outputs == 2 * inputs)) factor.reset();
+    return nearest_taps(inputs, outputs, factor, of);
+  }
   const bool align = options.align_corners().value_or(false);
   const auto n = static_cast<double>(inputs), m = static_cast<double>(outputs);
   const double step = align ? (outputs > 1 ? (n - 1) / (m - 1) : 0) : factor ? 1 / *factor : n / m;
@@ -106,7 +111,8 @@ Route UpsampleImpl::plan(const Layout& input) const {
   const size_t wanted = space_dims_of(options) > 0 ? space_dims_of(options) : given;
   require(inputs.size() == wanted + 2 && given == wanted, [&] {
     return "expected [batch, channels, *space] with " + std::to_string(wanted) +
-           " dims of space, and as many sizes or factors, got " + std::to_string(given);
+           " dims of space and as many sizes or factors, got " + std::to_string(inputs.size()) + " dims and " +
+           std::to_string(given) + (options.size() ? " sizes" : " factors");
   });
   constexpr size_t space = 2;
   std::vector<int64_t> shape = inputs;
@@ -115,8 +121,11 @@ Route UpsampleImpl::plan(const Layout& input) const {
         options.size()
             ? (*options.size())[d]
             : static_cast<int64_t>(std::floor(static_cast<double>(inputs[space + d]) * (*options.scale_factor())[d]));
-    require(inputs[space + d] >= 1 && shape[space + d] >= 1,
-            "expected at least 1 input and output in each dim of space");
+    require(inputs[space + d] >= 1 && shape[space + d] >= 1, [&] {
+      return "expected at least 1 input and output in each dim of space, got " + std::to_string(inputs[space + d]) +
+             " and " + std::to_string(shape[space + d]) +
+             (options.size() ? "" : " by a factor of " + std::to_string((*options.scale_factor())[d]));
+    });
   }
   const auto [made, output] = output_place(input, shape, space, output_);
   HaloPlan read = plan_needed(inputs, made, space, [&](size_t dim, Range of) {

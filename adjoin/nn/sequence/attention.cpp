@@ -4,6 +4,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ void check_common(const AttentionArguments& a) {
     return "attention: expected rows of " + std::to_string(a.group.size()) +
            " workers, one for each rank of the group, got those of " + std::to_string(a.rows.workers());
   });
+  require(!a.options.scale || std::isfinite(*a.options.scale),
+          [&] { return "attention: expected a finite scale, got " + std::to_string(*a.options.scale); });
   require(a.options.dropout >= 0 && a.options.dropout < 1,
           [&] { return "attention: expected a dropout in [0, 1), got " + std::to_string(a.options.dropout); });
 }
@@ -60,6 +63,12 @@ void check_own(const AttentionArguments& a) {
   });
 }
 
+/// All of a number's digits.
+std::string digits_of(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
 /// What must be the same on all ranks.
 std::string description(const AttentionArguments& a) {
   const auto tensor = [](const char* name, const at::Tensor& x) {
@@ -70,11 +79,11 @@ std::string description(const AttentionArguments& a) {
   constexpr const char* kMethods[] = {"ring", "gathered", "ulysses"};
   std::string text = std::string(kMethods[static_cast<size_t>(o.method)]) + " of " + c10::toString(a.q.scalar_type()) +
                      ", " + tensor("q", a.q) + tensor("k", a.k) + tensor("v", a.v);
-  if (o.scale) text += "scale " + std::to_string(*o.scale) + ", ";
+  if (o.scale) text += "scale " + digits_of(*o.scale) + ", ";
   if (o.causal) text += "causal, ";
   if (o.mask) text += "masked, ";
   if (o.drops())
-    text += "dropout " + std::to_string(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
+    text += "dropout " + digits_of(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
             ", sample " + std::to_string(o.context.first_sample) + ", seed " + std::to_string(o.context.seed) +
             " and step " + std::to_string(o.context.step) + ", ";
   return text + a.rows.to_string();
@@ -106,6 +115,10 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 }
 
 AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank) {
+  require(rank >= 0 && rank < rows.workers(), [&] {
+    return "mask_of_rows: expected a rank of the " + std::to_string(rows.workers()) + " workers of the rows, got " +
+           std::to_string(rank);
+  });
   const std::vector<int64_t> expected{rows.size(rank), rows.size()};
   const at::Tensor mine = hidden.dim() == 3 && hidden.size(0) == 1 ? hidden.squeeze(0) : hidden;
   require(mine.scalar_type() == at::kBool && mine.sizes() == at::IntArrayRef(expected), [&] {

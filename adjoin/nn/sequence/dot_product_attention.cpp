@@ -121,8 +121,9 @@ void DistributedDotProductAttentionImpl::check(const at::Tensor& keys, const at:
   require(mask.scalar_type() == at::kBool &&
               (mask.sizes() == at::IntArrayRef(alike) || mask.sizes() == at::IntArrayRef(shape)),
           [&] {
-            return who + "expected a mask of Bool and shape " + shape_text(alike) + " or " + shape_text(shape) +
-                   ", got " + c10::toString(mask.scalar_type()) + " and " + shape_text(mask.sizes().vec());
+            return who + "expected a mask of Bool and shape " + shape_text(alike) +
+                   (shape == alike ? "" : " or " + shape_text(shape)) + ", got " + c10::toString(mask.scalar_type()) +
+                   " and " + shape_text(mask.sizes().vec());
           });
 }
 

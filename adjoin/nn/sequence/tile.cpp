@@ -4,11 +4,14 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -103,7 +106,8 @@ Share empty_share(const at::Tensor& q) {
 namespace {
 
 // LibTorch's fused kernel. Its batch is the heads of queries that go with one head of keys: where that is one, no tensor is
-// copied. Its traps: it gives a row that is hidden whole the logarithm 0; it wants elements, and masks of q's type.
+// copied. Its traps: it gives a row that is hidden whole the logarithm 0, and a query that is NaN a number; it wants elements,
+// and masks of q's type.
 
 /// [n, heads, *] -> [heads / h, h, n, *]
 at::Tensor batched(const at::Tensor& x, int64_t h) {
@@ -129,11 +133,20 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
     return t.transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
   };
   FusedArguments a{batched(x.q, h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
-  if (!options.mask) return a;
+  // The kernel hides what is later before it scales, which a scale that is not positive turns round.
+  if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
   a.causal = false;
   if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), x.q.options()).masked_fill_(a.hidden, -kInfinity);
   return a;
+}
+
+/// NaN for the queries that are not numbers, or for all where a key is none: the merged result is NaN then.
+at::Tensor with_unknown(const at::Tensor& log_sum, const TileInputs& x) {
+  const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
+  const at::Tensor unknown =
+      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(log_sum, at::kBool);
+  return log_sum.masked_fill(unknown, std::numeric_limits<double>::quiet_NaN());
 }
 
 Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
@@ -146,6 +159,7 @@ Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions
     share.log_sum = share.log_sum.masked_fill(rows, -kInfinity);
     share.out = share.out.masked_fill(rows.unsqueeze(-1), 0);
   }
+  if (!std::isfinite((x.q.sum() + x.k.sum()).item<double>())) share.log_sum = with_unknown(share.log_sum, x);
   return share;
 }
 

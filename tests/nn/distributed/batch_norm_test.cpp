@@ -82,6 +82,20 @@ TEST(BatchNorm, keeps_the_unbiased_variance_of_all_workers) {
   });
 }
 
+TEST(BatchNorm, keeps_its_statistics_where_a_batch_is_empty) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const Grid grid(world, {{"rows", world.size()}});
+    BatchNorm1d layer(BatchNorm1dOptions(2), ChannelPlacement{.tensor = at::kDouble}, grid);
+    initialize(*layer, 1);
+    const Layout rows = balanced_over(grid.shape(), {{"rows"}})({0, 2});
+    layer(laid_out(at::empty({0, 2}, at::kDouble), rows, grid));
+    const auto buffers = layer->named_buffers();
+    EXPECT_TRUE(buffers["running_mean"].equal(at::zeros({2}, at::kDouble)));
+    EXPECT_TRUE(buffers["running_var"].equal(at::ones({2}, at::kDouble)));
+    EXPECT_EQ(buffers["num_batches_tracked"].item<int64_t>(), 1);
+  });
+}
+
 TEST(BatchNorm, refuses_one_number_a_channel_in_training) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});

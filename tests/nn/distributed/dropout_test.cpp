@@ -49,6 +49,16 @@ void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& wor
   expect_close(whole_gradient(x), x1.grad(), "gradient");
 }
 
+TEST(Dropout, of_all_leaves_nothing) {
+  const Grid grid(Communicator(), {{"one", 1}});
+  DistributedTensor x{at::ones({3, 2}).requires_grad_(), Layout(grid.shape(), {3, 2}), grid};
+  x.context = StepContext{.training = true};
+  const at::Tensor y = Dropout(DropoutOptions(1), "drop")(x).local;
+  y.sum().backward();
+  EXPECT_TRUE(y.equal(at::zeros({3, 2})));
+  EXPECT_TRUE(x.local.grad().equal(at::zeros({3, 2})));
+}
+
 TEST(DistributedDropout, drops_the_same_elements_in_every_layout) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for_each_seed(world, 60, [&](uint64_t seed) {
@@ -101,8 +111,8 @@ TEST(DistributedDropout, does_nothing_outside_training) {
 }
 
 TEST(DistributedDropout, refuses_what_does_not_fit) {
-  EXPECT_EQ(thrown_by<InvalidArgument>([] { Dropout(DropoutOptions(1), "layer"); }),
-            "Dropout 'layer': expected a probability in [0, 1), got 1.000000");
+  EXPECT_EQ(thrown_by<InvalidArgument>([] { Dropout(DropoutOptions(1.5), "layer"); }),
+            "Dropout 'layer': expected a probability in [0, 1], got 1.500000");
   const DistributedTensor x = on_one(at::ones({3}));
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x); }),
             "Dropout 'layer': expected exact splits and at least 2 dims; the input is " + x.layout.to_string());

@@ -185,6 +185,22 @@ TEST(MSELoss, counts_once_what_is_copied) {
   });
 }
 
+TEST(ElementLoss, refuses_values_that_it_is_not_defined_for) {
+  const Grid grid(Communicator(), {{"one", 1}});
+  const Layout layout(grid.shape(), {2});
+  const DistributedTensor x = laid_out(at::full({2}, 1.5), layout, grid),
+                          numbers = laid_out(at::arange(2), layout, grid);
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { BCELoss(grid)->forward(x, x); }),
+            "BCELoss: rank 0: all elements of input should be between 0 and 1");
+  EXPECT_EQ(
+      thrown_by<InvalidArgument>([&] { BCELoss(grid)->forward(x, numbers); }),
+      "BCELoss, target: rank 0: expected an input of floating-point numbers, got Long; it is " + layout.to_string());
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { HuberLoss(HuberLossOptions().delta(0), grid); }),
+            "HuberLoss: expected a delta above 0, got 0.000000");
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { SmoothL1Loss(SmoothL1LossOptions().beta(-1), grid); }),
+            "SmoothL1Loss: expected a beta of at least 0, got -1.000000");
+}
+
 TEST(ElementLoss, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});

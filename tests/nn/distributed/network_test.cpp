@@ -203,12 +203,31 @@ TEST(DistributedNetwork, refuses_what_it_does_not_know_by_name_and_place) {
         refusal(t::Sequential(std::make_shared<ScaledImpl>(t::Linear(2, 2)))),
         "distributed: layer '0' is a adjoin::nn::(anonymous namespace)::ScaledImpl, which holds more than a sequence "
         "of layers");
-    EXPECT_EQ(refusal(t::Sequential(t::Dropout(1.0))),
-              "distributed: layer '0': Dropout '0': expected a probability in [0, 1), got 1.000000");
     t::Linear first(3, 3), second(3, 3);
     second->weight = first->weight;
     EXPECT_EQ(refusal(t::Sequential(first, second)),
               "distributed: layer '1': expected the weight that it was made with, got another, which it may share");
+  });
+}
+
+TEST(DistributedNetwork, refuses_models_that_differ_between_workers) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    const NetworkPlacement placement{Grid(world, {{"y", world.size()}}), {}, {}, {{"y"}}};
+    const bool is_odd = world.rank() == 1;
+    const auto refusal = [&](const t::Sequential& model) {
+      return thrown_by<InvalidArgument>([&] { distributed(model, placement); });
+    };
+    const std::string features = refusal(t::Sequential(t::Linear(3, is_odd ? 5 : 4)));
+    EXPECT_NE(features.find("distributed: expected the same on all ranks of the group, got from rank 0 on 0 "
+                            "torch::nn::Linear(in_features=3, out_features=4, bias=true)"),
+              std::string::npos)
+        << features;
+    t::Sequential longer{t::ReLU()}, frozen{t::Linear(3, 4)}, evaluates{t::Dropout(0.5)};
+    if (is_odd) longer->push_back(t::Tanh());
+    if (is_odd) frozen->parameters()[0].set_requires_grad(false);
+    if (is_odd) evaluates->eval();
+    for (const t::Sequential& model : {longer, frozen, evaluates})
+      EXPECT_EQ(refusal(model).substr(0, 66), features.substr(0, 66));
   });
 }
 

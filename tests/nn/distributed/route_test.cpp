@@ -43,6 +43,23 @@ TEST(PerLayout, says_which_layer_a_layout_does_not_fit) {
             "Square: expected a square; the input is [2, 3] on {one: 1}: one replicated");
 }
 
+TEST(CheckType, names_the_layer_and_what_came) {
+  const Grid grid(Communicator(), {{"one", 1}});
+  const auto refusal = [&](at::ScalarType type, at::ScalarType parameters, bool mixes) {
+    const DistributedTensor x{at::ones({2}, type), Layout(grid.shape(), {2}), grid};
+    return thrown_by<InvalidArgument>([&] { check_type("Layer", x, at::ones({}, parameters), mixes); });
+  };
+  EXPECT_EQ(refusal(at::kLong, at::kFloat, false),
+            "Layer: rank 0: expected an input of floating-point numbers, got Long; it is [2] on {one: 1}: one "
+            "replicated");
+  EXPECT_EQ(refusal(at::kDouble, at::kFloat, true),
+            "Layer: rank 0: expected an input of Float, as the parameters are, got Double; it is [2] on {one: 1}: one "
+            "replicated");
+  EXPECT_NE(refusal(at::kBFloat16, at::kFloat, false), "nothing was thrown");
+  EXPECT_EQ(refusal(at::kBFloat16, at::kFloat, true), "nothing was thrown");
+  EXPECT_EQ(refusal(at::kDouble, at::kDouble, false), "nothing was thrown");
+}
+
 TEST(Linked, leaves_values_and_gradients_as_they_are) {
   const at::Tensor x = at::full({2, 3}, std::numeric_limits<double>::quiet_NaN()).requires_grad_(true);
   const at::Tensor y = linked(at::ones({4}), {x, at::Tensor(), at::ones({2})});

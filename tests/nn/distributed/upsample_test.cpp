@@ -85,6 +85,20 @@ TEST(Upsample, takes_the_nearest_input_as_libtorch_counts_it) {
   });
 }
 
+TEST(Upsample, leaves_out_the_factor_of_pictures_as_libtorch_does) {
+  for_each_world({2}, [](const Communicator& world) {
+    const Grid grid(world, {{"x", world.size()}});
+    for (const double factor : {1.2, 1.5, 2.1, 2.4}) {
+      const at::Tensor x = at::arange(16, at::kDouble).view({1, 1, 4, 4});
+      const auto options = UpsampleOptions().scale_factor(std::vector<double>{factor, 1.2});
+      const Layout layout = balanced_over(grid.shape(), {{}, {}, {"x"}})({1, 1, 4, 4});
+      EXPECT_TRUE(whole(Upsample(options, grid)->forward(laid_out(x, layout, grid)))
+                      .equal(torch::nn::Upsample(options)->forward(x)))
+          << factor;
+    }
+  });
+}
+
 TEST(Upsample, refuses_options_and_inputs_that_do_not_go_together) {
   const Grid grid(Communicator(), {{"one", 1}});
   const auto refusal = [&](const UpsampleOptions& options) {
@@ -99,8 +113,8 @@ TEST(Upsample, refuses_options_and_inputs_that_do_not_go_together) {
       thrown_by<InvalidArgument>([&] {
         flat(laid_out(at::ones({1, 1, 4, 4}), layout, grid));
       }),
-      "Upsample: expected [batch, channels, *space] with 2 dims of space, and as many sizes or factors, got 1; the "
-      "input is " +
+      "Upsample: expected [batch, channels, *space] with 2 dims of space and as many sizes or factors, got 4 dims and "
+      "1 sizes; the input is " +
           layout.to_string());
 }
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -247,6 +248,39 @@ TEST(Attention, of_16_bit_numbers_is_near_that_of_64) {
       const auto expected = torch::autograd::grad({precise.square().sum()}, own);
       for (size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], 0.1, 0.1)) << "qkv"[i];
+    }
+  });
+}
+
+TEST(Attention, is_not_a_number_where_a_query_or_a_key_is_none) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    for (const Method method : kMethods) {
+      const Rows rows = Rows::balanced({6}, world.size());
+      std::vector<at::Tensor> whole = whole_qkv(rows.size(), {.queries = 2, .keys = 2}, world), own;
+      whole[0].select(0, 4).select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+      for (const at::Tensor& x : whole) own.push_back(take_block(x, rows.split(), world.rank()));
+      const at::Tensor y = attention(own[0], own[1], own[2], rows, world, {.method = method});
+      const at::Tensor expected = take_block(whole[0].isnan(), rows.split(), world.rank()).any(-1);
+      EXPECT_TRUE(y.isnan().any(-1).equal(expected)) << method_name(method);
+      whole[1].select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+      own[1] = take_block(whole[1], rows.split(), world.rank());
+      EXPECT_TRUE(attention(own[0], own[1], own[2], rows, world, {.method = method}).isnan().all().item<bool>());
+    }
+  });
+}
+
+TEST(Attention, hides_later_keys_whatever_the_scale_is) {
+  for_each_world({1, 3}, [](const Communicator& world) {
+    for (const double scale : {0.0, -2.0}) {
+      const Rows rows = Rows::zigzag({7}, world.size());
+      const auto of = [&](Method method) {
+        std::vector<at::Tensor> own;
+        for (const at::Tensor& x : whole_qkv(rows.size(), {}, world))
+          own.push_back(take_block(x, rows.split(), world.rank()));
+        return attention(own[0], own[1], own[2], rows, world, {.method = method, .scale = scale, .causal = true});
+      };
+      EXPECT_TRUE(at::allclose(of(Method::ring), of(Method::gathered), 0, 1e-12)) << scale;
+      EXPECT_TRUE(at::allclose(of(Method::ulysses), of(Method::gathered), 0, 1e-12)) << scale;
     }
   });
 }
