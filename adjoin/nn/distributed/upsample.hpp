@@ -17,7 +17,8 @@ using torch::nn::UpsampleOptions;
 /// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor.
 ///
 /// Interpolation is a map along one dim after another, so each worker makes its outputs of the inputs that they are made
-/// of. Which input is the nearest LibTorch says itself, as it computes that in float32; the gradient is that of this result
+/// of. Which input is the nearest LibTorch says itself, as it computes that in float32; of a picture whose size a factor keeps
+/// or doubles the factor does not count, as in LibTorch. The gradient is that of this result
 /// also where a factor like 1.2 leaves the size as it is, or doubles it, where LibTorch's own is not.
 /// Shape:  [batch, channels, *space] -> the same with other space
 /// Kinds:  any -> as `output` says; unless given as the input lies, in balanced parts of space where its size changes
