@@ -1,5 +1,6 @@
 #include "adjoin/train/bench_attention.hpp"
 
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/side_by_side.hpp"
 #include "adjoin/cli/sizes.hpp"
+#include "adjoin/comm/launch.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -26,17 +28,24 @@ constexpr std::string_view kMethodNames[] = {"ring", "ulysses", "gathered", "loc
 constexpr std::optional<AttentionMethod> kMethods[] = {AttentionMethod::ring, AttentionMethod::ulysses,
                                                        AttentionMethod::gathered, std::nullopt};
 
+/// As few digits as tell a number from all others.
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
 void check(BenchedAttentionOptions& options) {
   train::BenchAttentionOptions& bench = options.bench;
   bench.method = kMethods[check_choice("--method", options.method, kMethodNames)];
-  if (!bench.method && options.command->count("--ranks") == 0) options.side_by_side.ranks = 1;
+  if (!bench.method) {
+    require(mpi_job_size() == 1,
+            [] { return "--method local takes one rank, the MPI job has " + std::to_string(mpi_job_size()); });
+    if (options.command->count("--ranks") == 0) options.side_by_side.ranks = 1;
+  }
   bench.run = checked_run(options.side_by_side);
-  check_range("--length", bench.length, 1, kMostOfHeads);
-  check_range("--heads", bench.heads, 1, kMostOfHeads / bench.length);
-  check_range("--dim", bench.size, 1, kMostOfHeads / bench.length / bench.heads);
-  require(bench.dropout >= 0 && bench.dropout < 1, [&] {
-    return "--dropout is " + nlohmann::json(bench.dropout).dump() + ", expected 0 or more and less than 1";
-  });
+  check_product({{"--length", bench.length}, {"--heads", bench.heads}, {"--dim", bench.size}}, kMostOfHeads);
+  require(bench.dropout >= 0 && bench.dropout < 1,
+          [&] { return "--dropout is " + shortest(bench.dropout) + ", expected 0 or more and less than 1"; });
   if (bench.method) return;
   require(options.side_by_side.ranks == 1, [&] {
     return "--ranks is " + std::to_string(options.side_by_side.ranks) + ", expected 1 for --method local";

@@ -30,8 +30,7 @@ std::vector<std::string> asked_layers(const std::string& asked) {
 void check(LayersOptions& options) {
   train::BenchLayersOptions& bench = options.bench;
   bench.run = checked_run(options.side_by_side);
-  check_range("--batch", bench.batch, 1, kMostOfLayer);
-  check_range("--channels", bench.channels, 1, kMostOfLayer / bench.batch);
+  check_product({{"--batch", bench.batch}, {"--channels", bench.channels}}, kMostOfLayer);
   check_range("--size", bench.size, 2, 1 << 16);
   check_range("--rows", bench.rows, 1, kMostOfLayer);
   check_range("--features", bench.features, 1, 1 << 16);
@@ -76,7 +75,7 @@ void add_bench_layers(Program& program, CLI::App& bench) {
   add_number(*layers, "--size", options->bench.size, "Height and width of a picture [256]");
   add_number(*layers, "--rows", options->bench.rows, "Rows of the linear layer's input [1024]");
   add_number(*layers, "--features", options->bench.features, "Features of the linear layer, in and out [4096]");
-  add_side_by_side(*layers, options->side_by_side);
+  add_side_by_side(*layers, options->side_by_side, "a JSON list, an object of each layer");
 }
 
 }  // namespace adjoin::cli

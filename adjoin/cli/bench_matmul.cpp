@@ -25,10 +25,9 @@ constexpr std::string_view kProductNames[] = {"nt", "nn", "tn"};  // in the orde
 void check(MatmulOptions& options) {
   train::BenchMatmulOptions& bench = options.bench;
   bench.product = static_cast<Product>(check_choice("--product", options.product, kProductNames));
-  if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostOfFactor);
+  if (options.chunk != "auto") bench.chunk = number_of(options.chunk, "--chunk", 1, kMostOfFactor, "auto");
   bench.run = checked_run(options.side_by_side);
-  check_range("--length", bench.length, 1, kMostOfFactor);
-  check_range("--dim", bench.features, 1, kMostOfFactor / bench.length);
+  check_product({{"--length", bench.length}, {"--dim", bench.features}}, kMostOfFactor);
 }
 
 void run_matmul(MatmulOptions& options) {

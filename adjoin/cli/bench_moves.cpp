@@ -20,8 +20,7 @@ struct MovesOptions {
 
 void run_moves(MovesOptions& options) {
   check_ranks(options.ranks);
-  check_range("--rows", options.bench.rows, 1, kMostOfMatrix);
-  check_range("--columns", options.bench.columns, 1, kMostOfMatrix / options.bench.rows);
+  check_product({{"--rows", options.bench.rows}, {"--columns", options.bench.columns}}, kMostOfMatrix);
   check_range("--times", options.bench.times, 1, kMostTimes);
   options.bench.workers.dp = options.ranks;
   const train::BenchMovesResult result = train::bench_moves(options.bench);

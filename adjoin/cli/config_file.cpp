@@ -28,6 +28,12 @@ std::string text_of(const toml::node& node) {
   return text.str();
 }
 
+/// As it is typed: "adjoin bench matmul".
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? "adjoin" : full_name(*parent) + " " + command.get_name();
+}
+
 void set_option(CLI::Option& option, const toml::node& node) {
   if (option.count() > 0) return;  // the command line wins
   const bool is_flag = option.get_expected_min() == 0;
@@ -61,7 +67,7 @@ void apply_config_file(CLI::App& command, const std::string& path) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + name);
     require(option != nullptr && name != "config" && name != "help" && !name.starts_with("no-"), [&] {
-      return where + "unknown key \"" + name + "\" (adjoin " + command.get_name() + " --help lists the options)";
+      return where + "unknown key \"" + name + "\" (" + full_name(command) + " --help lists the options)";
     });
     try {
       set_option(*option, node);

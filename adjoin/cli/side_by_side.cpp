@@ -14,7 +14,7 @@ constexpr int64_t kMostRepeats = 1'000'000;
 
 }  // namespace
 
-void add_side_by_side(CLI::App& command, SideBySideOptions& options) {
+void add_side_by_side(CLI::App& command, SideBySideOptions& options, const std::string& json) {
   add_number(command, "--ranks", options.ranks, "Thread ranks; under mpirun the job's [2]");
   add_number(command, "--threads-per-rank", options.run.workers.threads_per_rank,
              "Threads of each rank; 0: the cores divided by the ranks [0]");
@@ -22,8 +22,9 @@ void add_side_by_side(CLI::App& command, SideBySideOptions& options) {
       command, "--times", options.run.times,
       "Measurements of each, whose median counts; 0: the memory alone [" + std::to_string(options.run.times) + "]");
   command.add_flag("--json", options.json,
-                   "Print one JSON object: seconds of forward and backward, of one worker, ratio, peak_memory_bytes "
-                   "of each rank [false]");
+                   "Print " + json +
+                       ": seconds of forward and backward, of one worker, ratio, peak_memory_bytes of each rank "
+                       "[false]");
 }
 
 const train::SideBySideOptions& checked_run(SideBySideOptions& options) {
@@ -49,7 +50,8 @@ void add_measured(nlohmann::ordered_json& row, const train::SideBySide& result) 
 }
 
 void print_side_by_side(const std::string& what, const train::SideBySide& result) {
-  const std::string distributed = what + " on " + std::to_string(result.peak_memory_bytes.size()) + " ranks";
+  const size_t ranks = result.peak_memory_bytes.size();
+  const std::string distributed = what + " on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
   if (result.ratio > 0) {
     std::printf("%-28s %10s %10s %10s\n", "", "forward", "backward", "both");
     const auto print = [](const std::string& name, const train::SideBySide::Seconds& seconds) {
@@ -61,7 +63,7 @@ void print_side_by_side(const std::string& what, const train::SideBySide& result
   } else {
     std::printf("%s\n", distributed.c_str());
   }
-  for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank)
+  for (size_t rank = 0; rank < ranks; ++rank)
     std::printf("rank %zu: peak tensor memory %.1f MiB\n", rank,
                 static_cast<double>(result.peak_memory_bytes[rank]) / (1 << 20));
 }

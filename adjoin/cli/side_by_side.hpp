@@ -16,8 +16,8 @@ struct SideBySideOptions {
   bool json = false;
 };
 
-/// Adds --ranks, --threads-per-rank, --times and --json.
-void add_side_by_side(CLI::App& command, SideBySideOptions& options);
+/// Adds --ranks, --threads-per-rank, --times and --json, which prints `json`.
+void add_side_by_side(CLI::App& command, SideBySideOptions& options, const std::string& json = "one JSON object");
 
 /// What the command line asked, checked.
 /// Throws: InvalidArgument that names the option

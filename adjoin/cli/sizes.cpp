@@ -15,7 +15,8 @@ using measure::parts_of;
 namespace {
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& expected) {
-  throw InvalidArgument(std::string(option) + " is " + std::string(text) + ", expected " + expected);
+  throw InvalidArgument(std::string(option) + " is " + std::string(text.empty() ? "empty" : text) + ", expected " +
+                        expected);
 }
 
 /// The number that `text` begins with; what follows it is left in `text`.
@@ -27,17 +28,30 @@ bool take_number(std::string_view& text, int64_t& number) {
 
 }  // namespace
 
-int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {
+int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most, std::string_view word) {
   int64_t number = 0;
   std::string_view rest = text;
   if (!take_number(rest, number) || !rest.empty() || number < least || number > most)
-    refuse(option, text, std::to_string(least) + " to " + std::to_string(most));
+    refuse(option, text,
+           (word.empty() ? "" : std::string(word) + " or ") + std::to_string(least) + " to " + std::to_string(most));
   return number;
 }
 
 void check_range(std::string_view option, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
     refuse(option, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
+}
+
+void check_product(std::initializer_list<Factor> factors, int64_t most) {
+  for (const Factor& factor : factors) check_range(factor.option, factor.value, 1, most);
+  std::string all;
+  for (const Factor& factor : factors)
+    all += (all.empty() ? "" : " times ") + std::string(factor.option) + " " + std::to_string(factor.value);
+  int64_t rest = most;
+  for (const Factor& factor : factors) {
+    rest /= factor.value;
+    require(rest >= 1, [&] { return all + " is more than " + std::to_string(most); });
+  }
 }
 
 size_t check_choice(std::string_view option, std::string_view text, std::span<const std::string_view> names) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,11 +14,22 @@ namespace adjoin::cli {
 using train::kMostThreads;
 
 /// "8", from `least` to `most`.
-/// Throws: InvalidArgument that names the option.
-int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most);
+/// Throws: InvalidArgument that names the option, and `word` where the caller takes one in place of a number.
+int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most,
+                  std::string_view word = "");
 
 /// The same for a number that has been read.
 void check_range(std::string_view option, int64_t value, int64_t least, int64_t most);
+
+/// An option and the number that it has.
+struct Factor {
+  std::string_view option;
+  int64_t value;
+};
+
+/// Checks that numbers above 0 multiply to at most `most`.
+/// Throws: InvalidArgument that names them all, or the first that is none above 0 or is itself above `most`.
+void check_product(std::initializer_list<Factor> factors, int64_t most);
 
 /// The place of `text` among `names`.
 /// Throws: InvalidArgument that names the option, and the names in their order.

@@ -8,6 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/data/gzip_failure.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -57,11 +58,7 @@ int CsvReader::take() {
 
 void CsvReader::fill() {
   const int got = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
-  int error = Z_OK;
-  const char* message = gzerror(file_.get(), &error);
-  if (error == Z_BUF_ERROR) fail_stream("the gzip stream ends early: the file is truncated");
-  if (error == Z_ERRNO) fail_stream(std::string("cannot read: ") + std::strerror(errno));
-  if (got < 0 || error != Z_OK) fail_stream(std::string("the gzip stream is damaged: ") + message);
+  if (const std::string failure = gzip_failure(file_.get(), path_); !failure.empty()) fail_stream(failure);
   at_ = 0;
   filled_ = static_cast<size_t>(got);
 }

@@ -10,21 +10,36 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/gzip_failure.hpp"
 
 namespace adjoin::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr uint8_t kUnsignedBytes = 0x08;
 constexpr int64_t kChunk = 1 << 20;
+
+/// The type of what a path leads to, not_found for nothing. Throws: IoError where that cannot be told, as of a link to itself
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) throw IoError(path.string() + ": " + error.message());
+  return type;
+}
 
 /// A file that is decompressed where it is compressed.
 class IdxFile {
  public:
   explicit IdxFile(const std::string& path) : path_(path), file_(nullptr, gzclose) {
-    require(!std::filesystem::is_directory(path), [&] { return path + ": is a folder; expected an IDX file"; });
+    const fs::file_type type = type_of(path);
+    require(type != fs::file_type::directory, [&] { return path + ": is a folder; expected an IDX file"; });
+    require(type == fs::file_type::regular || type == fs::file_type::not_found,  // a pipe could be waited for for ever
+            [&] { return path + ": expected an IDX file, this is no file"; });
     errno = 0;
     file_.reset(gzopen(path.c_str(), "rb"));
     require(file_ != nullptr, [&] { return path + ": cannot open: " + std::strerror(errno); });
@@ -33,11 +48,7 @@ class IdxFile {
   /// As many bytes as there are, up to `count`.
   int64_t read(uint8_t* bytes, int64_t count) {
     const int got = gzread(file_.get(), bytes, static_cast<unsigned>(count));
-    int error = Z_OK;
-    const char* message = gzerror(file_.get(), &error);
-    if (error == Z_BUF_ERROR) fail("the gzip stream ends early: the file is truncated");
-    if (error == Z_ERRNO) fail(std::string("cannot read: ") + std::strerror(errno));
-    if (got < 0 || error != Z_OK) fail(std::string("the gzip stream is damaged: ") + message);
+    if (const std::string failure = gzip_failure(file_.get(), path_); !failure.empty()) fail(failure);
     return got;
   }
 
@@ -78,10 +89,9 @@ int64_t elements_of(const IdxFile& file, const std::vector<int64_t>& dims) {
 
 /// The file of a name, or that name with .gz.
 std::string either_of(const std::string& folder, const std::string& name) {
-  const std::filesystem::path plain = std::filesystem::path(folder) / name;
-  const std::string zipped = plain.string() + ".gz";
-  if (std::filesystem::exists(plain)) return plain.string();
-  require(std::filesystem::exists(zipped),
+  const std::string plain = (fs::path(folder) / name).string(), zipped = plain + ".gz";
+  if (type_of(plain) != fs::file_type::not_found) return plain;
+  require(type_of(zipped) != fs::file_type::not_found,
           [&] { return folder + ": expected a file " + name + " or " + name + ".gz, there is none"; });
   return zipped;
 }

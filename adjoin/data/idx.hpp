@@ -9,7 +9,7 @@ namespace adjoin::data {
 /// Reads a file of the IDX format, plain or compressed by gzip: an array of bytes, as MNIST's pictures and labels are.
 /// Nothing is allocated on the header's word.
 /// Shape:  the file's dims, uint8
-/// Throws: InvalidArgument, in one line that names the file and what is wrong with it
+/// Throws: InvalidArgument, in one line that names the file and what is wrong with it; IoError where it cannot be reached
 /// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", section "The IDX file format"
 at::Tensor load_idx(const std::string& path);
 
@@ -19,7 +19,7 @@ struct LabelledPictures {
 };
 
 /// The ten thousand digits of a folder: t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz.
-/// Throws: InvalidArgument as load_idx, where a file is missing, or where there is not a label from 0 to 9 for each picture
+/// Throws: as load_idx, and InvalidArgument where a file is missing, or where there is not a label from 0 to 9 for each picture
 LabelledPictures load_mnist(const std::string& folder);
 
 }  // namespace adjoin::data

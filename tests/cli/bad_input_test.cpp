@@ -72,21 +72,32 @@ TEST(Requests, of_the_other_commands_are_checked) {
   expect_refused(run("bench moves --ranks 0"), "--ranks is 0, expected 1 to 1024");
   expect_refused(run("bench moves --ranks ''"), "--ranks is empty, expected a whole decimal number");
   expect_refused(run("bench moves --rows 0"), "--rows is 0, expected 1 to ");
-  expect_refused(run("bench moves --rows 65536 --columns 65537"), "--columns is 65537, expected 1 to 65536");
+  expect_refused(run("bench moves --rows 65536 --columns 65537"),
+                 "--rows 65536 times --columns 65537 is more than 4294967296");
   expect_refused(run("bench moves --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
   expect_refused(run("bench attention --method rings"), "--method is rings, expected ring, ulysses, gathered or local");
-  expect_refused(run("bench attention --dropout 1"), "--dropout is 1.0, expected 0 or more and less than 1");
-  expect_refused(run("bench attention --length 65536 --heads 256 --dim 257"), "--dim is 257, expected 1 to 256");
+  for (const std::string given : {"1", "1.5", "nan", "inf"})
+    expect_refused(run("bench attention --dropout " + given),
+                   "--dropout is " + given + ", expected 0 or more and less than 1");
+  expect_refused(run("bench attention --length 65536 --heads 256 --dim 257"),
+                 "--length 65536 times --heads 256 times --dim 257 is more than 4294967296");
   expect_refused(run("bench attention --method local --ranks 2"), "--ranks is 2, expected 1 for --method local");
+  expect_refused(run("bench attention --method local", {.ranks = 2}),
+                 "--method local takes one rank, the MPI job has 2", /*under_mpirun=*/true);
   expect_refused(run("bench attention --method local --dropout 0.1"),
                  "--dropout is given, but --method local has none");
   expect_refused(run("bench layers --layer cnn"),
                  "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample or linear");
   expect_refused(run("bench layers --cut depth"), "--cut is depth, expected batch, channels, height or width");
   expect_refused(run("bench layers --size 1"), "--size is 1, expected 2 to 65536");
+  expect_refused(run("bench layers --batch 4294967296"),
+                 "--batch 4294967296 times --channels 64 is more than 4294967296");
   expect_refused(run("bench matmul --product tt"), "--product is tt, expected nt, nn or tn");
-  expect_refused(run("bench matmul --chunk 0"), "--chunk is 0, expected 1 to ");
-  expect_refused(run("bench matmul --length 65536 --dim 65537"), "--dim is 65537, expected 1 to 65536");
+  for (const std::string given : {"0", "Auto", "1e3"})
+    expect_refused(run("bench matmul --chunk " + given), "--chunk is " + given + ", expected auto or 1 to 4294967296");
+  expect_refused(run("bench matmul --chunk ''"), "--chunk is empty, expected auto or 1 to 4294967296");
+  expect_refused(run("bench matmul --length 65536 --dim 65537"),
+                 "--length 65536 times --dim 65537 is more than 4294967296");
   expect_refused(run("bench matmul --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
   expect_refused(run("--help", {.output = "/dev/full"}), "standard output: cannot be written");
   const TemporaryFolder folder;

@@ -51,6 +51,7 @@ TEST(BenchAttention, gives_the_memory_alone_where_nothing_is_timed) {
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_EQ(nlohmann::json::parse(json.out).at("peak_memory_bytes").size(), 2);
   EXPECT_THAT(json.out, ::testing::Not(HasSubstr("seconds")));
+  EXPECT_THAT(run(kUntimedAttention + "0 --method local").out, ::testing::StartsWith("local on 1 rank\n"));
   const Outcome table = run(kUntimedAttention + "0");
   EXPECT_THAT(table.out, ::testing::StartsWith("ring on 2 ranks\nrank 0: peak tensor memory"));
 }

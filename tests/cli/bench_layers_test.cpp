@@ -30,6 +30,11 @@ TEST(BenchLayers, prints_json_of_each_layer_on_threads_and_in_an_mpi_job) {
   }
 }
 
+TEST(BenchLayers, says_that_its_json_is_a_list) {
+  EXPECT_THAT(run("bench layers --help").out, HasSubstr("Print a JSON list"));
+  EXPECT_THAT(run("bench matmul --help").out, HasSubstr("Print one JSON object"));
+}
+
 TEST(BenchLayers, prints_a_table_of_one_layer_for_people) {
   const Outcome table = run(kSmallLayers + "--layer max-pool --cut batch");
   EXPECT_EQ(table.code, 0);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -73,6 +74,31 @@ TEST(Idx, refuses_a_file_that_is_damaged_or_not_there) {
   EXPECT_THAT(refusal([&] { load_idx(folder.path("missing")); }),
               EndsWith("missing: cannot open: No such file or directory"));
   EXPECT_THAT(refusal([&] { load_idx(folder.path()); }), EndsWith("is a folder; expected an IDX file"));
+}
+
+TEST(Idx, names_a_damaged_file_once) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write_gzipped("a.gz", idx({2000}, std::string(2000, 'x')));
+  std::string bytes = test::contents_of(path);
+  bytes[bytes.size() - 8] ^= 1;  // the checksum (RFC 1952)
+  folder.write("a.gz", bytes);
+  EXPECT_EQ(refusal([&] { load_idx(path); }), path + ": the gzip stream is damaged: incorrect data check");
+}
+
+TEST(Idx, reads_no_pipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(refusal([&] { load_idx(folder.path("pipe")); }), EndsWith("pipe: expected an IDX file, this is no file"));
+}
+
+TEST(Mnist, tells_why_a_folder_or_a_file_cannot_be_reached) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path("loop"));
+  const auto failure = [](const std::string& path) { return test::message_of<IoError>([&] { load_mnist(path); }); };
+  const std::string reason = "/t10k-images-idx3-ubyte: Too many levels of symbolic links";
+  EXPECT_EQ(failure(folder.path("loop")), folder.path("loop") + reason);
+  std::filesystem::create_symlink("t10k-images-idx3-ubyte", folder.path("t10k-images-idx3-ubyte"));
+  EXPECT_EQ(failure(folder.path()), folder.path() + reason);
 }
 
 TEST(Mnist, has_ten_thousand_digits) {

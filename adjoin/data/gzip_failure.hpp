@@ -1,0 +1,12 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <string>
+
+namespace adjoin::data {
+
+/// What went wrong with the last read of a file by zlib, without the path; "" where nothing did.
+std::string gzip_failure(gzFile file, const std::string& path);
+
+}  // namespace adjoin::data
