@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "adjoin/base/error.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -11,7 +10,7 @@ void add_up(const Communicator& world, example::Report& report) {
   std::vector<int64_t> sums{1, world.rank()};
   world.all_reduce(buffer(sums));
   const int64_t n = world.size();
-  require(sums[0] == n && sums[1] == n * (n - 1) / 2, "the sums are wrong");
+  example::ensure(sums[0] == n && sums[1] == n * (n - 1) / 2, "the sums are wrong");
   report.line("%ld workers, whose ranks add up to %ld", static_cast<long>(sums[0]), static_cast<long>(sums[1]));
   report.value("workers", sums[0]);
   report.value("sum_of_ranks", sums[1]);

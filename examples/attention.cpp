@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/gradients.hpp"
@@ -53,9 +52,9 @@ void attend(const Communicator& world, example::Report& report) {
   world.all_reduce(buffer(off), Reduction::max);
   report.line("%ld rows on %d workers, %ld of them here", static_cast<long>(kLength), world.size(),
               static_cast<long>(rows.size(world.rank())));
-  report.line("differs from one worker by %.1e, the gradient of the keys by %.1e, of a weight by %.1e", off[0], off[1],
-              off[2]);
-  require(off[0] <= 1e-12 && off[1] <= 1e-12 && off[2] <= 1e-12, "the workers together differ from one");
+  report.line("differs from one worker by %.1e,", off[0]);
+  report.line("the gradient of the keys by %.1e, of a weight by %.1e", off[1], off[2]);
+  example::ensure(off[0] <= 1e-12 && off[1] <= 1e-12 && off[2] <= 1e-12, "the workers together differ from one");
   report.value("output_difference", off[0]);
   report.value("gradient_difference", off[1]);
   report.value("weight_gradient_difference", off[2]);

@@ -6,7 +6,6 @@
 
 #include <ATen/ATen.h>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "examples/support/example.hpp"
@@ -106,7 +105,7 @@ void run_backward(const Communicator& world, example::Report& report) {
   const double state = difference(plate, together.end, alone.end, world);
   const double gradient = difference(plate, together.gradient, alone.gradient, world);
   report.line("differs from one worker by %.1e, its gradient by %.1e", state, gradient);
-  require(state <= 1e-12 && gradient <= 1e-12, "the workers together differ from one");
+  example::ensure(state <= 1e-12 && gradient <= 1e-12, "the workers together differ from one");
 
   at::Tensor begin = plate.piece_of(nothing);
   double first = 0, misfit = 0;
@@ -117,7 +116,7 @@ void run_backward(const Communicator& world, example::Report& report) {
     if (descent % 5 == 0) report.line("descent %2d  misfit %.4f", descent, misfit);
     begin = begin - kRate * now.gradient;
   }
-  require(misfit <= first / 100, "descent has not lowered the misfit a hundredfold");
+  example::ensure(misfit <= first / 100, "descent has not lowered the misfit a hundredfold");
   report.value("state_difference", state);
   report.value("gradient_difference", gradient);
   report.value("first_misfit", first);

@@ -70,7 +70,9 @@ Digits read_digits(const Wishes& wishes) {
   const data::LabelledPictures raw =
       wishes.data.empty() ? data::draw_digits(1000, /*seed=*/1) : data::load_mnist(wishes.data);
   require(raw.pictures.size(1) == 28 && raw.pictures.size(2) == 28 && raw.pictures.size(0) >= 5 * kBatch, [&] {
-    return wishes.data + ": expected at least " + std::to_string(5 * kBatch) + " pictures of 28 x 28 pixels";
+    return wishes.data + ": expected at least " + std::to_string(5 * kBatch) + " pictures of 28 x 28 pixels, got " +
+           std::to_string(raw.pictures.size(0)) + " of " + std::to_string(raw.pictures.size(1)) + " x " +
+           std::to_string(raw.pictures.size(2));
   });
   const auto type = wishes.in_double ? at::kDouble : at::kFloat;
   return {(raw.pictures.to(type).unsqueeze(1) / 255 - 0.13) / 0.31, raw.labels.to(at::kLong)};
@@ -150,7 +152,11 @@ void learn_digits(const Communicator& world, const Wishes& wishes, example::Repo
 int main(int argc, char** argv) {
   Wishes wishes;
   const auto add_options = [&](CLI::App& app) {
-    app.add_option("--data", wishes.data, "Folder of MNIST's t10k files; without, digits that the program draws")
+    const std::function<void(const std::string&)> data = [&](const std::string& folder) {
+      require(!folder.empty(), "--data is empty, expected a folder");
+      wishes.data = folder;
+    };
+    app.add_option_function("--data", data, "Folder of MNIST's t10k files; without,\ndigits that the program draws")
         ->option_text("DIR");
     const std::function<void(const std::string&)> precision = [&](const std::string& text) {
       require(text == "fp32" || text == "fp64", [&] { return "--precision is " + text + ", expected fp32 or fp64"; });

@@ -10,6 +10,7 @@
 #include "examples/support/example.hpp"
 
 using adjoin::Communicator;
+using adjoin::example::ensure;
 using adjoin::example::Options;
 using adjoin::example::Report;
 using adjoin::lab::Recording;
@@ -83,17 +84,17 @@ void show(const char* name, const Outcome& outcome, Report& report) {
 }
 
 void try_the_trees(int ranks, Report& report) {
-  for (int few = 1; few <= 17; ++few) adjoin::require(is_right(try_out(tree, few)), "the tree must be right");
+  for (int few = 1; few <= 17; ++few) ensure(is_right(try_out(tree, few)), "the tree must be right");
   show("The tree", try_out(tree, ranks), report);
 
   // A test on powers of two alone would not have found it.
-  for (const int power : {1, 2, 4, 8}) adjoin::require(is_right(try_out(forgetful_tree, power)), "wrong too soon");
+  for (const int power : {1, 2, 4, 8}) ensure(is_right(try_out(forgetful_tree, power)), "wrong too soon");
   const Outcome forgetful = try_out(forgetful_tree, ranks);
   show("The forgetful tree", forgetful, report);
   std::vector<int> forgotten;
   for (int rank = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); rank < ranks; ++rank)
     forgotten.push_back(rank);
-  adjoin::require(forgetful.without == forgotten, "the ranks from the last power of two on are forgotten");
+  ensure(forgetful.without == forgotten, "the ranks from the last power of two on are forgotten");
   report.value("forgotten_by_the_forgetful_tree", static_cast<int64_t>(forgotten.size()));
 }
 

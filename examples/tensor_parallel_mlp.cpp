@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/parallel/adamw.hpp"
 #include "examples/support/example.hpp"
@@ -24,7 +23,7 @@ void learn_a_sine(const Communicator& world, example::Report& report) {
     loss_now = loss.item<double>();
     if (step % 100 == 0) report.line("step %3d  loss %.5f", step, loss_now);
   }
-  require(loss_now < 0.01, "the network has not learned the sine");
+  example::ensure(loss_now < 0.01, "the network has not learned the sine");
   report.value("loss", loss_now);
 }
 

@@ -11,12 +11,14 @@
 #include <torch/optim/adam.h>
 
 #include <CLI/App.hpp>
+#include <filesystem>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/parallel/gradients.hpp"
+#include "adjoin/train/output_file.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -116,21 +118,38 @@ at::Tensor in_colours(const at::Tensor& classes) {
   return colours.index_select(0, classes.flatten()).view({kHeight, kWidth, 3});
 }
 
-/// Input, truth and prediction of each scene side by side.
-void write_png(const std::string& path, const Scenes& scenes, const at::Tensor& predicted) {
+/// Input, truth and prediction of each scene side by side, [height, width, 3].
+at::Tensor side_by_side(const Scenes& scenes, const at::Tensor& predicted) {
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < scenes.classes.size(0); ++i) {
     const at::Tensor grey = (scenes.pictures[i][0].clamp(0, 1) * 255).to(at::kByte).unsqueeze(-1).expand({-1, -1, 3});
     rows.push_back(at::cat({grey, in_colours(scenes.classes[i]), in_colours(predicted[i])}, 1));
   }
-  const at::Tensor all = at::cat(rows, 0).repeat_interleave(kZoom, 0).repeat_interleave(kZoom, 1).contiguous();
+  return at::cat(rows, 0).repeat_interleave(kZoom, 0).repeat_interleave(kZoom, 1).contiguous();
+}
+
+std::string png_of(const at::Tensor& pixels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.height = static_cast<png_uint_32>(all.size(0));
-  image.width = static_cast<png_uint_32>(all.size(1));
+  image.height = static_cast<png_uint_32>(pixels.size(0));
+  image.width = static_cast<png_uint_32>(pixels.size(1));
   image.format = PNG_FORMAT_RGB;
-  if (png_image_write_to_file(&image, path.c_str(), 0, all.const_data_ptr<uint8_t>(), 0, nullptr) == 0)
-    throw IoError(path + ": " + image.message);
+  png_alloc_size_t size = 0;
+  const auto encode = [&](void* to) {
+    if (png_image_write_to_memory(&image, to, &size, 0, pixels.const_data_ptr<uint8_t>(), 0, nullptr) == 0)
+      throw Error(std::string("libpng: ") + image.message);
+  };
+  encode(nullptr);  // how many bytes it takes
+  std::string bytes(size, '\0');
+  encode(bytes.data());
+  return bytes;
+}
+
+/// Finds out before the training whether a file can be made there; what is no file (a pipe) is not touched yet.
+/// Throws: IoError
+void check_place(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_other(path, none)) const train::AtomicFile there(path);
 }
 
 // The training.
@@ -149,6 +168,8 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
   };
   const Layout classes_layout = nn::balanced_over(on.grid.shape(), {{}, {"y"}, {"x"}})({kBatch, kHeight, kWidth});
 
+  const bool draws = world.rank() == 0 && !wishes.png.empty();
+  if (draws) check_place(wishes.png);
   UNet net(on);
   for (const nn::Parameter& parameter : nn::parameters_of(*net))
     if (parameter.layout.dims() > 1) nn::init::kaiming_normal_(parameter, /*seed=*/1);
@@ -177,9 +198,10 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
               100 * test.classes.eq(0).to(at::kDouble).mean().item<double>());
   report.value("pixel_accuracy", right);
   report.value("losses", losses);
-  if (world.rank() != 0 || wishes.png.empty()) return;
+  if (!draws) return;
   const auto first = [](const at::Tensor& x) { return x.slice(0, 0, kShown); };
-  write_png(wishes.png, {first(test.pictures), first(test.classes)}, first(predicted));
+  train::write_atomically(wishes.png,
+                          png_of(side_by_side({first(test.pictures), first(test.classes)}, first(predicted))));
   report.line("%s shows input, truth and prediction", wishes.png.c_str());
 }
 
@@ -189,7 +211,7 @@ int main(int argc, char** argv) {
   Wishes wishes;
   const auto add_options = [&](CLI::App& app) {
     example::add_steps(app, wishes.steps, "Steps of training [250]");
-    app.add_option("--png", wishes.png, "Where input, truth and prediction are drawn, \"\" for nowhere [unet.png]")
+    app.add_option("--png", wishes.png, "Where input, truth and prediction are drawn,\n\"\" for nowhere [unet.png]")
         ->option_text("FILE");
   };
   return example::run(argc, argv,

@@ -15,7 +15,7 @@ namespace adjoin::example {
 namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
-constexpr int kMostRanks = 1024;
+constexpr int kMostRanks = 1024, kMostSteps = 1'000'000;
 
 int fail(int code, const char* message) {
   if (mpi_job_rank() == 0) std::fprintf(stderr, "%s\n", message);
@@ -30,18 +30,19 @@ int flushed() {
              : fail(kUsage, "standard output: cannot be written");
 }
 
-int ranks_from(const std::string& text) {
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  require(error == std::errc() && end == text.data() + text.size() && ranks >= 1 && ranks <= kMostRanks, [&] {
-    return "--ranks is " + (text.empty() ? "empty" : text) + ", expected 1 to " + std::to_string(kMostRanks);
+/// A whole decimal number from 1 to `most`, and nothing else.
+int number_from(const std::string& text, const std::string& option, int most) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= most, [&] {
+    return option + " is " + (text.empty() ? "empty" : text) + ", expected 1 to " + std::to_string(most);
   });
-  return ranks;
+  return number;
 }
 
 void add_options(CLI::App& app, const About& about, Options& options) {
   const std::function<void(const std::string&)> read = [&](const std::string& text) {
-    options.ranks = ranks_from(text);
+    options.ranks = number_from(text, "--ranks", kMostRanks);
   };
   app.add_option_function("--ranks", read, "Workers [" + std::to_string(about.ranks) + ", or the MPI job's processes]")
       ->option_text("RANKS");
@@ -85,6 +86,10 @@ int follow(int argc, char** argv, const About& about, const std::function<void(c
   try {
     work(options);
     return flushed();
+  } catch (const InvalidArgument& error) {
+    return fail(kUsage, error.what());
+  } catch (const IoError& error) {
+    return fail(kUsage, error.what());
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }
@@ -126,11 +131,14 @@ void Report::end() const {
 }
 
 void add_steps(CLI::App& app, int64_t& steps, const std::string& text) {
-  const std::function<void(const int64_t&)> read = [&steps](const int64_t& number) {
-    require(number >= 1, [&] { return "--steps is " + std::to_string(number) + ", expected at least 1"; });
-    steps = number;
+  const std::function<void(const std::string&)> read = [&steps](const std::string& number) {
+    steps = number_from(number, "--steps", kMostSteps);
   };
   app.add_option_function("--steps", read, text)->option_text("STEPS");
+}
+
+void ensure(bool condition, const char* message) {
+  if (!condition) throw Error(message);
 }
 
 std::pair<int, int> nearly_square(int workers) {

@@ -50,14 +50,17 @@ class Report {
   std::vector<std::pair<std::string, std::string>> values_;  // as JSON
 };
 
-/// Adds --steps to a command, at least 1; `text` is what --help says of it, the default included.
+/// Adds --steps to a command, 1 to a million; `text` is what --help says of it, the default included.
 void add_steps(CLI::App& app, int64_t& steps, const std::string& text);
+
+/// Throws Error with `message`, by which the example fails, unless its work came to what it must.
+void ensure(bool condition, const char* message);
 
 /// Two factors of a number of workers, which lie as near to each other as they can; the first is no larger.
 std::pair<int, int> nearly_square(int workers);
 
-/// Runs `work` on the workers that the command line asks for, and returns the exit code: 2 for a wrong request, 1 where
-/// the work fails, with one message on standard error.
+/// Runs `work` on the workers that the command line asks for, and returns the exit code: 2 for a wrong request and for
+/// a file that cannot be read or written, 1 where the work fails otherwise, with one message on standard error.
 int run(int argc, char** argv, const About& about,
         const std::function<void(const Communicator& world, Report& report)>& work);
 

@@ -6,7 +6,9 @@ usage: examples_test.py Examples|Heat|LeNet5|Networks
 
 import json
 import os
+import struct
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -24,6 +26,7 @@ ENVIRONMENT = os.environ | {
 
 
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
+REPORTERS = ["deadlock", "my_broadcast"]  # which print the library's report of calls, a line a call however long it is
 
 
 def example_of(name):
@@ -40,17 +43,20 @@ def run(example, *options, processes=0):
     return subprocess.run([*job, example, *options], capture_output=True, text=True, env=ENVIRONMENT)
 
 
+def assert_refused(test, result, message):
+    test.assertEqual((result.returncode, result.stdout), (2, ""), result)
+    test.assertIn(message, result.stderr)
+    test.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+
 class Examples(unittest.TestCase):
     def each(self):
         for example in EXAMPLES:
             with self.subTest(example=example.name):
                 yield example
 
-    def assert_refused(self, example, options, message):
-        result = run(example, *options)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), result)
-        self.assertIn(message, result.stderr)
-        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+    def assert_fits(self, text):
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
 
     def test_explain_their_options(self):
         for example in self.each():
@@ -58,22 +64,25 @@ class Examples(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result)
             for option in ["--ranks", "--backend", "--json"]:
                 self.assertIn(option, result.stdout)
+            self.assert_fits(result.stdout)
 
     def test_print_text_or_one_object(self):
         for example in self.each():
             text = run(example, *quickly(example), "--backend", "threads", "--ranks", "4")
             self.assertEqual((text.returncode, text.stderr), (0, ""), text)
             self.assertNotIn("{\"", text.stdout)
+            if example.name not in REPORTERS:
+                self.assert_fits(text.stdout)
             result = run(example, *quickly(example), "--ranks", "4", "--json")
             self.assertEqual((result.returncode, result.stderr), (0, ""), result)
             self.assertTrue(json.loads(result.stdout))
 
     def test_refuse_what_they_cannot_do(self):
         for example in self.each():
-            self.assert_refused(example, ["--ranks", "0"], "--ranks is 0, expected 1 to 1024")
-            self.assert_refused(example, ["--backend", "mpi"], "--backend mpi: ")
-            self.assert_refused(example, ["--backend", "smoke"], "expected auto, threads or mpi")
-            self.assert_refused(example, ["--no-such-option"], "--no-such-option")
+            assert_refused(self, run(example, "--ranks", "0"), "--ranks is 0, expected 1 to 1024")
+            assert_refused(self, run(example, "--backend", "mpi"), "--backend mpi: ")
+            assert_refused(self, run(example, "--backend", "smoke"), "expected auto, threads or mpi")
+            assert_refused(self, run(example, "--no-such-option"), "--no-such-option")
 
     def test_print_once_under_mpirun(self):
         for example in self.each():
@@ -132,12 +141,29 @@ class LeNet5(unittest.TestCase):
 
     def test_refuses_what_it_cannot_read(self):
         for options, message in [(["--precision", "fp16"], "--precision is fp16, expected fp32 or fp64"),
-                                 (["--steps", "0"], "--steps is 0, expected at least 1"),
+                                 (["--steps", "0"], "--steps is 0, expected 1 to 1000000"),
+                                 (["--steps", "0x2"], "--steps is 0x2, expected 1 to 1000000"),
+                                 (["--steps", "99999999999999999999"], "999, expected 1 to 1000000"),
+                                 (["--data", ""], "--data is empty, expected a folder"),
                                  (["--data", "/nowhere"], "/nowhere: expected a file t10k-images-idx3-ubyte")]:
-            result = run(example_of("lenet5"), *options)
-            self.assertNotEqual(result.returncode, 0)
-            self.assertIn(message, result.stderr)
-            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            assert_refused(self, run(example_of("lenet5"), *options), message)
+
+    def test_refuses_pictures_of_another_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pictures, labels = Path(folder, "t10k-images-idx3-ubyte"), Path(folder, "t10k-labels-idx1-ubyte")
+            pictures.write_bytes(struct.pack(">4I", 0x803, 250, 14, 56) + bytes(250 * 14 * 56))
+            labels.write_bytes(struct.pack(">2I", 0x801, 250) + bytes(250))
+            assert_refused(self, run(example_of("lenet5"), "--data", folder),
+                           "expected at least 250 pictures of 28 x 28 pixels, got 250 of 14 x 56")
+
+    def test_reads_steps_as_decimal_numbers(self):
+        self.assertEqual(len(self.trained("--steps", "010", "--ranks", "1")["losses"]), 10)
+
+    def test_has_one_exit_code_for_a_wrong_request(self):
+        for processes in [0, 2]:
+            with self.subTest(processes=processes):
+                result = run(example_of("lenet5"), "--data", "/nowhere", "--ranks", "2", processes=processes)
+                self.assertEqual(result.returncode, 2, result)
 
 
 class Networks(unittest.TestCase):
@@ -164,13 +190,23 @@ class Networks(unittest.TestCase):
 
     def test_refuse_what_they_cannot_do(self):
         for name, options, message in [("resnet", ["--cut", "depth"], "--cut is depth, expected space or channels"),
-                                       ("vgg", ["--steps", "0"], "--steps is 0, expected at least 1"),
-                                       ("unet", ["--steps", "x"], "--steps"),
-                                       ("unet", ["--steps", "1", "--png", "/nowhere/u.png"], "/nowhere/u.png")]:
-            result = run(example_of(name), *options)
-            self.assertNotEqual(result.returncode, 0)
-            self.assertIn(message, result.stderr)
-            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                                       ("vgg", ["--steps", "0"], "--steps is 0, expected 1 to 1000000"),
+                                       ("unet", ["--steps", "x"], "--steps is x, expected 1 to 1000000"),
+                                       ("unet", ["--png", "/nowhere/u.png"], "/nowhere/u.png")]:  # at once
+            assert_refused(self, run(example_of(name), *options), message)
+
+    def test_keep_the_old_picture_where_the_new_one_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "u.png")
+            command = [example_of("unet"), "--steps", "1", "--ranks", "1", "--png", path]
+            subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)
+            old = path.read_bytes()
+            self.assertTrue(old.startswith(b"\x89PNG\r\n\x1a\n"))
+            full = ["bash", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "-"]  # as on a disk that is full after 4 KiB
+            result = subprocess.run([*full, *command], capture_output=True, text=True, env=ENVIRONMENT)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn("u.png.adjoin-new: cannot be written: File too large", result.stderr)
+            self.assertEqual((path.read_bytes(), os.listdir(folder)), (old, ["u.png"]))
 
 
 if __name__ == "__main__":
