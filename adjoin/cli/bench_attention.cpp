@@ -1,10 +1,10 @@
 #include "adjoin/train/bench_attention.hpp"
 
-#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/number_text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/side_by_side.hpp"
 #include "adjoin/cli/sizes.hpp"
@@ -28,12 +28,6 @@ constexpr std::string_view kMethodNames[] = {"ring", "ulysses", "gathered", "loc
 constexpr std::optional<AttentionMethod> kMethods[] = {AttentionMethod::ring, AttentionMethod::ulysses,
                                                        AttentionMethod::gathered, std::nullopt};
 
-/// As few digits as tell a number from all others.
-std::string shortest(double number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, number).ptr};
-}
-
 void check(BenchedAttentionOptions& options) {
   train::BenchAttentionOptions& bench = options.bench;
   bench.method = kMethods[check_choice("--method", options.method, kMethodNames)];
@@ -45,7 +39,7 @@ void check(BenchedAttentionOptions& options) {
   bench.run = checked_run(options.side_by_side);
   check_product({{"--length", bench.length}, {"--heads", bench.heads}, {"--dim", bench.size}}, kMostOfHeads);
   require(bench.dropout >= 0 && bench.dropout < 1,
-          [&] { return "--dropout is " + shortest(bench.dropout) + ", expected 0 or more and less than 1"; });
+          [&] { return "--dropout is " + shortest_text(bench.dropout) + ", expected 0 or more and less than 1"; });
   if (bench.method) return;
   require(options.side_by_side.ranks == 1, [&] {
     return "--ranks is " + std::to_string(options.side_by_side.ranks) + ", expected 1 for --method local";

@@ -4,12 +4,12 @@
 #include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/number_text.hpp"
 #include "adjoin/linalg/agreement.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/partition/layout.hpp"
@@ -63,12 +63,6 @@ void check_own(const AttentionArguments& a) {
   });
 }
 
-/// All of a number's digits.
-std::string digits_of(double number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, number).ptr};
-}
-
 /// What must be the same on all ranks.
 std::string description(const AttentionArguments& a) {
   const auto tensor = [](const char* name, const at::Tensor& x) {
@@ -79,11 +73,11 @@ std::string description(const AttentionArguments& a) {
   constexpr const char* kMethods[] = {"ring", "gathered", "ulysses"};
   std::string text = std::string(kMethods[static_cast<size_t>(o.method)]) + " of " + c10::toString(a.q.scalar_type()) +
                      ", " + tensor("q", a.q) + tensor("k", a.k) + tensor("v", a.v);
-  if (o.scale) text += "scale " + digits_of(*o.scale) + ", ";
+  if (o.scale) text += "scale " + shortest_text(*o.scale) + ", ";
   if (o.causal) text += "causal, ";
   if (o.mask) text += "masked, ";
   if (o.drops())
-    text += "dropout " + digits_of(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
+    text += "dropout " + shortest_text(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
             ", sample " + std::to_string(o.context.first_sample) + ", seed " + std::to_string(o.context.seed) +
             " and step " + std::to_string(o.context.step) + ", ";
   return text + a.rows.to_string();
