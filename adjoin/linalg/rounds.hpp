@@ -26,8 +26,7 @@ void in_rounds(const Communicator& group, size_t rounds, bool overlap, const std
   if (!overlap || rounds + (first ? 1 : 0) < 2) {
     if (first) first();
     for (size_t i = 0; i < rounds; ++i) {
-      const Travel travel = begin(i);
-      travel(group);
+      begin(i)(group);  // what it held is free before the end
       end(i);
     }
     return;

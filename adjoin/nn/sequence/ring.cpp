@@ -4,7 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
+#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -67,16 +67,18 @@ class Ring {
   /// ones come meanwhile.
   template <class Work>
   void go_round(const TileInputs& mine, const Work& work) const {
-    std::array<tensor_list, 2> visitors{{{mine.k, mine.v}, {}}};
-    const auto of_step = [&](size_t step) -> tensor_list& { return visitors[step % visitors.size()]; };
+    std::deque<tensor_list> visitors{{mine.k, mine.v}};  // who is here, and behind them who is coming
     const auto begin = [&](size_t round) {
-      of_step(round + 1) = of_step(round);
-      return hand_on(of_step(round + 1), owner_in(static_cast<int>(round) + 1));
+      visitors.push_back(visitors.back());
+      return hand_on(visitors.back(), owner_in(static_cast<int>(round) + 1));
     };
     linalg::in_rounds(
         group_, static_cast<size_t>(group_.size()) - 1, group_.backend()->spans_hosts(),
-        /*first=*/[&] { work(0, of_step(0)); }, begin,
-        [&](size_t round) { work(static_cast<int>(round) + 1, of_step(round + 1)); });
+        /*first=*/[&] { work(0, visitors.front()); }, begin,
+        [&](size_t round) {
+          visitors.pop_front();
+          work(static_cast<int>(round) + 1, visitors.front());
+        });
   }
 
   std::vector<Tile> tiles(int owner, const at::Tensor& q) const {
