@@ -1,10 +1,13 @@
 #include "adjoin/nn/distributed/upsample.hpp"
 
+#include <ATen/ops/_upsample_nearest_exact1d.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/upsample_nearest1d.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <variant>
 
 #include "adjoin/base/error.hpp"
 
@@ -12,24 +15,34 @@ namespace adjoin::nn {
 namespace {
 
 template <class Mode>
-bool is(const UpsampleOptions& options) {
+bool is(const InterpolateFuncOptions& options) {
   return std::holds_alternative<Mode>(options.mode());
 }
 
-bool is_nearest(const UpsampleOptions& options) {
-  return is<torch::enumtype::kNearest>(options);
+bool is_nearest(const InterpolateFuncOptions& options) {
+  return is<torch::enumtype::kNearest>(options) || is<torch::enumtype::kNearestExact>(options);
+}
+
+InterpolateFuncOptions interpolation_of(const UpsampleOptions& o) {
+  InterpolateFuncOptions options;
+  options.size(o.size()).scale_factor(o.scale_factor()).align_corners(o.align_corners());
+  std::visit([&](auto mode) { options.mode(mode); }, o.mode());
+  return options;
 }
 
 /// Of the mode; 0 where it goes with any.
-size_t space_dims_of(const UpsampleOptions& options) {
+size_t space_dims_of(const InterpolateFuncOptions& options) {
   if (is<torch::enumtype::kLinear>(options)) return 1;
   if (is<torch::enumtype::kTrilinear>(options)) return 3;
   return is_nearest(options) ? 0 : 2;
 }
 
-Taps nearest_taps(int64_t inputs, int64_t outputs, std::optional<double> factor, Range of) {
+Taps nearest_taps(int64_t inputs, int64_t outputs, std::optional<double> factor, bool is_exact, Range of) {
   const at::Tensor indices = at::arange(inputs, at::kDouble).view({1, 1, inputs});
-  const at::Tensor map = at::upsample_nearest1d(indices, {outputs}, factor).view({-1}).to(at::kLong).contiguous();
+  const auto kernel = [&](auto&&... a) {
+    return is_exact ? at::_upsample_nearest_exact1d(a...) : at::upsample_nearest1d(a...);
+  };
+  const at::Tensor map = kernel(indices, at::IntArrayRef{outputs}, factor).view({-1}).to(at::kLong).contiguous();
   const auto* data = map.const_data_ptr<int64_t>();
   return {.index = {{data + of.begin, data + of.end}}, .weight = {}};
 }
@@ -77,11 +90,16 @@ Taps cubic_taps(int64_t inputs, double step, bool align_corners, Range of) {
 }  // namespace
 
 UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRule output)
+    : UpsampleImpl(interpolation_of(o), grid, std::move(output)) {}
+
+UpsampleImpl::UpsampleImpl(const InterpolateFuncOptions& o, const Grid& grid, LayoutRule output)
     : options(o), output_(std::move(output)), routes_("Upsample", grid) {
   require(
       o.size().has_value() != o.scale_factor().has_value(),
       "Upsample: expected either a size or a scale factor, got " + std::string(o.size() ? "both" : "neither of them"));
   require(!is_nearest(o) || !o.align_corners().has_value(), "Upsample: expected no align_corners with nearest");
+  require(!is<torch::enumtype::kArea>(o) && !o.antialias() && !o.recompute_scale_factor().value_or(false),
+          "Upsample: expected another mode than area, no antialias and the scale factor as it is");
 }
 
 DistributedTensor UpsampleImpl::forward(const DistributedTensor& x) {
@@ -94,8 +112,10 @@ Taps UpsampleImpl::taps(size_t dim, int64_t inputs, int64_t outputs, Range of) c
   if (options.scale_factor()) factor = (*options.scale_factor())[dim];
   if (is_nearest(options)) {
     // As LibTorch does: of a picture whose size stays or doubles the factor is not used.
-    if (factor && options.scale_factor()->size() == 2 && (outputs == inputs || outputs == 2 * inputs)) factor.reset();
-    return nearest_taps(inputs, outputs, factor, of);
+    const bool is_exact = is<torch::enumtype::kNearestExact>(options),
+               keeps_or_doubles = outputs == inputs || outputs == 2 * inputs;
+    if (factor && !is_exact && options.scale_factor()->size() == 2 && keeps_or_doubles) factor.reset();
+    return nearest_taps(inputs, outputs, factor, is_exact, of);
   }
   const bool align = options.align_corners().value_or(false);
   const auto n = static_cast<double>(inputs), m = static_cast<double>(outputs);

@@ -13,8 +13,10 @@
 namespace adjoin::nn {
 
 using torch::nn::UpsampleOptions;
+using torch::nn::functional::InterpolateFuncOptions;
 
-/// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor.
+/// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor. The
+/// options of torch::nn::Upsample know no nearest-exact; those of its function interpolate do, and are taken too.
 ///
 /// Interpolation is a map along one dim after another, so each worker makes its outputs of the inputs that they are made
 /// of. Which input is the nearest LibTorch says itself, as it computes that in float32; of a picture whose size a factor keeps
@@ -28,12 +30,14 @@ class UpsampleImpl : public torch::nn::Module {
   /// Throws: InvalidArgument unless either a size or a scale factor is given, or where align_corners does not go with
   ///         the mode
   UpsampleImpl(const UpsampleOptions& options, const Grid& grid, LayoutRule output = {});
+  /// Throws: InvalidArgument also for area, antialias and a scale factor that is recomputed
+  UpsampleImpl(const InterpolateFuncOptions& options, const Grid& grid, LayoutRule output = {});
 
   /// Called by all workers of the world, those that hold nothing too.
   /// Throws: InvalidArgument on all of them where x has not the dims of the mode, or a layout does not fit
   DistributedTensor forward(const DistributedTensor& x);
 
-  const UpsampleOptions options;
+  const InterpolateFuncOptions options;
 
  private:
   Route plan(const Layout& input) const;

@@ -99,6 +99,32 @@ TEST(Upsample, leaves_out_the_factor_of_pictures_as_libtorch_does) {
   });
 }
 
+TEST(Upsample, to_the_exactly_nearest_equals_interpolate) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"all", world.size()}});
+    for_each_seed(world, 30, [&](uint64_t seed) {
+      Numbers draw(seed);
+      std::vector<int64_t> shape{2, 3};
+      std::vector<double> factors;
+      std::vector<int64_t> sizes;
+      for (int64_t dims = draw.from(1, 3); dims > 0; --dims) {
+        shape.push_back(draw.from(1, 7));
+        factors.push_back(1 + static_cast<double>(draw.from(0, 15)) / 10);
+        sizes.push_back(draw.from(1, 15));
+      }
+      InterpolateFuncOptions options;
+      options.mode(torch::kNearestExact);
+      draw.one_in(2) ? options.size(sizes) : options.scale_factor(factors);
+      const EndLayouts layouts = random_end_layouts(draw, shape, world.size());
+      const at::Tensor x = random_tensor(shape, Kind::replicated, world, draw.from(0, 1000));
+      const auto twin = [&](const at::Tensor& t) { return torch::nn::functional::interpolate(t, options); };
+      Upsample layer(options, grid, layouts.output);
+      const DistributedTensor mine = laid_out(x, layouts.input, grid);
+      EXPECT_TRUE(whole(layer(mine)).equal(twin(x))) << layouts.input.to_string();
+    });
+  });
+}
+
 TEST(Upsample, refuses_options_and_inputs_that_do_not_go_together) {
   const Grid grid(Communicator(), {{"one", 1}});
   const auto refusal = [&](const UpsampleOptions& options) {
