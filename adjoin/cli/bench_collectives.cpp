@@ -26,8 +26,8 @@ struct CollectiveOptions {
 
 void check_backend(const CollectiveOptions& options) {
   const bool under_mpi = started_by_mpi();
-  require(options.backend.empty() || options.backend == "threads" || options.backend == "mpi",
-          [&] { return "--backend is " + options.backend + ", expected threads or mpi"; });
+  constexpr std::string_view kBackends[] = {"threads", "mpi"};
+  if (!options.backend.empty()) check_choice("--backend", options.backend, kBackends);
   require(options.backend != "mpi" || under_mpi, [&] {
     return "--backend mpi needs processes of MPI: start it as mpirun -n " +
            (options.ranks.empty() ? "2" : options.ranks) + " adjoin bench collectives";

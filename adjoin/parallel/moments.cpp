@@ -69,10 +69,10 @@ struct Remembered {
   int64_t* steps = nullptr;
 };
 
-/// What an optimizer remembers of all its parameters, and for each that has a count the place among the moments.
+/// What an optimizer remembers of all its parameters: the last moments are their counts of steps, in the order of `steps`.
 struct RememberedOfAll {
   std::vector<Parameter> moments;
-  std::vector<std::pair<int64_t*, size_t>> steps;
+  std::vector<int64_t*> steps;
 };
 
 template <class State, class Options>
@@ -106,16 +106,14 @@ RememberedOfAll remembered_of_all(torch::optim::Optimizer& optimizer, const std:
     const Remembered one = remembered_of(optimizer, p);
     all.moments.insert(all.moments.end(), one.moments.begin(), one.moments.end());
     if (!one.steps) continue;
-    all.steps.push_back({one.steps, 0});
+    all.steps.push_back(one.steps);
     taken.push_back(*one.steps);
     counted.push_back(&p);
   }
   if (taken.empty()) return all;
   counted.front()->grid.world().all_reduce(buffer(taken), Reduction::max);  // a worker without a piece has taken none
-  for (size_t i = 0; i < taken.size(); ++i) {
-    all.steps[i].second = all.moments.size();
+  for (size_t i = 0; i < taken.size(); ++i)
     all.moments.push_back(held_by_all("step." + counted[i]->name, taken[i], counted[i]->grid));
-  }
   return all;
 }
 
@@ -146,7 +144,8 @@ void scatter_moments(const nn::State& state, torch::optim::Optimizer& optimizer,
                      const std::vector<Parameter>& parameters, int rank) {
   const RememberedOfAll all = remembered_of_all(optimizer, parameters);
   nn::scatter_state(state, all.moments, rank);
-  for (const auto& [steps, place] : all.steps) *steps = all.moments[place].tensor.item<int64_t>();
+  auto count = all.moments.end() - static_cast<std::ptrdiff_t>(all.steps.size());
+  for (int64_t* steps : all.steps) *steps = (count++)->tensor.item<int64_t>();
 }
 
 }  // namespace adjoin::parallel

@@ -134,14 +134,13 @@ std::string Split::to_string() const {
   for (int part = 0; part < parts(); ++part) result += (part ? ", " : " ") + std::to_string(size(part));
   if (ranges_->in_order) return result;
   constexpr size_t kMostSaid = 8;
-  std::vector<int64_t> ends;
-  for (const Range& range : ranges_->all) ends.insert(ends.end(), {range.begin, range.end});
   result += ", from";
   for (size_t i = 0; i < std::min(kMostSaid, ranges_->all.size()); ++i)
     result.append(" ").append(text(ranges_->all[i]));
-  // The rest is told apart by a number.
-  if (ranges_->all.size() > kMostSaid) result += " … #" + std::to_string(hash_of<int64_t>(ends) % 1'000'000);
-  return result;
+  if (ranges_->all.size() <= kMostSaid) return result;
+  std::vector<int64_t> ends;
+  for (const Range& range : ranges_->all) ends.insert(ends.end(), {range.begin, range.end});
+  return result + " … #" + std::to_string(hash_of<int64_t>(ends) % 1'000'000);  // tells the rest apart
 }
 
 void Split::visit_overlaps(Range range, const std::function<void(int, Range, int64_t)>& visit) const {

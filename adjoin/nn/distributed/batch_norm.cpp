@@ -110,10 +110,9 @@ ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) c
 void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch) {
   const at::NoGradGuard no_gradient;
   const auto count = static_cast<double>(prepared.mean->count());
-  if (count == 0) {  // a batch without numbers counts, but says nothing
-    if (!geometry_.per_sample && num_batches_tracked_.numel() > 0) num_batches_tracked_.add_(1);
-    return;
-  }
+  // torch::nn's InstanceNorm does not count; what is kept elsewhere has no elements here.
+  if (!geometry_.per_sample && num_batches_tracked_.numel() > 0) num_batches_tracked_.add_(1);
+  if (count == 0) return;  // a batch without numbers counts, but says nothing
   at::Tensor mean = of_batch.mean, variance = of_batch.variance * (count / (count - 1));
   if (geometry_.per_sample) {
     mean = prepared.batch_mean(mean);
@@ -121,8 +120,7 @@ void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch
   }
   const bool gives = prepared.home.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
   const at::Tensor home = prepared.home(gives ? paired(mean, variance) : mean.flatten().narrow(0, 0, 0));
-  if (home.dim() != 2) return;                              // they are kept elsewhere
-  if (!geometry_.per_sample) num_batches_tracked_.add_(1);  // torch::nn's InstanceNorm does not count
+  if (home.dim() != 2) return;  // they are kept elsewhere
   const double share = geometry_.momentum.value_or(1 / num_batches_tracked_.item<double>());
   running_mean_.mul_(1 - share).add_(home.select(0, 0), share);
   running_var_.mul_(1 - share).add_(home.select(0, 1), share);

@@ -122,8 +122,9 @@ Route ConvNdImpl::plan(const Layout& input) const {
     const int part = weight_layout_.parts_of(*cell)[0];
     kernel.runs = runs_of(weight_layout_.split(0), part, rows_in_group(geometry_));
     const std::vector<int> parts = read.parts_of(*cell);
-    if (!transposed) kernel.padding = take_padding(halo, channels + 1, parts);
-    if (transposed) {
+    if (!transposed) {
+      kernel.padding = take_padding(halo, channels + 1, parts);
+    } else {
       kernel.owns_bias = first_runs(weight_layout_.split(0), part, rows_in_group(geometry_));
       for (size_t dim = channels + 1; dim < dims; ++dim)
         kernel.pads.push_back(halo.halos[dim].pads[static_cast<size_t>(parts[dim])]);
