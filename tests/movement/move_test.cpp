@@ -12,6 +12,7 @@
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/train/peak_memory.hpp"
+#include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/layouts.hpp"
 #include "tests/support/pieces.hpp"
@@ -135,7 +136,8 @@ TEST(Move, takes_every_element_type_and_strided_tensors) {
         EXPECT_TRUE(move(strided, rows, layout, grid).equal(piece_of(global, layout, world.rank())));
       }
     }
-    const at::Tensor z = at::randn({rows.shape_of(world.rank())[0], 5}, at::kComplexDouble).requires_grad_(true);
+    const at::Tensor z = at::view_as_complex(random_tensor({rows.shape_of(world.rank())[0], 5, 2}, Kind::split, world))
+                             .requires_grad_(true);
     at::real(move(z, rows, columns, grid) * c10::complex<double>(0, 2)).sum().backward();
     EXPECT_TRUE(at::allclose(z.grad(), at::full_like(z, c10::complex<double>(0, -2))));
     const at::Tensor expanded = at::ones({1, 5}).expand({rows.shape_of(world.rank())[0], 5});

@@ -67,7 +67,7 @@ AdaptivePoolNdImpl::AdaptivePoolNdImpl(AdaptivePoolGeometry geometry, const Grid
 }
 
 DistributedTensor AdaptivePoolNdImpl::forward(const DistributedTensor& x) {
-  check_type(geometry_.name, x);
+  routes_.check_type(x);
   return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
 }
 

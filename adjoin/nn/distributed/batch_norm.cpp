@@ -74,7 +74,7 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
 }
 
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
-  check_type(geometry_.name, x, weight_, /*mixes=*/true);
+  prepared_.check_type(x, weight_, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, prepared.read(x.local));
   return {prepared.write(y), prepared.write.to(), x.grid, x.context};

@@ -114,7 +114,7 @@ DistributedTensor ClassLossImpl::forward(const DistributedTensor& x, const Distr
     return geometry_.name + ": expected a target of classes, int64, got one of " +
            c10::toString(target.local.scalar_type());
   });
-  check_type(geometry_.name, x);
+  prepared_.check_type(x);
   Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const Move& to_samples = prepared.targets.of(target.layout, [&](const Layout& layout) {
     require(layout.shape() == prepared.samples.shape(), [&] {

@@ -76,7 +76,7 @@ ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const 
 }
 
 DistributedTensor ConvNdImpl::forward(const DistributedTensor& x) {
-  check_type(geometry_.to_string(), x, weight_);
+  routes_.check_type(x, weight_);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
   return route(x, {weight_, bias_});
 }

@@ -54,7 +54,7 @@ LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const
 }
 
 DistributedTensor LinearImpl::forward(const DistributedTensor& x) {
-  check_type(name_of(options), x, weight_);
+  routes_.check_type(x, weight_);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
   return route(x, {weight_, bias_});
 }

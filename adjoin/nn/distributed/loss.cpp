@@ -124,7 +124,7 @@ ElementLossImpl::Prepared ElementLossImpl::prepare(const Layout& input) const {
 }
 
 DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const DistributedTensor& target) {
-  check_type(geometry_.name, x);
+  prepared_.check_type(x);
   check_type(geometry_.name + ", target", target);
   Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const Move& to_x = prepared.targets.of(target.layout, [&](const Layout& layout) {

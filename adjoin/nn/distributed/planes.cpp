@@ -27,7 +27,8 @@ Exact sum_of(int64_t count, const Term& term) {
   return std::accumulate(lanes.begin(), lanes.end(), Exact{0});
 }
 
-/// Blocks are merged as Chan, Golub and LeVeque do (1983), so that a large mean takes no digits of the variance.
+/// Blocks are merged as Chan, Golub and LeVeque do (1983), so that a large mean takes no digits of the variance; what the
+/// differences of a block add up to is what its own mean was off by.
 template <class T>
 std::pair<double, double> moments_of(const T* x, int64_t count) {
   using Exact = at::opmath_type<T>;
@@ -35,16 +36,15 @@ std::pair<double, double> moments_of(const T* x, int64_t count) {
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const T* block = x + begin;
     const int64_t size = std::min(kBlock, count - begin);
-    const auto of_block =
-        sum_of<Exact>(size, [&](int64_t i) { return static_cast<Exact>(block[i]); }) / static_cast<Exact>(size);
-    squares += sum_of<Exact>(size, [&](int64_t i) {
-      const Exact difference = static_cast<Exact>(block[i]) - of_block;
-      return difference * difference;
-    });
-    const double difference = of_block - mean;
-    const double share = static_cast<double>(size) / static_cast<double>(begin + size);
-    mean += difference * share;
-    squares += difference * difference * share * static_cast<double>(begin);
+    const auto size_here = static_cast<double>(size);
+    const auto near =
+        static_cast<Exact>(sum_of<Exact>(size, [&](int64_t i) { return static_cast<Exact>(block[i]); }) / size_here);
+    const auto difference = [&](int64_t i) { return static_cast<Exact>(block[i]) - near; };
+    const double off = sum_of<Exact>(size, difference);
+    squares += sum_of<Exact>(size, [&](int64_t i) { return difference(i) * difference(i); }) - off * off / size_here;
+    const double apart = near + off / size_here - mean, share = size_here / static_cast<double>(begin + size);
+    mean += apart * share;
+    squares += apart * apart * share * static_cast<double>(begin);
   }
   return {mean, squares / static_cast<double>(count)};
 }

@@ -70,7 +70,7 @@ PoolNdImpl::PoolNdImpl(PoolGeometry geometry, const Grid& grid, LayoutRule outpu
     : geometry_(std::move(geometry)), output_(std::move(output)), routes_(geometry_.name, grid) {}
 
 DistributedTensor PoolNdImpl::forward(const DistributedTensor& x) {
-  check_type(geometry_.name, x);
+  routes_.check_type(x);
   return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
 }
 

@@ -85,6 +85,10 @@ class PerLayout {
     if (known_.size() > kKept) known_.pop_back();
     return known_.front().second;
   }
+  /// Throws: InvalidArgument as nn::check_type, of this layer
+  void check_type(const DistributedTensor& x, const at::Tensor& like = {}, bool mixes = false) const {
+    nn::check_type(layer_, x, like, mixes);
+  }
   const Grid& grid() const { return grid_; }
 
  private:

@@ -103,7 +103,7 @@ UpsampleImpl::UpsampleImpl(const InterpolateFuncOptions& o, const Grid& grid, La
 }
 
 DistributedTensor UpsampleImpl::forward(const DistributedTensor& x) {
-  check_type("Upsample", x);
+  routes_.check_type(x);
   return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
 }
 
