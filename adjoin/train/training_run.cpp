@@ -22,7 +22,8 @@
 namespace adjoin::train {
 namespace {
 
-// So many shuffled batches at a time are sorted by length: enough that little is padded, few enough to stay random.
+// So many shuffled batches at a time are sorted by length: enough that ranks have equally much to do, few enough to stay
+// random.
 constexpr int64_t kBucketBatches = 50;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -130,7 +131,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
     : configuration_(configuration),
       input_(input),
       world_(world),
-      trainer_(configuration, world, input.tokenizer.size(), input.tokenizer.padding_id()),
+      trainer_(configuration, world, input.tokenizer.size()),
       sampler_(make_sampler(configuration, input.train)) {
   state_.samples = input.train.size();
   state_.batch = configuration.batch;

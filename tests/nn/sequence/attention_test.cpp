@@ -83,10 +83,12 @@ at::Tensor by_formula(const std::vector<at::Tensor>& qkv, const Lengths& lengths
         const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
         at::Tensor p = at::softmax((at::matmul(q, k.transpose(-1, -2)) * scale).masked_fill(hidden, -1e300), -1)
                            .masked_fill(hidden.all(-1, true), 0);
-        StepContext context = options.context;
-        context.first_sample += sample;
-        context.first_token = 0;
-        p = attention_dropout(p, options.dropout, options.name, options.first_head, context);
+        if (options.drops()) {
+          const ScoresPlace all{.sample = options.context.first_sample + sample,
+                                .queries = {0, tokens},
+                                .first_head = options.first_head};
+          p = dropout_rows(p, options.dropout, attention_words(options.name, q.size(1), all, options.context));
+        }
         return at::matmul(p, v);
       });
 }
