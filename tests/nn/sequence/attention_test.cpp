@@ -200,6 +200,15 @@ TEST(Attention, drops_the_probabilities_that_one_worker_drops) {
   });
 }
 
+TEST(Attention, takes_whole_samples_of_about_equal_length_together) {
+  // One behind another, apart, filled up, and too short to be with the others.
+  for (const Lengths& lengths : {Lengths{5, 5, 5}, Lengths{70, 3, 70, 60, 0, 70, 9, 35}, Lengths{1, 33, 34}})
+    for (const bool causal : {false, true})
+      for (const int64_t keys : {1, 2})
+        expect_attention_of_one_worker(Communicator(), Rows::balanced(lengths, 1), {.queries = 2, .keys = keys},
+                                       {.causal = causal}, by_libtorch);
+}
+
 TEST(Attention, goes_through_masks_and_dropout_in_blocks) {
   // More tokens than a block, and for later queries none in the first block of keys.
   const AttentionMask far = [](int64_t, Range queries, Range keys) {
