@@ -86,4 +86,9 @@ BatchPart part_of(int64_t batch, int rank, int size) {
   return {rank * share + std::min<int64_t>(rank, rest), share + (rank < rest ? 1 : 0)};
 }
 
+BatchPart part_of(const BatchPart& part, int rank, int size) {
+  const BatchPart within = part_of(part.count, rank, size);
+  return {part.begin + within.begin, within.count};
+}
+
 }  // namespace adjoin::data

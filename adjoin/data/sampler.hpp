@@ -17,7 +17,7 @@ struct SamplerOptions {
   int64_t batch = 1;  // of the whole world, not of a rank
   uint64_t seed = 0;
   /// Where above 0, batches hold samples of about equal length: that many shuffled batches at a time are sorted by
-  /// length and cut anew, and the batches are shuffled. It saves padding.
+  /// length and cut anew, and the batches are shuffled. Ranks then have equally much to do.
   int64_t bucket_batches = 0;
 };
 
@@ -52,7 +52,7 @@ class Sampler {
   std::vector<int64_t> order_;
 };
 
-/// One rank's contiguous part of a batch.
+/// A contiguous part of a batch, a rank's or a micro-batch.
 struct BatchPart {
   int64_t begin = 0, count = 0;
   bool operator==(const BatchPart&) const = default;
@@ -60,5 +60,7 @@ struct BatchPart {
 
 /// The part of rank `rank` of `size`: count = batch/size + (rank < batch%size); none where there are too few samples.
 BatchPart part_of(int64_t batch, int rank, int size);
+/// The same of a part.
+BatchPart part_of(const BatchPart& part, int rank, int size);
 
 }  // namespace adjoin::data

@@ -1,6 +1,9 @@
 #include "adjoin/models/text_classifier.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
@@ -18,6 +21,23 @@ void check(const TextClassifierOptions& options, int ranks) {
     return "TextClassifier: expected at most as many tensor-parallel ranks as heads, got " + std::to_string(ranks) +
            " ranks and " + std::to_string(options.heads) + " heads";
   });
+}
+
+at::Tensor token_numbers(const StepContext& context, int64_t rows) {
+  std::vector<int64_t> tokens;
+  for (const TokenPlace& place : context.places(rows)) tokens.push_back(place.token);
+  return at::tensor(tokens, at::kLong);
+}
+
+/// The first row of each sample, or the mean of its rows. Shape: [rows, features] -> [samples, features]
+at::Tensor pool(const at::Tensor& x, const Rows& rows, bool is_mean) {
+  const auto samples = std::ssize(rows.lengths());
+  if (samples == 0) return x;  // no rows either
+  const at::Tensor lengths = at::tensor(rows.lengths(), at::kLong);
+  if (!is_mean) return x.index_select(0, lengths.cumsum(0) - lengths);
+  const at::Tensor sums =
+      at::zeros({samples, x.size(1)}, x.options()).index_add(0, at::arange(samples).repeat_interleave(lengths), x);
+  return sums / lengths.to(x.scalar_type()).unsqueeze(1);
 }
 
 }  // namespace
@@ -42,8 +62,8 @@ TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options,
   feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, grid, axis));
 }
 
-at::Tensor TransformerBlockImpl::forward(at::Tensor x, const at::Tensor& keep, const StepContext& context) {
-  x = x + nn::dropout(attention_(norm1_(x), keep, context), dropout_, after_attention_, context);
+at::Tensor TransformerBlockImpl::forward(at::Tensor x, const StepContext& context) {
+  x = x + nn::dropout(attention_(norm1_(x), context), dropout_, after_attention_, context);
   return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
 }
 
@@ -80,20 +100,14 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid
                                                          grid, axis));
 }
 
-at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const at::Tensor& keep, const StepContext& context) {
+at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const StepContext& context) {
   at::Tensor x = embedding_(ids);
-  if (positions_) x = x + positions_(at::arange(context.first_token, context.first_token + ids.size(1), ids.options()));
-  for (TransformerBlock& block : blocks_) x = block(x, keep, context);
+  if (positions_) x = x + positions_(token_numbers(context, ids.size(0)));
+  for (TransformerBlock& block : blocks_) x = block(x, context);
   if (norm_) x = norm_(x);
-  return classifier_(pool(x, keep), context);
-}
-
-at::Tensor TextClassifierImpl::pool(const at::Tensor& x, const at::Tensor& keep) const {
-  if (x.size(1) == 0) return x.sum(1);  // a worker without samples; its zeros stay in the graph
-  if (!options_.mean_pooling) return x.select(1, 0);
-  if (!keep.defined()) return x.mean(1);
-  const at::Tensor counts = keep.to(x.scalar_type()).unsqueeze(-1);
-  return (x * counts).sum(1) / counts.sum(1);
+  StepContext of_samples = context;
+  of_samples.rows = nullptr;
+  return classifier_(pool(x, *context.rows, options_.mean_pooling), of_samples);
 }
 
 int64_t parameters_per_rank(const TextClassifierOptions& options, int ranks) {

@@ -23,7 +23,7 @@ struct TextClassifierOptions {
   int64_t positions = 0;       ///< learned positions for so many tokens; 0: none
   bool scale_by_head = false;  ///< scores by 1/sqrt(hidden / heads)
   bool final_norm = false;
-  bool mean_pooling = false;  ///< the mean over the tokens that count, instead of token 0
+  bool mean_pooling = false;  ///< the mean over a sample's tokens, instead of token 0
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
   at::TensorOptions tensor = at::kFloat;
@@ -34,7 +34,7 @@ class TransformerBlockImpl : public torch::nn::Module {
  public:
   TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Grid& grid,
                        const std::string& axis);
-  at::Tensor forward(at::Tensor x, const at::Tensor& keep, const StepContext& context);
+  at::Tensor forward(at::Tensor x, const StepContext& context);
 
  private:
   double dropout_;
@@ -48,7 +48,7 @@ TORCH_MODULE(TransformerBlock);
 /// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one axis of a
 /// grid.
 ///
-/// Shape: ids [samples, tokens] int64, keep [samples, tokens] bool (undefined where all tokens count)
+/// Shape: ids [rows] int64, of the samples and tokens that the context says, each sample's tokens in their order
 ///        -> scores [samples, classes], on every rank
 /// Kinds: replicated -> replicated
 /// Cost:  forward one all-gather (the embedding) and 2 layers + 1 all-reduces; backward 2 layers + 1 all-reduces
@@ -56,11 +56,9 @@ class TextClassifierImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument for sizes below 1, a hidden size that the heads do not divide, more ranks than heads.
   TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis);
-  at::Tensor forward(const at::Tensor& ids, const at::Tensor& keep, const StepContext& context);
+  at::Tensor forward(const at::Tensor& ids, const StepContext& context);
 
  private:
-  at::Tensor pool(const at::Tensor& x, const at::Tensor& keep) const;
-
   TextClassifierOptions options_;
   nn::ParallelEmbedding embedding_{nullptr}, positions_{nullptr};
   std::vector<TransformerBlock> blocks_;

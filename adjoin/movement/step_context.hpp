@@ -1,6 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "adjoin/partition/rows.hpp"
 
 namespace adjoin {
 
@@ -10,8 +14,14 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;
   bool training = false;     ///< false: dropout does nothing
-  int64_t first_sample = 0;  ///< place in the global batch of the first sample that is here
-  int64_t first_token = 0;   ///< place in its sequence of the first token that is here
+  int64_t first_sample = 0;  ///< place in the global batch of the first sample that is here, sample 0 of `rows`
+  /// Which sample and token each row of activations is; where not given, row i is sample i, a single token.
+  std::shared_ptr<const Rows> rows = {};
+  int worker = 0;  ///< whose of the rows are here
+
+  /// The global sample and the token of each of the `count` rows that are here.
+  /// Throws: InvalidArgument where `rows` are of another number
+  std::vector<TokenPlace> places(int64_t count) const;
 };
 
 }  // namespace adjoin

@@ -1,16 +1,11 @@
 #include "adjoin/nn/attention.hpp"
 
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
-
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/sequence/attention.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -61,30 +56,19 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                   grid, axis));
 }
 
-at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& keep, const StepContext& context) {
-  const int64_t samples = x.size(0), tokens = x.size(1), heads = heads_.size(rank_);
-  // [samples, tokens, 3, heads, size] -> three of [samples, heads, tokens, size]
-  const at::Tensor qkv = qkv_(x).view({samples, tokens, 3, heads, options_.hidden / options_.heads});
-  const auto pick = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
-  const at::Tensor q = pick(0), k = pick(1), v = pick(2);
-  const at::Tensor mask = keep.defined() ? keep.view({samples, 1, 1, tokens}) : keep;
-
-  at::Tensor y;
-  if (v.numel() == 0) {
-    y = v;  // no sample or no head here; still part of the graph
-  } else if (context.training && options_.dropout > 0) {
-    at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * *options_.scale;
-    if (mask.defined()) scores = scores.masked_fill(mask.logical_not(), -std::numeric_limits<double>::infinity());
-    const at::Tensor probabilities =
-        attention_dropout(at::softmax(scores, -1), options_.dropout, options_.name, heads_.offset(rank_), context);
-    y = at::matmul(probabilities.to(v.scalar_type()), v);
-  } else {
-    std::optional<at::Tensor> attention_mask;
-    if (mask.defined()) attention_mask = mask;
-    y = at::scaled_dot_product_attention(q, k, v, attention_mask, /*dropout_p=*/0.0, /*is_causal=*/false,
-                                         options_.scale);
-  }
-  return out_(y.transpose(1, 2).reshape({samples, tokens, v.size(1) * v.size(3)}));
+at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const StepContext& context) {
+  require(context.rows != nullptr,
+          "ParallelSelfAttention: expected a context that says which sample and token each row is, got none");
+  const int64_t heads = heads_.size(rank_), size = options_.hidden / options_.heads;
+  if (heads == 0) return out_(qkv_(x));  // of no features, and still part of the graph
+  const std::vector<at::Tensor> qkv = qkv_(x).view({x.size(0), 3, heads, size}).unbind(1);
+  const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], *context.rows, Communicator(),
+                                 {.scale = options_.scale,
+                                  .dropout = options_.dropout,
+                                  .name = options_.name,
+                                  .first_head = heads_.offset(rank_),
+                                  .context = context});
+  return out_(y.flatten(1, 2));
 }
 
 }  // namespace adjoin::nn

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -63,37 +64,24 @@ at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context) {
   check_probability(p);
   if (!context.training || p == 0) return x;
-  require(x.dim() == 2 || x.dim() == 3, [&] {
-    return "dropout: expected [samples, tokens, features] or [samples, features], got " + std::to_string(x.dim()) +
-           " dims";
-  });
+  require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
   const PhiloxKey key = philox_key(context.seed, place.name);
-  const int64_t tokens = x.dim() == 3 ? x.size(1) : 1;
-  return dropout_rows(x, p, [=, first = word(place.first_feature)](int64_t r) {
-    return RowOfWords{key, first, word(context.first_token + r % tokens), word(context.first_sample + r / tokens),
-                      word(context.step)};
+  const auto places = std::make_shared<const std::vector<TokenPlace>>(context.places(x.size(0)));
+  return dropout_rows(x, p, [=, first = word(place.first_feature), step = word(context.step)](int64_t r) {
+    const auto& [sample, token] = (*places)[static_cast<size_t>(r)];
+    return RowOfWords{key, first, word(token), word(sample), step};
   });
 }
 
-at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context, int64_t first_key) {
-  check_probability(p);
-  if (!context.training || p == 0) return probabilities;
-  return dropout_rows(
-      probabilities, p,
-      attention_words(name, first_head, probabilities.size(1), probabilities.size(2), context, first_key));
-}
-
-std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t first_head, int64_t heads,
-                                                     int64_t queries, const StepContext& context, int64_t first_key) {
-  std::vector<PhiloxKey>
-      keys;  // a head is part of the stream's name: a counter has room for three coordinates and a step
+std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
+                                                     const StepContext& context) {
+  // A head is part of the stream's name: a counter has room for three coordinates and a step.
+  std::vector<PhiloxKey> keys;
   for (int64_t h = 0; h < heads; ++h)
-    keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(first_head + h)));
-  return [=](int64_t r) {
-    return RowOfWords{keys[static_cast<size_t>(r / queries % heads)], word(first_key),
-                      word(context.first_token + r % queries), word(context.first_sample + r / queries / heads),
-                      word(context.step)};
+    keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(place.first_head + h)));
+  return [=, queries = place.queries.size(), step = word(context.step)](int64_t r) {
+    return RowOfWords{keys[static_cast<size_t>(r / queries)], word(place.first_key),
+                      word(place.queries.begin + r % queries), word(place.sample), step};
   };
 }
 

@@ -10,7 +10,7 @@
 
 namespace adjoin::nn {
 
-/// Which elements of a global tensor lie here, for masks that every layout draws alike.
+/// Which features of a global tensor lie here, for masks that every layout draws alike.
 struct DropoutPlace {
   std::string name;           ///< the layer's full name
   int64_t first_feature = 0;  ///< global place of the first feature that is here
@@ -20,15 +20,10 @@ struct DropoutPlace {
 ///
 /// Element (sample, token, feature) is kept or not by seed, layer name, step and these global coordinates alone. Linear
 /// in x and its own adjoint: the mask is drawn again in backward, nothing is saved.
-/// Shape:  [samples, tokens, features] or [samples, features]
+/// Shape:  [rows, features], of the samples and tokens that the context says
 /// Cost:   one Philox block for eight elements, each way; nothing unless context.training and p > 0
-/// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims
+/// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims or rows
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
-
-/// Dropout of attention probabilities: element (sample, head, query, key) of [samples, heads, queries, keys]. The first
-/// query is token context.first_token, the first key token `first_key`.
-at::Tensor attention_dropout(const at::Tensor& probabilities, double p, const std::string& name, int64_t first_head,
-                             const StepContext& context, int64_t first_key = 0);
 
 /// Names the random words of one row of a mask.
 struct RowOfWords {
@@ -40,10 +35,17 @@ struct RowOfWords {
 /// Throws: InvalidArgument for p outside [0, 1)
 at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words);
 
-/// Attention's masks, for kernels that drop while they compute: the words of row r of [samples, heads, queries, keys] taken
-/// as rows of keys.
-std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t first_head, int64_t heads,
-                                                     int64_t queries, const StepContext& context, int64_t first_key);
+/// A block of the scores of one sample: [heads, queries, keys].
+struct ScoresPlace {
+  int64_t sample = 0;      ///< in the global batch
+  Range queries;           ///< tokens
+  int64_t first_key = 0;   ///< a token
+  int64_t first_head = 0;  ///< among all heads
+};
+
+/// The words of row r of such a block, taken as rows of keys: what dropout of attention's probabilities draws.
+std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
+                                                     const StepContext& context);
 
 /// A word below `threshold` drops its element; the others are multiplied by `factor`.
 struct DropoutSteps {

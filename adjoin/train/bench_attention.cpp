@@ -23,8 +23,8 @@ Pass pass_of_attention(const Attend& attend, at::IntArrayRef shape) {
 }
 
 Pass pass_of_method(const BenchAttentionOptions& options, const Communicator& world) {
-  const nn::Rows rows = options.causal ? nn::Rows::zigzag({options.length}, world.size())
-                                       : nn::Rows::balanced({options.length}, world.size());
+  const Rows rows =
+      options.causal ? Rows::zigzag({options.length}, world.size()) : Rows::balanced({options.length}, world.size());
   const nn::AttentionOptions how{.method = *options.method,
                                  .causal = options.causal,
                                  .dropout = options.dropout,

@@ -16,8 +16,6 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kPaddingId = 0, kFirstId = 1;
-
 /// A batch's worth of full-length samples of random tokens.
 Dataset random_dataset(const Configuration& configuration) {
   std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
@@ -26,8 +24,8 @@ Dataset random_dataset(const Configuration& configuration) {
     dataset.labels.push_back(i % 2);
     dataset.ids.emplace_back();
     for (int64_t t = 0; t < configuration.sequence; ++t)
-      dataset.ids.back().push_back(kFirstId +
-                                   static_cast<int64_t>(random() % (configuration.vocabulary_size - kFirstId)));
+      dataset.ids.back().push_back(
+          static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size)));
   }
   return dataset;
 }
@@ -103,7 +101,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
   run_workers(worker_options(c), [&](const Communicator& world) {
-    Trainer trainer(c, world, c.vocabulary_size, kPaddingId);
+    Trainer trainer(c, world, c.vocabulary_size);
     trainer.initialize();
     int64_t step = 0;
     const auto train = [&] { trainer.step(dataset, samples, step++, c.lr); };

@@ -22,7 +22,7 @@ constexpr Field kFields[] = {
     {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv or .csv.gz files, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
     {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; without it one is trained on the training reviews", ""},
     {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
-    {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that less is padded", ""},
+    {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that ranks have equally much to do", ""},
 
     {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
     {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
@@ -30,7 +30,7 @@ constexpr Field kFields[] = {
     {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
     {"Model", "heads", &C::heads, "Attention heads", "", 1, kLarge},
     {"Model", "sequence", &C::sequence, "Most tokens of a review, [CLS] and [SEP] included; the rest is cut", "", 2, kLarge},
-    {"Model", "pooling", &C::pooling, "What the classifier sees: the first token, or the mean of all that are not padding", "cls|mean"},
+    {"Model", "pooling", &C::pooling, "What the classifier sees: the first token, or the mean of all", "cls|mean"},
     {"Model", "positions", &C::positions, "Position embeddings", "none|learned"},
     {"Model", "score_scale", &C::score_scale, "Attention scores are divided by the square root of this size", "hidden|head"},
     {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block", ""},
@@ -38,6 +38,7 @@ constexpr Field kFields[] = {
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of its review in training, 0 up to below 1", "", 0, 1},
 
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
+    {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations", "", 1, kLarge},
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
     {"Training", "optimizer", &C::optimizer, "How weights follow their gradients: AdamW, or stochastic gradient descent", "adamw|sgd"},
     {"Training", "momentum", &C::momentum, "Momentum of sgd, 0 up to below 1", "", 0, 1},
@@ -177,6 +178,10 @@ void validate(const Configuration& c) {
   require(c.lr > 0, "--lr is 0, expected more");
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
+  });
+  require(c.microbatches <= c.batch, [&] {
+    return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
+           ": a micro-batch needs at least one sample";
   });
   require(c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

@@ -30,6 +30,7 @@ struct Configuration {
   double token_dropout = 0.1;
 
   int64_t batch = 32;
+  int64_t microbatches = 1;
   int64_t epochs = 2;
   std::string optimizer = "adamw";
   double momentum = 0.9;

@@ -1,14 +1,12 @@
 #include "adjoin/train/dataset.hpp"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "adjoin/base/philox.hpp"
-#include "adjoin/data/padding.hpp"
-#include "adjoin/data/sampler.hpp"
+#include "adjoin/data/encode_review.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -43,27 +41,20 @@ Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& t
   return dataset;
 }
 
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int rank, int size, int64_t padding_id,
+Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
                  const TokenDropout& dropout) {
-  const data::BatchPart part = data::part_of(static_cast<int64_t>(samples.size()), rank, size);
-  Batch batch;
-  batch.first_sample = part.begin;
-  std::vector<std::vector<int64_t>> ids;
-  std::vector<int64_t> labels;
-  size_t longest = 0;
+  std::vector<int64_t> ids, lengths, labels;
   for (int64_t place = part.begin; place < part.begin + part.count; ++place) {
     const auto sample = static_cast<size_t>(samples[static_cast<size_t>(place)]);
-    ids.push_back(without_dropped(dataset.ids[sample], dropout, place));
+    const std::vector<int64_t> kept = without_dropped(dataset.ids[sample], dropout, place);
+    ids.insert(ids.end(), kept.begin(), kept.end());
+    lengths.push_back(std::ssize(kept));
     labels.push_back(dataset.labels[sample]);
-    longest = std::max(longest, ids.back().size());
   }
-  const data::PaddedBatch padded = data::pad(ids, static_cast<int64_t>(longest), padding_id);
-  batch.ids = at::tensor(padded.ids, at::kLong).view({padded.rows, padded.longest});
-  batch.labels = at::tensor(labels, at::kLong);
-  for (const int64_t length : padded.lengths) batch.tokens += length;
-  if (batch.tokens != batch.ids.numel())
-    batch.keep = at::arange(padded.longest).unsqueeze(0) < at::tensor(padded.lengths, at::kLong).unsqueeze(1);
-  return batch;
+  return {.ids = at::tensor(ids, at::kLong),
+          .rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1)),
+          .labels = at::tensor(labels, at::kLong),
+          .first_sample = part.begin};
 }
 
 }  // namespace adjoin::train

@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "adjoin/data/reviews.hpp"
+#include "adjoin/data/sampler.hpp"
 #include "adjoin/data/wordpiece.hpp"
+#include "adjoin/partition/rows.hpp"
 
 namespace adjoin::train {
 
@@ -22,13 +25,12 @@ struct Dataset {
 
 Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& tokenizer, int64_t sequence);
 
-/// One worker's part of a global batch, padded to its own longest sample.
+/// A part of a global batch, its samples one behind another, without padding.
 struct Batch {
-  at::Tensor ids;            ///< [samples, tokens] int64
-  at::Tensor keep;           ///< [samples, tokens] bool, false where padded; undefined where nothing is padded
-  at::Tensor labels;         ///< [samples] int64
-  int64_t first_sample = 0;  ///< place of the first sample in the global batch
-  int64_t tokens = 0;        ///< that are not padding
+  at::Tensor ids;                    ///< [rows] int64
+  std::shared_ptr<const Rows> rows;  ///< which sample and token each row is
+  at::Tensor labels;                 ///< [samples] int64
+  int64_t first_sample = 0;          ///< place of the first sample in the global batch
 };
 
 /// Leaves out each token with probability `p`, but for the first and the last ([CLS] and [SEP]). What is left out
@@ -40,8 +42,8 @@ struct TokenDropout {
   int64_t step = 0;
 };
 
-/// The part of rank `rank` of `size` of a global batch of samples of `dataset`.
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int rank, int size, int64_t padding_id,
+/// A part of a global batch of samples of `dataset`.
+Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
                  const TokenDropout& dropout = {});
 
 }  // namespace adjoin::train

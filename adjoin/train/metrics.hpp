@@ -15,7 +15,7 @@ struct StepMetrics {
   double epoch = 0;  // passes over the training samples that are done, with their fraction
   double loss = 0, accuracy = 0;
   double learning_rate = 0;
-  double tokens_per_second = 0;  // over all ranks, padding not counted
+  double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
   bool skipped = false;              // a gradient was not finite: weights are as they were
   std::optional<double> loss_scale;  // with fp16: what the loss was multiplied by

@@ -28,7 +28,7 @@ std::vector<Prediction> Predictor::predict(std::span<const std::string> texts) {
   const Dataset dataset = tokenize(reviews, saved_.tokenizer, saved_.configuration.sequence);
   std::vector<int64_t> all(reviews.size());
   std::iota(all.begin(), all.end(), int64_t{0});
-  const Batch batch = make_batch(dataset, all, 0, 1, saved_.tokenizer.padding_id());
+  const Batch batch = make_batch(dataset, all, {0, std::ssize(all)});
   const at::Tensor probabilities = at::softmax(trainer_.scores(batch), -1);
   std::vector<Prediction> predictions;
   for (const int64_t i : all) {

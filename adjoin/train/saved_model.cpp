@@ -96,7 +96,7 @@ SavedModel open_model(const std::filesystem::path& folder) {
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
-  Trainer trainer(configuration, world, saved.tokenizer.size(), saved.tokenizer.padding_id());
+  Trainer trainer(configuration, world, saved.tokenizer.size());
   read_weights(saved, world, *trainer.model());
   return trainer;
 }

@@ -18,7 +18,7 @@ void SkippedSteps::count(int64_t step, bool skipped, bool lowered_scale) {
   }
   all += 1;
   if (lowered_scale) return;
-  if (++in_a_row == kMostInARow)
+  if (++in_a_row >= kMostInARow)
     throw Error("step " + std::to_string(step) + ": the gradients of " + std::to_string(kMostInARow) +
                 " steps in a row were not finite; a lower --lr may help");
 }

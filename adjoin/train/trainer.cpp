@@ -68,8 +68,8 @@ models::TextClassifierOptions model_options(const Configuration& configuration, 
   return options;
 }
 
-Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t padding_id)
-    : configuration_(configuration), grid_(world, grid_shape(configuration, world)), padding_id_(padding_id) {
+Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words)
+    : configuration_(configuration), grid_(world, grid_shape(configuration, world)) {
   model_ = models::TextClassifier(model_options(configuration, words), grid_, "tp");
 }
 
@@ -82,27 +82,34 @@ parallel::Optimizer& Trainer::optimizer() {
   return *optimizer_;
 }
 
-at::Tensor Trainer::forward(const Batch& batch, const StepContext& context) {
+at::Tensor Trainer::forward(const Batch& batch, StepContext context) {
   const Autocast autocast(configuration_.precision);
-  return model_(batch.ids, batch.keep, context);
+  context.first_sample = batch.first_sample;
+  context.rows = batch.rows;
+  return model_(batch.ids, context);
 }
 
 StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
                          double loss_scale) {
   const auto seed = static_cast<uint64_t>(configuration_.seed);
-  const Communicator& dp = grid_.axis("dp");
-  const Batch batch = make_batch(dataset, samples, dp.rank(), dp.size(), padding_id_,
-                                 {.p = configuration_.token_dropout, .seed = seed, .step = step});
-  const at::Tensor scores =
-      forward(batch, {.seed = seed, .step = step, .training = true, .first_sample = batch.first_sample});
-  const at::Tensor loss = nn::cross_entropy(scores, batch.labels, static_cast<int64_t>(samples.size()));
-  loss.backward(at::full_like(loss, loss_scale));
+  const auto microbatches = static_cast<int>(configuration_.microbatches);
+  const data::BatchPart mine = part_of(samples);
+  std::array<double, 4> sums{};  // of the loss, right scores, tokens and interrupts
+  for (int i = 0; i < microbatches; ++i) {
+    const Batch batch = make_batch(dataset, samples, data::part_of(mine, i, microbatches),
+                                   {.p = configuration_.token_dropout, .seed = seed, .step = step});
+    const at::Tensor scores = forward(batch, {.seed = seed, .step = step, .training = true});
+    const at::Tensor loss = nn::cross_entropy(scores, batch.labels, std::ssize(samples));
+    loss.backward(at::full_like(loss, loss_scale));
+    sums[0] += loss.item<double>();
+    sums[1] += correct(scores, batch.labels);
+    sums[2] += static_cast<double>(batch.ids.numel());
+  }
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
 
   // The ranks of tp know the same; rank 0 of them speaks. Any rank may have noted an interrupt.
-  const double speaks = grid_.axis("tp").rank() == 0 ? 1 : 0;
-  std::array<double, 4> sums{speaks * loss.item<double>(), speaks * correct(scores, batch.labels),
-                             speaks * static_cast<double>(batch.tokens), interrupted() ? 1.0 : 0.0};
+  if (grid_.axis("tp").rank() != 0) sums = {};
+  sums[3] = interrupted() ? 1 : 0;
   grid_.world().all_reduce(buffer(sums));
   return {.loss = sums[0],
           .accuracy = sums[1] / static_cast<double>(samples.size()),
@@ -112,6 +119,11 @@ StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> sample
           .skipped = update.skipped};
 }
 
+data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
+  const Communicator& dp = grid_.axis("dp");
+  return data::part_of(std::ssize(samples), dp.rank(), dp.size());
+}
+
 at::Tensor Trainer::scores(const Batch& batch) {
   const at::NoGradGuard no_gradient;
   return forward(batch, {}).to(at::kDouble);
@@ -119,25 +131,24 @@ at::Tensor Trainer::scores(const Batch& batch) {
 
 Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
-  // Samples of about equal length share a batch, so that little is padded.
+  // Samples of about equal length share a batch, so that ranks have equally much to do.
   std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
   std::iota(order.begin(), order.end(), int64_t{0});
   const std::vector<int64_t> lengths = dataset.lengths();
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
   });
-  const Communicator& dp = grid_.axis("dp");
   std::array<double, 2> sums{};
   const auto at_once = static_cast<size_t>(batch_samples);
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
-    const Batch batch = make_batch(dataset, samples, dp.rank(), dp.size(), padding_id_);
+    const Batch batch = make_batch(dataset, samples, part_of(samples));
     const at::Tensor result = scores(batch);
     sums[0] += nn::cross_entropy(result, batch.labels, 1).item<double>();
     sums[1] += correct(result, batch.labels);
   }
-  dp.all_reduce(buffer(sums));
+  grid_.axis("dp").all_reduce(buffer(sums));
   const auto n = static_cast<double>(std::max<int64_t>(dataset.size(), 1));
   return {.loss = sums[0] / n, .accuracy = sums[1] / n};
 }

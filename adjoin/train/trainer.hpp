@@ -19,7 +19,7 @@ models::TextClassifierOptions model_options(const Configuration& configuration, 
 struct StepResult {
   double loss = 0, accuracy = 0;
   double gradient_norm = 0;  // of all gradients, before they were clipped
-  int64_t tokens = 0;        // that are not padding
+  int64_t tokens = 0;
   bool interrupted = false;
   bool skipped = false;  // a gradient was not finite, so that the weights are as they were
 };
@@ -35,13 +35,13 @@ class Trainer {
  public:
   /// Builds the model, whose weights `initialize` or `load_weights` then gives.
   /// Throws: InvalidArgument where the configuration does not fit the world or itself.
-  Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t padding_id);
+  Trainer(const Configuration& configuration, const Communicator& world, int64_t words);
 
   /// Draws the weights by the configuration's seed.
   void initialize();
 
-  /// Forward, backward and update on a global batch. `step` counts from 0 and names the step's masks; `loss_scale`
-  /// multiplies the loss on its way back, and is taken out of the gradients again.
+  /// Forward and backward of each micro-batch of a global batch, and an update. `step` counts from 0 and names the masks;
+  /// `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
   StepResult step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
                   double loss_scale = 1);
 
@@ -57,11 +57,12 @@ class Trainer {
   parallel::Optimizer& optimizer();
 
  private:
-  at::Tensor forward(const Batch& batch, const StepContext& context);
+  /// Of a global batch, what this worker takes.
+  data::BatchPart part_of(std::span<const int64_t> samples) const;
+  at::Tensor forward(const Batch& batch, StepContext context);
 
   Configuration configuration_;
   Grid grid_;
-  int64_t padding_id_;
   models::TextClassifier model_{nullptr};
   std::optional<parallel::Optimizer> optimizer_;
 };

@@ -1,7 +1,5 @@
 #include "adjoin/train/training_run.hpp"
 
-#include <ATen/ops/isfinite.h>
-
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -25,7 +23,8 @@
 namespace adjoin::train {
 namespace {
 
-// So many shuffled batches at a time are sorted by length: enough that little is padded, few enough to stay random.
+// So many shuffled batches at a time are sorted by length: enough that ranks have equally much to do, few enough to stay
+// random.
 constexpr int64_t kBucketBatches = 50;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -102,12 +101,17 @@ uint64_t order_of(const Configuration& configuration, const Dataset& dataset) {
   return hash_of(std::span<const int64_t>(lengths), seed);
 }
 
-/// The steps that a checkpoint counts are those up to its place in the data.
+/// The steps that a checkpoint counts are those up to its place in the data, and what it says of them can be.
 void check_position(const std::filesystem::path& file, const RunState& state, int64_t steps_per_epoch) {
   const data::Position& at = state.position;
   require(at.epoch >= 0 && at.step >= 0 && at.step < steps_per_epoch && state.epoch_samples >= 0 &&
               state.step == at.epoch * steps_per_epoch + at.step,
           [&] { return file.string() + ": its step, epoch and step of the epoch do not belong together"; });
+  const SkippedSteps& skipped = state.skipped;
+  require(skipped.in_a_row >= 0 && skipped.in_a_row <= skipped.all && skipped.all <= state.step,
+          [&] { return file.string() + ": it cannot have skipped so many of its steps"; });
+  require(std::isfinite(state.loss_scale.value) && state.loss_scale.value >= 1,
+          [&] { return file.string() + ": its loss scale is no number of at least 1"; });
 }
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
@@ -144,7 +148,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
     : configuration_(configuration),
       input_(input),
       world_(world),
-      trainer_(configuration, world, input.tokenizer.size(), input.tokenizer.padding_id()),
+      trainer_(configuration, world, input.tokenizer.size()),
       sampler_(make_sampler(configuration, input.train)) {
   state_.samples = input.train.size();
   state_.batch = configuration.batch;
@@ -266,15 +270,6 @@ void TrainingRun::count_step(const StepResult& result, int64_t samples) {
   state_.epoch_learned += samples;
 }
 
-void TrainingRun::check_weights_finite() const {
-  std::array<int32_t, 1> bad{0};
-  for (const nn::Parameter& parameter : nn::parameters_of(*trainer_.model()))
-    if (!at::isfinite(parameter.tensor).all().item<bool>()) bad[0] = 1;
-  world_.all_reduce(buffer(bad), Reduction::max);
-  if (bad[0] != 0)
-    throw Error("step " + std::to_string(state_.step) + ": a weight is not finite; a lower --lr may help");
-}
-
 void TrainingRun::evaluate_and_record() {
   const Evaluation evaluation = trainer_.evaluate(input_.test);
   interrupted_ = evaluation.interrupted;
@@ -291,7 +286,6 @@ void TrainingRun::evaluate_and_record() {
 }
 
 void TrainingRun::save_checkpoint() {
-  if (state_.skipped.in_a_row > 0) check_weights_finite();
   const std::string what = "writing " + (std::filesystem::path(configuration_.out) / "checkpoint").string();
   std::optional<FolderReplacement> fresh;  // of rank 0
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });

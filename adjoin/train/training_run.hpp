@@ -49,8 +49,6 @@ class TrainingRun {
   void train_step();
   /// Adds a step to the state: the loss scale, the skipped steps, and the epoch's mean loss.
   void count_step(const StepResult& result, int64_t samples);
-  /// Throws: Error on all workers where a weight is not finite on any
-  void check_weights_finite() const;
   /// Whether the model is to be evaluated now, within the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();

@@ -13,9 +13,8 @@ using namespace test;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// Weights grow by six orders of magnitude a step, until all gradients are NaN.
-const std::string kDiverging =
-    kSmallRun + "--epochs 10 --batch 24 --lr 1000 --weight-decay 1000 --lr-end 1 --warmup 0 ";
+// The first update makes weights so large that all later gradients overflow.
+const std::string kDiverging = kSmallRun + "--epochs 5 --lr 1000 --weight-decay 1000 --lr-end 1 --warmup 0 ";
 
 TEST(SkippedSteps, end_a_run_after_ten_in_a_row_with_one_clear_line) {
   const TemporaryFolder folder;
@@ -30,14 +29,6 @@ TEST(SkippedSteps, end_a_run_after_ten_in_a_row_with_one_clear_line) {
     EXPECT_EQ(skipped, 9);  // the tenth ends the run
     EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   }
-}
-
-TEST(SkippedSteps, never_save_weights_that_are_not_finite) {
-  const TemporaryFolder folder;
-  const Outcome outcome = run(kDiverging + "--checkpoint-every 1" + into(folder / "run"));
-  EXPECT_EQ(outcome.code, 1);
-  const Outcome resumed = run("train --resume " + shell_quoted(folder / "run"));
-  EXPECT_EQ(resumed.err.find("holds numbers that are not finite"), std::string::npos) << resumed.err;
 }
 
 /// The losses of all steps, and what the last checkpoint says of the steps so far but for seconds.

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "adjoin/base/error.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
@@ -56,33 +58,41 @@ TextClassifierOptions small(bool all_options) {
   return options;
 }
 
+StepContext training(std::vector<int64_t> lengths, int64_t first_sample = 0) {
+  return {.seed = 1,
+          .step = 2,
+          .training = true,
+          .first_sample = first_sample,
+          .rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1))};
+}
+
 TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
-  const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3, 0, 2, 22, 3, 0}, at::kLong).view({3, 4});
+  const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3, 2, 22, 3}, at::kLong);
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const bool all_options : {false, true})
       expect_same_as_one_worker(
           world, {1}, [&](const Grid& grid) { return TextClassifier(small(all_options), grid, "tp"); },
           [&](TextClassifier& model, const at::Tensor& x) {
-            return model(ids, ids != 0, StepContext{.seed = 1, .step = 2, .training = true, .first_sample = 4}) * x;
+            return model(ids, training({4, 3, 3}, 4)) * x;
           });
   });
 }
 
-TEST(TextClassifier, gives_a_sample_the_same_scores_however_long_the_batch_is_padded) {
+TEST(TextClassifier, gives_a_sample_the_same_scores_beside_others_of_any_length) {
   for (const bool all_options : {false, true}) {
     TextClassifier model(small(all_options), one_worker(), "tp");
     nn::initialize(*model, 3);
-    const at::Tensor ids = at::tensor({2, 7, 9, 3}, at::kLong).view({1, 4});
-    const at::Tensor padded = at::constant_pad_nd(ids, {0, 2});
-    const StepContext training{.seed = 1, .training = true};
-    EXPECT_TRUE(at::allclose(model(ids, at::Tensor(), training), model(padded, padded != 0, training), 1e-12, 1e-12));
+    const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3}, at::kLong);
+    const at::Tensor both = model(ids, training({4, 3}));
+    EXPECT_TRUE(at::allclose(both.slice(0, 0, 1), model(ids.slice(0, 0, 4), training({4})), 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(both.slice(0, 1), model(ids.slice(0, 4), training({3}, 1)), 1e-12, 1e-12));
   }
 }
 
 TEST(TextClassifier, takes_a_worker_without_samples) {
   TextClassifier model(small(true), one_worker(), "tp");
   nn::initialize(*model, 3);
-  const at::Tensor scores = model(at::zeros({0, 0}, at::kLong), at::Tensor(), StepContext{.seed = 1, .training = true});
+  const at::Tensor scores = model(at::zeros({0}, at::kLong), training({}));
   EXPECT_EQ(scores.sizes(), (at::IntArrayRef{0, 2}));
   scores.sum().backward();
   for (const at::Tensor& parameter : model->parameters()) EXPECT_TRUE(parameter.grad().eq(0).all().item<bool>());

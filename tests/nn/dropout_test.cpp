@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <tuple>
+
 #include "adjoin/base/error.hpp"
 #include "tests/support/adjoint.hpp"
 
@@ -14,8 +17,11 @@ using namespace adjoin::testing;
 const StepContext kTraining{.seed = 5, .step = 3, .training = true};
 const DropoutPlace kPlace{"layer", 0};
 
-at::Tensor mask(at::IntArrayRef shape, const StepContext& context, const DropoutPlace& place = kPlace) {
-  return dropout(at::ones(shape, at::kDouble), 0.25, place, context);
+/// Of samples of `tokens` tokens each, as [samples, tokens, features].
+at::Tensor mask(at::IntArrayRef shape, StepContext context, const DropoutPlace& place = kPlace) {
+  const std::vector<int64_t> lengths(static_cast<size_t>(shape[0]), shape[1]);
+  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  return dropout(at::ones({shape[0] * shape[1], shape[2]}, at::kDouble), 0.25, place, context).view(shape);
 }
 
 TEST(Dropout, keeps_what_it_should_and_scales_so_that_the_mean_stays) {
@@ -32,16 +38,20 @@ TEST(Dropout, does_nothing_outside_training_or_at_probability_zero) {
   EXPECT_TRUE(dropout(x, 0, kPlace, kTraining).is_same(x));
 }
 
-TEST(Dropout, draws_a_piece_as_it_draws_that_piece_of_the_whole) {
+TEST(Dropout, draws_the_rows_of_any_worker_as_it_draws_those_of_the_whole) {
   const at::Tensor whole = mask({4, 5, 30}, kTraining);
   StepContext here = kTraining;
   here.first_sample = 1;
-  here.first_token = 2;
-  EXPECT_TRUE(mask({3, 3, 13}, here, {"layer", 11}).equal(whole.slice(0, 1).slice(1, 2).slice(2, 11, 24)));
+  here.worker = 1;
+  here.rows = std::make_shared<const Rows>(
+      Rows::of_runs({{{0, {0, 5}}, {1, {0, 1}}}, {{2, {3, 5}}, {1, {1, 5}}, {2, {0, 3}}}}, {5, 5, 5}));
+  const at::Tensor rows = at::cat({whole[3].slice(0, 3), whole[2].slice(0, 1), whole[3].slice(0, 0, 3)});
+  EXPECT_TRUE(dropout(at::ones({9, 13}, at::kDouble), 0.25, {"layer", 11}, here).equal(rows.slice(1, 11, 24)));
 }
 
-TEST(Dropout, does_not_depend_on_the_padded_length) {
-  EXPECT_TRUE(mask({2, 9, 8}, kTraining).slice(1, 0, 5).equal(mask({2, 5, 8}, kTraining)));
+TEST(Dropout, takes_rows_for_samples_where_a_context_has_none) {
+  EXPECT_TRUE(
+      dropout(at::ones({4, 30}, at::kDouble), 0.25, kPlace, kTraining).equal(mask({4, 1, 30}, kTraining).squeeze(1)));
 }
 
 TEST(Dropout, draws_other_masks_for_another_step_seed_or_layer) {
@@ -57,22 +67,27 @@ TEST(Dropout, draws_other_masks_for_another_step_seed_or_layer) {
 TEST(Dropout, is_its_own_adjoint_to_any_order) {
   const Communicator alone;
   expect_adjoint([](const at::Tensor& x) { return dropout(x, 0.4, kPlace, kTraining); }, Kind::replicated,
-                 Kind::replicated, {3, 4, 10}, alone);
-  expect_adjoint([](const at::Tensor& x) { return attention_dropout(x, 0.4, "a", 1, kTraining); }, Kind::replicated,
-                 Kind::replicated, {2, 3, 4, 4}, alone);
+                 Kind::replicated, {12, 10}, alone);
 }
 
-TEST(AttentionDropout, draws_each_head_by_its_global_place) {
-  const auto draw = [](int64_t heads, int64_t first) {
-    return attention_dropout(at::ones({2, heads, 4, 4}, at::kDouble), 0.5, "a", first, kTraining);
+TEST(AttentionDropout, draws_each_row_by_its_global_place) {
+  const auto word = [](const ScoresPlace& place, int64_t r) {
+    const RowOfWords w = attention_words("a", 3, place, kTraining)(r);
+    return std::tuple(w.key, w.first_column, w.row, w.plane, w.volume);
   };
-  EXPECT_TRUE(draw(3, 0).slice(1, 1).equal(draw(2, 1)));
+  // Query 6 of head 2: of the heads from 0 on, and from 1 on.
+  EXPECT_EQ(word({.sample = 4, .queries = {5, 9}, .first_key = 2}, 2 * 4 + 1),
+            word({.sample = 4, .queries = {6, 8}, .first_key = 2, .first_head = 1}, 1 * 2));
+  EXPECT_NE(word({.sample = 4, .queries = {5, 9}}, 0), word({.sample = 5, .queries = {5, 9}}, 0));
 }
 
-TEST(Dropout, refuses_probabilities_outside_zero_to_one) {
+TEST(Dropout, refuses_other_probabilities_dims_and_rows) {
   EXPECT_THROW(dropout(at::ones({1, 1}), 1.0, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1, 1}), -0.1, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1}), 0.1, kPlace, kTraining), InvalidArgument);
+  StepContext other = kTraining;
+  other.rows = std::make_shared<const Rows>(Rows::balanced({3}, 1));
+  EXPECT_THROW(dropout(at::ones({2, 1}), 0.1, kPlace, other), InvalidArgument);
 }
 
 }  // namespace

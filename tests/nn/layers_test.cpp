@@ -19,6 +19,11 @@ using namespace adjoin::testing;
 
 const StepContext kLayersContext{.seed = 5, .step = 3, .training = true, .first_sample = 2};
 
+StepContext with_rows(StepContext context, const std::vector<int64_t>& lengths) {
+  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  return context;
+}
+
 ParallelLinearOptions linear(bool bias, bool gather = false) {
   return {.in_features = 7, .out_features = 10, .bias = bias, .gather_output = gather, .tensor = at::kDouble};
 }
@@ -48,7 +53,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
     for (const bool bias : {false, true})
       for (const double dropout : {0.0, 0.4})
         expect_same_as_one_worker(
-            world, {3, 4, 7},
+            world, {12, 7},
             [&](const Grid& grid) {
               return ColRow(ColRowOptions{.in_features = 7,
                                           .hidden_features = 10,
@@ -127,16 +132,15 @@ SelfAttentionOptions attention(double dropout, bool bias) {
   return {.hidden = 15, .heads = 3, .bias = bias, .dropout = dropout, .name = "attention", .tensor = at::kDouble};
 }
 
-TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide_and_tokens_are_padded) {
-  const at::Tensor keep = at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({2, 3}).to(at::kBool);
+TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {  // four workers leave one without a head
     for (const double dropout : {0.0, 0.3})
-      for (const bool padded : {false, true})
+      for (const bool bias : {false, true})
         expect_same_as_one_worker(
-            world, {2, 3, 15},
-            [&](const Grid& grid) { return ParallelSelfAttention(attention(dropout, padded), grid, "tp"); },
+            world, {5, 15},
+            [&](const Grid& grid) { return ParallelSelfAttention(attention(dropout, bias), grid, "tp"); },
             [&](ParallelSelfAttention& layer, const at::Tensor& x) {
-              return layer(x, padded ? keep : at::Tensor(), kLayersContext);
+              return layer(x, with_rows(kLayersContext, {3, 2}));
             });
   });
 }
@@ -145,12 +149,13 @@ TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
   ParallelSelfAttention layer(attention(0, false), one_worker(), "tp");
   initialize(*layer, 2);
   const auto parameters = layer->named_parameters();
-  const at::Tensor x = random_tensor({2, 4, 15}, Kind::replicated, Communicator());
+  const at::Tensor x = random_tensor({8, 15}, Kind::replicated, Communicator());
   const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({2, 4, 3, 3, 5}).permute({2, 0, 3, 1, 4});
   const at::Tensor p = at::softmax(at::matmul(qkv[0], qkv[1].transpose(-1, -2)) / std::sqrt(5.0), -1);
-  const at::Tensor y = at::matmul(p, qkv[2]).transpose(1, 2).reshape({2, 4, 15});
-  EXPECT_TRUE(
-      at::allclose(layer(x, at::Tensor(), StepContext()), at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
+  const at::Tensor y = at::matmul(p, qkv[2]).transpose(1, 2).reshape({8, 15});
+  const at::Tensor found = layer(x, with_rows(StepContext(), {4, 4}));
+  EXPECT_TRUE(at::allclose(found, at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
+  EXPECT_THROW(layer(x, StepContext()), InvalidArgument);
 }
 
 TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) {

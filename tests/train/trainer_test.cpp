@@ -54,7 +54,7 @@ constexpr int64_t kSteps = 50;
 
 std::vector<double> losses(const Configuration& configuration, const Communicator& world, int64_t steps = kSteps,
                            double loss_scale = 1) {
-  Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+  Trainer trainer(configuration, world, corpus().tokenizer.size());
   trainer.initialize();
   data::Sampler sampler({.samples = corpus().dataset.size(), .batch = configuration.batch, .seed = 1});
   std::vector<double> losses;
@@ -75,17 +75,18 @@ TEST(Trainer, trains_the_same_model_in_every_layout) {
       Configuration c = uneven();
       c.dp = world.size() / tp;
       c.tp = tp;
+      c.microbatches = 1 + c.dp % 3;  // of a part of one to seven samples, so that some have none
       const std::vector<double> found = losses(c, world);
       for (size_t step = 0; step < expected.size(); ++step)
         ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
-            << "dp " << c.dp << " tp " << tp << " step " << step;
+            << "dp " << c.dp << " tp " << tp << " micro-batches " << c.microbatches << " step " << step;
     }
   });
 }
 
 TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
   const auto train_on_one = [](const Configuration& configuration, const Communicator& world) {
-    Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    Trainer trainer(configuration, world, corpus().tokenizer.size());
     trainer.initialize();
     const std::vector<int64_t> batch{3};
     trainer.step(corpus().dataset, batch, 0, 1e-3);
@@ -105,7 +106,7 @@ TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
 
 TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
   const auto evaluate = [](const Configuration& configuration, const Communicator& world, int64_t batch) {
-    Trainer trainer(configuration, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    Trainer trainer(configuration, world, corpus().tokenizer.size());
     trainer.initialize();
     return trainer.evaluate(corpus().dataset, batch);
   };
@@ -139,7 +140,7 @@ TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
     Configuration c = uneven();
     c.dp = world.size();
-    Trainer trainer(c, world, /*words=*/10, /*padding_id=*/0);
+    Trainer trainer(c, world, /*words=*/10);
     make_sure_by_three_to_one(*trainer.model());
     for (const int64_t batch : {1, 3, 64}) {
       const Evaluation found = trainer.evaluate(seven, batch);
@@ -156,7 +157,7 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
     if (world.rank() == 0) guard.emplace(/*speaks=*/false);
     Configuration c = uneven();
     c.dp = world.size();
-    Trainer trainer(c, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    Trainer trainer(c, world, corpus().tokenizer.size());
     trainer.initialize();
     world.barrier();
     if (world.rank() == 0) std::raise(SIGTERM);
@@ -184,7 +185,7 @@ TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_eve
         for (size_t step = 0; step < half.size(); ++step) EXPECT_NEAR(half[step], single[step], tolerance);
       }
     });
-    const Trainer trainer(c, Communicator(), 10, 0);
+    const Trainer trainer(c, Communicator(), 10);
     for (const at::Tensor& parameter : trainer.model()->parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
   }
 }
@@ -194,7 +195,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
     Configuration c = uneven();
     c.precision = "fp16";
     c.dp = world.size();
-    Trainer trainer(c, world, corpus().tokenizer.size(), corpus().tokenizer.padding_id());
+    Trainer trainer(c, world, corpus().tokenizer.size());
     trainer.initialize();
     const auto weights = [&] {
       std::vector<at::Tensor> all;
@@ -215,7 +216,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
 TEST(Trainer, refuses_a_world_that_is_not_dp_times_tp) {
   Configuration c = uneven();
   c.dp = 2;
-  EXPECT_THROW(Trainer(c, Communicator(), 10, 0), InvalidArgument);
+  EXPECT_THROW(Trainer(c, Communicator(), 10), InvalidArgument);
 }
 
 }  // namespace

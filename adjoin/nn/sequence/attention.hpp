@@ -8,7 +8,7 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/movement/step_context.hpp"
-#include "adjoin/nn/rows.hpp"
+#include "adjoin/partition/rows.hpp"
 
 namespace adjoin::nn {
 
@@ -31,8 +31,7 @@ struct AttentionOptions {
   double dropout = 0;      ///< of the probabilities, to the nearest 1/65536; only where context.training
   std::string name = {};   ///< the layer's full name, for the dropout masks
   int64_t first_head = 0;  ///< place among all heads of the first of the queries' that is here, where a group has some
-  StepContext context =
-      {};  ///< its first_sample is the place in the global batch of sample 0; first_token does not matter
+  StepContext context = {};  ///< the step of the masks; its first_sample is the place in the global batch of sample 0
 
   bool drops() const { return context.training && dropout > 0; }
 };

@@ -52,8 +52,7 @@ template <class T, class Work>
 void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, const AttentionOptions& options,
                   const Work& work) {
   const int64_t columns = scores.size(-1), rows = scores.numel() / columns;
-  const auto words = attention_words(options.name, options.first_head + head, rows / tile.queries.size(),
-                                     tile.queries.size(), context_of(tile, options), tile.keys.begin);
+  const auto words = words_of(tile, head, rows / tile.queries.size(), options);
   const int32_t threshold = dropout_steps(options.dropout).threshold;
   T* first = scores.mutable_data_ptr<T>();
   at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
@@ -78,7 +77,7 @@ std::pair<at::Tensor, at::Tensor> attend_head(const at::Tensor& scores, const at
     for_each_row<scalar_t>(scores, head, tile, options, [&](int64_t r, const DroppedRow& row, scalar_t* of_row) {
       const auto [largest, sum] = exponentials_of(set, row, of_row);
       logs[r] = largest + std::log(sum);
-      factors[r] = sum > 0 ? kept / sum : 0;
+      factors[r] = sum == 0 ? 0 : kept / sum;
     });
   });
   return {at::mm(scores, v).mul_(factor), log_sum};

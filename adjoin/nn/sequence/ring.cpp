@@ -1,9 +1,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <utility>
@@ -28,30 +28,38 @@ class Ring {
       : group_(std::move(group)), rows_(std::move(rows)), options_(std::move(options)) {}
 
   Share forward(const TileInputs& mine) const {
-    const Share sum = empty_share(mine.q);
+    const Share sum = unset_share(mine.q);
+    FirstVisits is_first(mine.q);
     go_round(mine, [&](int step, const tensor_list& visitors) {
-      for (const Tile& tile : tiles(owner_in(step), mine.q))
-        merge({part(sum.out, tile.query_row, tile.queries), part(sum.log_sum, tile.query_row, tile.queries)},
-              attend(inputs(mine.q, visitors, tile), tile, options_));
+      const bool finite = std::isfinite((mine.q.sum() + visitors[0].sum()).item<double>());
+      for (const Tile& tile : tiles(owner_in(step), mine.q)) {
+        const Share more = attend(inputs(mine.q, visitors, tile, finite), tile, options_);
+        const Share here{part(sum.out, tile.query_row, tile.queries), part(sum.log_sum, tile.query_row, tile.queries)};
+        is_first(tile.query_row) ? assign(here, more) : merge(here, more);
+      }
     });
     return sum;
   }
 
   /// The gradients of k and v travel with them, and at last home.
   TileInputs backward(const TileInputs& mine, const TileResults& results) const {
-    const auto type = results.log_sum.options();
-    const auto zeros = [&](const at::Tensor& x) { return at::zeros(x.sizes(), type); };
-    const at::Tensor of_q = zeros(mine.q);
-    tensor_list gradients{zeros(mine.k), zeros(mine.v)};
+    const auto unset = [&](const at::Tensor& x) { return at::empty(x.sizes(), results.log_sum.options()); };
+    const at::Tensor of_q = unset(mine.q);
+    tensor_list gradients{unset(mine.k), unset(mine.v)};
+    FirstVisits is_first_query(mine.q), is_first_key(mine.k);
+    const auto add = [](at::Tensor sum, const at::Tensor& more, bool first) {
+      first ? sum.copy_(more) : sum.add_(more);
+    };
     go_round(mine, [&](int step, const tensor_list& visitors) {
       for (const Tile& tile : tiles(owner_in(step), mine.q)) {
         const auto of_tile = [&](const at::Tensor& x) { return part(x, tile.query_row, tile.queries); };
         const TileInputs share = attend_backward(
-            inputs(mine.q, visitors, tile), {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)},
-            tile, options_);
-        of_tile(of_q).add_(share.q);
-        part(gradients[0], tile.key_row, tile.keys).add_(share.k);
-        part(gradients[1], tile.key_row, tile.keys).add_(share.v);
+            inputs(mine.q, visitors, tile, /*finite=*/true),
+            {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)}, tile, options_);
+        add(of_tile(of_q), share.q, is_first_query(tile.query_row));
+        const bool first = step == 0 && is_first_key(tile.key_row);
+        add(part(gradients[0], tile.key_row, tile.keys), share.k, first);
+        add(part(gradients[1], tile.key_row, tile.keys), share.v, first);
       }
       if (group_.size() > 1) hand_on(gradients, owner_in(step + 1))(group_);
     });
@@ -59,6 +67,17 @@ class Ring {
   }
 
  private:
+  /// Whether a tile is the first that adds to a worker's rows, which it then sets. With the worker's own keys, which come
+  /// first, each query and each key has a tile.
+  class FirstVisits {
+   public:
+    explicit FirstVisits(const at::Tensor& rows) : seen_(static_cast<size_t>(rows.size(0))) {}
+    bool operator()(int64_t row) { return !std::exchange(seen_[static_cast<size_t>(row)], 1); }
+
+   private:
+    std::vector<uint8_t> seen_;
+  };
+
   int modulo(int rank) const { return (rank % group_.size() + group_.size()) % group_.size(); }
   /// Whose keys and values are here.
   int owner_in(int step) const { return modulo(group_.rank() - step); }
@@ -89,9 +108,9 @@ class Ring {
   static at::Tensor part(const at::Tensor& x, int64_t row, const Range& tokens) {
     return x.narrow(0, row, tokens.size());
   }
-  static TileInputs inputs(const at::Tensor& q, const tensor_list& visitors, const Tile& tile) {
+  static TileInputs inputs(const at::Tensor& q, const tensor_list& visitors, const Tile& tile, bool finite) {
     return {part(q, tile.query_row, tile.queries), part(visitors[0], tile.key_row, tile.keys),
-            part(visitors[1], tile.key_row, tile.keys)};
+            part(visitors[1], tile.key_row, tile.keys), finite};
   }
 
   /// Sends the tensors to the next rank, and replaces them by those of the one before, which are of `owner`'s rows and

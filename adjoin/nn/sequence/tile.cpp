@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/ones.h>
@@ -17,7 +17,6 @@
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/sequence/dropped_tile.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -72,17 +71,18 @@ at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
   return hidden.defined() ? hidden.logical_or(later) : later;
 }
 
-StepContext context_of(const Tile& tile, const AttentionOptions& options) {
-  StepContext context = options.context;
-  context.first_sample += tile.sample;
-  context.first_token = tile.queries.begin;
-  return context;
+std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
+                                              const AttentionOptions& options) {
+  return attention_words(options.name, heads,
+                         {.sample = options.context.first_sample + tile.sample,
+                          .queries = tile.queries,
+                          .first_key = tile.keys.begin,
+                          .first_head = options.first_head + head},
+                         options.context);
 }
 
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options) {
-  return attention_dropout(probabilities.unsqueeze(0), options.dropout, options.name, options.first_head,
-                           context_of(tile, options), tile.keys.begin)
-      .squeeze(0);
+  return dropout_rows(probabilities, options.dropout, words_of(tile, 0, probabilities.size(0), options));
 }
 
 at::ScalarType share_type(const at::Tensor& x) {
@@ -98,9 +98,14 @@ void merge(const Share& sum, const Share& more) {
   sum.log_sum.copy_(log_sum);
 }
 
-Share empty_share(const at::Tensor& q) {
+void assign(const Share& sum, const Share& other) {
+  sum.out.copy_(other.out);
+  sum.log_sum.copy_(other.log_sum);
+}
+
+Share unset_share(const at::Tensor& q) {
   const auto options = q.options().dtype(share_type(q)).requires_grad(false);
-  return {at::zeros(q.sizes(), options), at::full({q.size(0), q.size(1)}, -kInfinity, options)};
+  return {at::empty(q.sizes(), options), at::empty({q.size(0), q.size(1)}, options)};
 }
 
 namespace {
@@ -141,12 +146,13 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
   return a;
 }
 
-/// NaN for the queries that are not numbers, or for all where a key is none: the merged result is NaN then.
-at::Tensor with_unknown(const at::Tensor& log_sum, const TileInputs& x) {
+/// NaN for the queries that are not numbers, or for all where a key is none.
+void set_unknown(const Share& share, const TileInputs& x) {
   const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
   const at::Tensor unknown =
-      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(log_sum, at::kBool);
-  return log_sum.masked_fill(unknown, std::numeric_limits<double>::quiet_NaN());
+      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(share.log_sum, at::kBool);
+  share.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
+  share.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
 }
 
 Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
@@ -159,7 +165,7 @@ Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions
     share.log_sum = share.log_sum.masked_fill(rows, -kInfinity);
     share.out = share.out.masked_fill(rows.unsqueeze(-1), 0);
   }
-  if (!std::isfinite((x.q.sum() + x.k.sum()).item<double>())) share.log_sum = with_unknown(share.log_sum, x);
+  if (!x.finite) set_unknown(share, x);
   return share;
 }
 

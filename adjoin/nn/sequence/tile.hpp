@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
-#include "adjoin/nn/rows.hpp"
+#include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
+#include "adjoin/partition/rows.hpp"
 
 namespace adjoin::nn {
 
@@ -25,8 +27,9 @@ std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, c
 /// Throws: InvalidArgument where the mask answers with another shape or type
 at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options);
 
-/// The step of which a tile's dropout is drawn, at its first query.
-StepContext context_of(const Tile& tile, const AttentionOptions& options);
+/// The words of the rows of the probabilities of a tile, [heads, queries, keys], of heads from `head` of the queries' on.
+std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
+                                              const AttentionOptions& options);
 
 /// The probabilities of a tile, or their gradients, [heads, queries, keys], after dropout; its own adjoint.
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options);
@@ -45,12 +48,16 @@ at::ScalarType share_type(const at::Tensor& x);
 /// Adds a share of some keys to that of others, in place: attention to both.
 void merge(const Share& sum, const Share& more);
 
-/// A share of no keys.
-Share empty_share(const at::Tensor& q);
+/// `sum` becomes another share, in place.
+void assign(const Share& sum, const Share& other);
+
+/// The share of these queries whose numbers are not set.
+Share unset_share(const at::Tensor& q);
 
 /// The rows of a tile.
 struct TileInputs {
   at::Tensor q, k, v;  ///< [queries, heads, size], [keys, h, size] twice
+  bool finite = true;  ///< whether q and k are known to be finite numbers, which spares looking, for `attend` alone
 };
 
 /// The share of a tile's keys. `options.scale` is given.

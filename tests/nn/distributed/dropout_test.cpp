@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/nn/dropout.hpp"
@@ -75,8 +77,13 @@ DistributedTensor on_one(const at::Tensor& x, const std::optional<StepContext>& 
 
 TEST(DistributedDropout, has_the_masks_of_the_plain_one) {
   Dropout layer(DropoutOptions(0.4), "layer");
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 30}, {4, 5, 30}})
-    EXPECT_TRUE(layer(on_one(at::ones(shape))).local.equal(dropout(at::ones(shape), 0.4, {"layer", 0}, kInTraining)));
+  StepContext context = kInTraining;
+  for (const int64_t tokens : {1, 5}) {
+    context.rows = std::make_shared<const Rows>(Rows::balanced(std::vector<int64_t>(4, tokens), 1));
+    const at::Tensor rows = dropout(at::ones({4 * tokens, 30}), 0.4, {"layer", 0}, context);
+    EXPECT_TRUE(layer(on_one(at::ones({4, tokens, 30}))).local.equal(rows.view({4, tokens, 30})));
+  }
+  EXPECT_TRUE(layer(on_one(at::ones({4, 30}))).local.equal(dropout(at::ones({4, 30}), 0.4, {"layer", 0}, kInTraining)));
 }
 
 TEST(ChannelDropout, keeps_or_drops_whole_channels) {

@@ -83,10 +83,12 @@ at::Tensor by_formula(const std::vector<at::Tensor>& qkv, const Lengths& lengths
         const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
         at::Tensor p = at::softmax((at::matmul(q, k.transpose(-1, -2)) * scale).masked_fill(hidden, -1e300), -1)
                            .masked_fill(hidden.all(-1, true), 0);
-        StepContext context = options.context;
-        context.first_sample += sample;
-        context.first_token = 0;
-        p = attention_dropout(p, options.dropout, options.name, options.first_head, context);
+        if (options.drops()) {
+          const ScoresPlace all{.sample = options.context.first_sample + sample,
+                                .queries = {0, tokens},
+                                .first_head = options.first_head};
+          p = dropout_rows(p, options.dropout, attention_words(options.name, q.size(1), all, options.context));
+        }
         return at::matmul(p, v);
       });
 }
@@ -196,6 +198,15 @@ TEST(Attention, drops_the_probabilities_that_one_worker_drops) {
           expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2}, options, by_formula);
         }
   });
+}
+
+TEST(Attention, takes_whole_samples_of_about_equal_length_together) {
+  // One behind another, apart, filled up, and too short to be with the others.
+  for (const Lengths& lengths : {Lengths{5, 5, 5}, Lengths{70, 3, 70, 60, 0, 70, 9, 35}, Lengths{1, 33, 34}})
+    for (const bool causal : {false, true})
+      for (const int64_t keys : {1, 2})
+        expect_attention_of_one_worker(Communicator(), Rows::balanced(lengths, 1), {.queries = 2, .keys = keys},
+                                       {.causal = causal}, by_libtorch);
 }
 
 TEST(Attention, goes_through_masks_and_dropout_in_blocks) {

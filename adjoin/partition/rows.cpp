@@ -1,11 +1,11 @@
-#include "adjoin/nn/rows.hpp"
+#include "adjoin/partition/rows.hpp"
 
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/partition/layout.hpp"
 
-namespace adjoin::nn {
+namespace adjoin {
 namespace {
 
 /// The runs of samples that are cut in `pieces` balanced pieces, of which worker w holds those of numbers `held(w)`.
@@ -76,6 +76,13 @@ int64_t Rows::size(int worker) const {
   return size;
 }
 
+std::vector<TokenPlace> Rows::places(int worker) const {
+  std::vector<TokenPlace> places;
+  for (const Run& run : runs(worker))
+    for (int64_t token = run.tokens.begin; token < run.tokens.end; ++token) places.push_back({run.sample, token});
+  return places;
+}
+
 Split Rows::split() const {
   std::vector<std::vector<Range>> parts;
   for (const std::vector<Run>& held : runs_) {
@@ -95,4 +102,4 @@ std::string Rows::to_string() const {
   return text;
 }
 
-}  // namespace adjoin::nn
+}  // namespace adjoin

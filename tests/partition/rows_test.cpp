@@ -1,4 +1,4 @@
-#include "adjoin/nn/rows.hpp"
+#include "adjoin/partition/rows.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace adjoin::nn {
+namespace adjoin {
 namespace {
 
 using ::testing::ElementsAre;
@@ -32,7 +32,7 @@ TEST(Rows, zigzag_gives_each_worker_a_piece_from_both_ends_of_each_sample) {
 /// Scores that a worker computes where each token sees itself and those before it.
 int64_t causal_scores(const Rows& rows, int worker) {
   int64_t scores = 0;
-  for (const nn::Run& run : rows.runs(worker))
+  for (const adjoin::Run& run : rows.runs(worker))
     for (int64_t token = run.tokens.begin; token < run.tokens.end; ++token) scores += token + 1;
   return scores;
 }
@@ -42,6 +42,12 @@ TEST(Rows, zigzag_is_equally_much_causal_work_for_all) {
   for (int worker = 1; worker < 4; ++worker) EXPECT_EQ(causal_scores(rows, worker), causal_scores(rows, 0));
   const Rows ranges = Rows::balanced({64, 16, 8}, 4);
   EXPECT_GT(causal_scores(ranges, 3), 5 * causal_scores(ranges, 0));
+}
+
+TEST(Rows, know_the_sample_and_token_of_each_row) {
+  const Rows rows = Rows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2});
+  EXPECT_EQ(rows.places(0), (std::vector<TokenPlace>{{1, 0}, {1, 1}, {0, 2}}));
+  EXPECT_TRUE(rows.places(1).empty());
 }
 
 TEST(Rows, are_a_split_of_the_samples_laid_one_behind_another) {
@@ -63,4 +69,4 @@ TEST(Rows, refuse_runs_that_are_not_every_token_once) {
 }
 
 }  // namespace
-}  // namespace adjoin::nn
+}  // namespace adjoin

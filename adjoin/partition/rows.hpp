@@ -7,13 +7,19 @@
 
 #include "adjoin/partition/split.hpp"
 
-namespace adjoin::nn {
+namespace adjoin {
 
 /// Tokens of one sample that lie one behind another on a worker.
 struct Run {
   int64_t sample = 0;
   Range tokens;
   bool operator==(const Run&) const = default;
+};
+
+/// Which token of which sample a row of activations is.
+struct TokenPlace {
+  int64_t sample = 0, token = 0;
+  bool operator==(const TokenPlace&) const = default;
 };
 
 /// Which sample and token each row of activations [rows, …] is, on every worker of a group.
@@ -45,6 +51,8 @@ class Rows {
   /// Rows in all, and on one worker.
   int64_t size() const { return offsets_.back(); }
   int64_t size(int worker) const;
+  /// Of a worker's rows, in their order.
+  std::vector<TokenPlace> places(int worker) const;
 
   /// The same rows as a split of dim 0 of a tensor in which the samples lie one behind another.
   Split split() const;
@@ -62,4 +70,4 @@ class Rows {
   std::vector<int64_t> lengths_, offsets_;
 };
 
-}  // namespace adjoin::nn
+}  // namespace adjoin

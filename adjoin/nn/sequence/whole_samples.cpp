@@ -1,0 +1,177 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/sequence/methods.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+/// Samples of about equal length, which go through the kernel together, filled up to the longest.
+class Batch {
+ public:
+  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal) : samples_(std::ssize(samples)) {
+    std::vector<int64_t> begins, lengths;
+    for (const int64_t sample : samples) {
+      begins.push_back(rows.offset(sample));
+      lengths.push_back(rows.lengths()[static_cast<size_t>(sample)]);
+    }
+    longest_ = *std::max_element(lengths.begin(), lengths.end());
+    first_ = begins.front();
+    const bool equal = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == longest_; });
+    is_block_ = equal && begins.back() - first_ == (samples_ - 1) * longest_;
+    if (is_block_) return;
+    const at::Tensor column = at::arange(longest_).unsqueeze(0), length = at::tensor(lengths, at::kLong).unsqueeze(1);
+    const at::Tensor is_token = column < length;
+    rows_ =
+        (at::tensor(begins, at::kLong).unsqueeze(1) + column).masked_fill(is_token.logical_not(), first_).view({-1});
+    tokens_ = is_token.view({-1}).nonzero().view({-1});
+    if (equal) return;
+    padding_ = is_token.logical_not();
+    // Later keys than any query's are hidden by a causal mask.
+    if (!causal)
+      hidden_ =
+          at::zeros({samples_, 1, 1, longest_}).masked_fill_(padding_.view({samples_, 1, 1, longest_}), -kInfinity);
+  }
+
+  /// [rows, heads, *] -> [samples, heads, longest, *]; what is filled up is finite.
+  at::Tensor pack(const at::Tensor& x) const {
+    const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
+    return mine.unflatten(0, {samples_, longest_}).transpose(1, 2);
+  }
+  /// The same with zeros where it is filled up.
+  at::Tensor pack_with_zeros(const at::Tensor& x) const {
+    const at::Tensor packed = pack(x);
+    return padding_.defined() ? packed.masked_fill(padding_.view({samples_, 1, longest_, 1}), 0) : packed;
+  }
+  void unpack(const at::Tensor& packed, at::Tensor into) const {
+    const at::Tensor x = packed.transpose(1, 2).flatten(0, 1);
+    if (is_block_)
+      into.narrow(0, first_, samples_ * longest_).copy_(x);
+    else
+      into.index_copy_(0, rows_.index_select(0, tokens_), padding_.defined() ? x.index_select(0, tokens_) : x);
+  }
+  std::optional<at::Tensor> mask(at::ScalarType type) const {
+    return hidden_.defined() ? std::optional(hidden_.to(type)) : std::nullopt;
+  }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+  int64_t samples_, longest_ = 0, first_ = 0;
+  bool is_block_ = false;  // the samples lie one behind another and are equally long, so that nothing is copied
+  at::Tensor rows_, tokens_, padding_, hidden_;
+};
+
+// A batch's samples are at least so long, in parts of its longest; or it is short, where calls cost more than zeros.
+constexpr double kLeastLength = 0.8;
+constexpr int64_t kShort = 32;
+
+std::vector<Batch> batches_of(const Rows& rows, bool causal) {
+  const std::vector<int64_t>& lengths = rows.lengths();
+  const auto length = [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; };
+  std::vector<int64_t> order;
+  for (int64_t sample = 0; sample < std::ssize(lengths); ++sample)
+    if (length(sample) > 0) order.push_back(sample);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return length(a) > length(b); });
+  std::vector<Batch> batches;
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto least = std::min<double>(kLeastLength * static_cast<double>(length(*begin)), length(*begin) - kShort);
+    const auto end =
+        std::find_if(begin, order.end(), [&](int64_t s) { return static_cast<double>(length(s)) < least; });
+    std::sort(begin, end);
+    batches.emplace_back(rows, std::span(begin, end), causal);
+    begin = end;
+  }
+  return batches;
+}
+
+/// Heads of keys for each of the queries': [samples, h, *] -> [samples, heads, *], and the sum of what belongs together.
+at::Tensor shared_by(int64_t each, const at::Tensor& x) {
+  return each == 1 ? x : x.repeat_interleave(each, 1);
+}
+at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
+  return each == 1 ? x : x.unflatten(1, {x.size(1) / each, each}).sum(2);
+}
+
+struct BatchesCapsule : torch::CustomClassHolder {
+  std::vector<Batch> batches;
+};
+
+struct WholeSamples : torch::autograd::Function<WholeSamples> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const c10::intrusive_ptr<BatchesCapsule>& capsule, bool causal, double scale) {
+    const int64_t each = q.size(1) / k.size(1);
+    at::Tensor out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options().requires_grad(false));
+    tensor_list saved{q, k, v, out};
+    for (const Batch& batch : capsule->batches) {
+      const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
+          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0, causal,
+          batch.mask(q.scalar_type()), scale);
+      batch.unpack(y, out);
+      saved.push_back(log_sum);
+    }
+    ctx->save_for_backward(saved);
+    ctx->saved_data["batches"] = c10::IValue::make_capsule(capsule);
+    ctx->saved_data["causal"] = causal;
+    ctx->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
+    const auto capsule = c10::static_intrusive_pointer_cast<BatchesCapsule>(ctx->saved_data["batches"].toCapsule());
+    const bool causal = ctx->saved_data["causal"].toBool();
+    const double scale = ctx->saved_data["scale"].toDouble();
+    const tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
+    const int64_t each = q.size(1) / k.size(1);
+    const auto unset = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options().requires_grad(false)); };
+    const at::Tensor of_q = unset(q), of_k = unset(k), of_v = unset(v);
+    for (size_t i = 0; i < capsule->batches.size(); ++i) {
+      const Batch& batch = capsule->batches[i];
+      const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
+          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal,
+          batch.mask(q.scalar_type()), scale);
+      batch.unpack(dq, of_q);
+      batch.unpack(sum_of_shared(each, dk), of_k);
+      batch.unpack(sum_of_shared(each, dv), of_v);
+    }
+    return {of_q, of_k, of_v, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                                 const Rows& rows, const AttentionOptions& options) {
+  if (options.mask || options.drops() || *options.scale <= 0 || q.numel() == 0) return std::nullopt;
+  for (int64_t row = 0; const Run& run : rows.runs(0))  // a sample in pieces, or another order
+    if (rows.offset(run.sample) + run.tokens.begin != std::exchange(row, row + run.tokens.size())) return std::nullopt;
+  // The kernel gives a query that is NaN a number.
+  if (!std::isfinite((q.sum() + k.sum()).item<double>())) return std::nullopt;
+  auto capsule = c10::make_intrusive<BatchesCapsule>();
+  capsule->batches = batches_of(rows, options.causal);
+  return WholeSamples::apply(q, k, v, capsule, options.causal, *options.scale);
+}
+
+}  // namespace adjoin::nn
