@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "adjoin/nn/col_row.hpp"
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -12,7 +12,7 @@ void learn_a_sine(const Communicator& world, example::Report& report) {
   const Grid grid(world, {{"tp", world.size()}});  // all workers see the same batch
   nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 64, .out_features = 1}, grid, "tp");
   nn::initialize(*mlp, /*seed=*/1);  // the same global weights for every number of workers
-  parallel::DataParallelAdamW optimizer(nn::parameters_of(*mlp), {});
+  parallel::Optimizer optimizer(nn::parameters_of(*mlp), parallel::adamw(), {.weight_decay = 0.01});
 
   const at::Tensor x = at::linspace(-3, 3, 128).unsqueeze(1), y = x.sin();
   double loss_now = 0;

@@ -25,7 +25,7 @@ Parameter held_by_all(const std::string& name, int64_t number, const Grid& grid)
 
 /// A moment lies as its parameter does.
 Parameter moment_of(const Parameter& parameter, const std::string& moment, at::Tensor tensor) {
-  return {moment + "." + parameter.name,
+  return {moment_name(moment, parameter),
           std::move(tensor),
           parameter.layout,
           parameter.grid,
@@ -35,18 +35,18 @@ Parameter moment_of(const Parameter& parameter, const std::string& moment, at::T
 
 /// All moments, which `tensor` gives, in an order that is the same on all workers, and the steps.
 std::vector<Parameter> moments_of(
-    const DataParallelAdamW& optimizer,
-    const std::function<at::Tensor(size_t i, const Parameter& parameter, Moment moment)>& tensor) {
+    const Optimizer& optimizer,
+    const std::function<at::Tensor(size_t i, const Parameter& parameter, size_t which)>& tensor) {
   const std::vector<Parameter> parameters = optimizer.parameters();
   std::vector<size_t> order(parameters.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return parameters[a].name < parameters[b].name; });
   std::vector<Parameter> moments;
-  for (const size_t i : order) {
-    moments.push_back(moment_of(parameters[i], "first", tensor(i, parameters[i], Moment::first)));
-    moments.push_back(moment_of(parameters[i], "second", tensor(i, parameters[i], Moment::second)));
-  }
-  if (!moments.empty()) moments.push_back(held_by_all("steps", optimizer.steps_taken(), moments.front().grid));
+  const std::vector<std::string>& names = optimizer.rule().moments;
+  for (const size_t i : order)
+    for (size_t which = 0; which < names.size(); ++which)
+      moments.push_back(moment_of(parameters[i], names[which], tensor(i, parameters[i], which)));
+  if (!parameters.empty()) moments.push_back(held_by_all("steps", optimizer.steps_taken(), parameters[order[0]].grid));
   return moments;
 }
 
@@ -119,20 +119,25 @@ RememberedOfAll remembered_of_all(torch::optim::Optimizer& optimizer, const std:
 
 }  // namespace
 
-nn::State gather_moments(const DataParallelAdamW& optimizer, int rank) {
-  return nn::gather_state(
-      moments_of(optimizer, [&](size_t i, const Parameter&, Moment m) { return optimizer.moment(i, m); }), rank);
+std::string moment_name(const std::string& moment, const nn::Parameter& parameter) {
+  return moment + "." + parameter.name;
 }
 
-void scatter_moments(const nn::State& state, DataParallelAdamW& optimizer, int rank) {
+nn::State gather_moments(const Optimizer& optimizer, int rank) {
+  return nn::gather_state(
+      moments_of(optimizer, [&](size_t i, const Parameter&, size_t which) { return optimizer.moment(i, which); }),
+      rank);
+}
+
+void scatter_moments(const nn::State& state, Optimizer& optimizer, int rank) {
   const std::vector<Parameter> moments =
-      moments_of(optimizer, [](size_t, const Parameter& p, Moment) { return at::zeros_like(p.tensor); });
+      moments_of(optimizer, [](size_t, const Parameter& p, size_t) { return at::zeros_like(p.tensor); });
   if (moments.empty()) return;
   nn::scatter_state(state, moments, rank);
   std::map<std::string, at::Tensor> pieces;
   for (const Parameter& moment : moments) pieces.emplace(moment.name, moment.tensor);
-  optimizer.load_state(pieces.at("steps").item<int64_t>(), [&](const Parameter& p, Moment m) {
-    return pieces.at((m == Moment::first ? "first." : "second.") + p.name);
+  optimizer.load_state(pieces.at("steps").item<int64_t>(), [&](const Parameter& p, const std::string& moment) {
+    return pieces.at(moment_name(moment, p));
   });
 }
 

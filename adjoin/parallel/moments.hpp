@@ -2,20 +2,24 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <string>
 #include <vector>
 
 #include "adjoin/nn/state.hpp"
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 
 namespace adjoin::parallel {
 
-/// An optimizer's moments as global tensors, "first.NAME" and "second.NAME" of each parameter, and the steps that it has
-/// taken, "steps", on one rank; nothing elsewhere. Called by all workers of the parameters' world.
-nn::State gather_moments(const DataParallelAdamW& optimizer, int rank = 0);
+/// How a moment of a parameter is called among others: "first.NAME".
+std::string moment_name(const std::string& moment, const nn::Parameter& parameter);
 
-/// An optimizer of the same parameters, on whatever layouts, takes over what gather_moments gave.
+/// An optimizer's moments as global tensors, with AdamW "first.NAME" and "second.NAME" of each parameter, and the updates
+/// that it has made, "steps", on one rank; nothing elsewhere. Called by all workers of the parameters' world.
+nn::State gather_moments(const Optimizer& optimizer, int rank = 0);
+
+/// An optimizer of the same rule and parameters, on whatever layouts, takes over what gather_moments gave.
 /// Throws: InvalidArgument on all workers as nn::scatter_state
-void scatter_moments(const nn::State& state, DataParallelAdamW& optimizer, int rank = 0);
+void scatter_moments(const nn::State& state, Optimizer& optimizer, int rank = 0);
 
 /// The same of an optimizer of torch::optim: SGD ("momentum_buffer.NAME"), Adam or AdamW ("exp_avg.NAME", "exp_avg_sq.NAME"
 /// and with amsgrad "max_exp_avg_sq.NAME"), whose moments lie as their parameters do, and with Adam the steps of each

@@ -50,6 +50,7 @@ class MatrixProducts {
   MatrixProducts(const Configuration& c, const Grid& grid) : layers_(c.layers) {
     const at::TensorOptions type = c.precision == "fp64"   ? at::kDouble
                                    : c.precision == "bf16" ? at::kBFloat16
+                                   : c.precision == "fp16" ? at::kHalf
                                                            : at::kFloat;
     const Communicator& dp = grid.axis("dp");
     const Communicator& tp = grid.axis("tp");

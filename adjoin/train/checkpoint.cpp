@@ -11,14 +11,13 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/moments.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/safetensors.hpp"
 
 namespace adjoin::train {
 namespace {
-
-using parallel::Moment;
 
 /// A tensor of the file: a parameter's piece, or one that is cut as it is.
 struct Named {
@@ -98,8 +97,13 @@ void check_names_and_shapes(const SafetensorsFile& file, const std::filesystem::
   for (const nn::Parameter& parameter : parameters) check_tensor(file, path, parameter.name, parameter);
 }
 
-std::string moment_name(const nn::Parameter& parameter, Moment moment) {
-  return (moment == Moment::first ? "first." : "second.") + parameter.name;
+/// That the file's tensors are moments of the optimizer's rule.
+void check_moments(const SafetensorsFile& file, const std::filesystem::path& path,
+                   const parallel::Optimizer& optimizer) {
+  const std::vector<std::string>& moments = optimizer.rule().moments;
+  for (const std::string& name : file.names())
+    require(std::any_of(moments.begin(), moments.end(), [&](const auto& m) { return name.starts_with(m + "."); }),
+            [&] { return path.string() + ": holds '" + name + "', which is no moment of " + optimizer.rule().name; });
 }
 
 }  // namespace
@@ -126,23 +130,25 @@ void load_weights(const std::filesystem::path& path, const std::vector<nn::Param
     parameter.tensor.copy_(read_piece(file, path, parameter.name, parameter));
 }
 
-void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid,
+void save_moments(const std::filesystem::path& path, const parallel::Optimizer& optimizer, const Grid& grid,
                   const Metadata& metadata) {
   const std::vector<nn::Parameter> parameters = optimizer.parameters();
+  const std::vector<std::string>& moments = optimizer.rule().moments;
   std::vector<Named> tensors;
   for (size_t i = 0; i < parameters.size(); ++i)
-    for (const Moment moment : {Moment::first, Moment::second})
-      tensors.push_back({moment_name(parameters[i], moment), parameters[i],
-                         [&optimizer, i, moment] { return optimizer.moment(i, moment); }});
+    for (size_t which = 0; which < moments.size(); ++which)
+      tensors.push_back({parallel::moment_name(moments[which], parameters[i]), parameters[i],
+                         [&optimizer, i, which] { return optimizer.moment(i, which); }});
   save(path, tensors, grid, metadata);
 }
 
-void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer,
+void load_moments(const std::filesystem::path& path, int64_t steps, parallel::Optimizer& optimizer,
                   const std::optional<std::string>& checkpoint) {
   const SafetensorsFile file(path);
   if (checkpoint) check_belongs(file, path, *checkpoint);
-  optimizer.load_state(steps, [&](const nn::Parameter& parameter, Moment moment) {
-    return read_piece(file, path, moment_name(parameter, moment), parameter);
+  check_moments(file, path, optimizer);
+  optimizer.load_state(steps, [&](const nn::Parameter& parameter, const std::string& moment) {
+    return read_piece(file, path, parallel::moment_name(moment, parameter), parameter);
   });
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adjoin/nn/parameter.hpp"
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/safetensors.hpp"
 
@@ -32,10 +32,12 @@ void check_weights(const std::filesystem::path& path, const std::vector<nn::Para
 void load_weights(const std::filesystem::path& path, const std::vector<nn::Parameter>& parameters,
                   const std::optional<std::string>& checkpoint = {});
 
-/// The same for an optimizer's moments: global tensors named "first.NAME" and "second.NAME".
-void save_moments(const std::filesystem::path& path, const parallel::DataParallelAdamW& optimizer, const Grid& grid,
+/// The same for an optimizer's moments after `steps` updates: global tensors named as its rule names them, with AdamW
+/// "first.NAME" and "second.NAME".
+/// Throws: InvalidArgument as load_weights does, so for the moments of another rule
+void save_moments(const std::filesystem::path& path, const parallel::Optimizer& optimizer, const Grid& grid,
                   const Metadata& metadata = {});
-void load_moments(const std::filesystem::path& path, int64_t steps, parallel::DataParallelAdamW& optimizer,
+void load_moments(const std::filesystem::path& path, int64_t steps, parallel::Optimizer& optimizer,
                   const std::optional<std::string>& checkpoint = {});
 
 }  // namespace adjoin::train

@@ -40,12 +40,15 @@ constexpr Field kFields[] = {
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
     {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations", "", 1, kLarge},
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
-    {"Training", "lr", &C::lr, "Highest learning rate of AdamW", "", 0, 1e3},
+    {"Training", "optimizer", &C::optimizer, "How weights follow their gradients: AdamW, or stochastic gradient descent", "adamw|sgd"},
+    {"Training", "momentum", &C::momentum, "Momentum of sgd, 0 up to below 1", "", 0, 1},
+    {"Training", "lr", &C::lr, "Highest learning rate", "", 0, 1e3},
+    {"Training", "schedule", &C::schedule, "How the learning rate falls after the warm-up: along half a cosine, along a line, or not at all", "cosine|linear|constant"},
     {"Training", "warmup", &C::warmup, "Fraction of all steps in which the learning rate rises from 0, 0 to 1", "", 0, 1},
-    {"Training", "lr_end", &C::lr_end, "Learning rate towards which it falls, along half a cosine, and which it would have after the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
-    {"Training", "weight_decay", &C::weight_decay, "Decoupled weight decay of AdamW, per unit of learning rate", "", 0, 1e3},
+    {"Training", "lr_end", &C::lr_end, "Learning rate towards which it falls, and which it would have after the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
+    {"Training", "weight_decay", &C::weight_decay, "Weight decay of matrices: decoupled, per unit of learning rate, in AdamW; sgd adds that fraction of the weights to the gradients", "", 0, 1e3},
     {"Training", "clip", &C::clip, "Longest global norm of the gradients; 0: no clipping", "", 0, kMany},
-    {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 keeps weights in float32", "fp64|fp32|bf16"},
+    {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 and fp16 keep weights in float32, and fp16 scales the loss", "fp64|fp32|bf16|fp16"},
     {"Training", "seed", &C::seed, "Decides weights, dropout and the order of the samples, on every layout the same", "", 0, kMany},
 
     {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch", "", 1, 1e6},
@@ -164,13 +167,14 @@ bool preset_decides(std::string_view field) {
 
 bool resumed_run_keeps(const Field& field) {
   if (field.group == "Model") return field.name != "dropout" && field.name != "token_dropout";
-  return field.name == "vocab";
+  return field.name == "vocab" || field.name == "optimizer";
 }
 
 void validate(const Configuration& c) {
   for (const Field& field : kFields) check_field(field, c);
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
+  require(c.momentum < 1, "--momentum is 1, expected less");
   require(c.lr > 0, "--lr is 0, expected more");
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";

@@ -32,7 +32,10 @@ struct Configuration {
   int64_t batch = 32;
   int64_t microbatches = 1;
   int64_t epochs = 2;
+  std::string optimizer = "adamw";
+  double momentum = 0.9;
   double lr = 1e-3;
+  std::string schedule = "cosine";
   double warmup = 0.1;
   double lr_end = 0.0;
   double weight_decay = 0.01;
@@ -95,7 +98,7 @@ Configuration configuration_of(std::string_view preset);
 /// Whether presets decide this field.
 bool preset_decides(std::string_view field);
 
-/// Whether a resumed run cannot change this field: what its weights mean hangs on it.
+/// Whether a resumed run cannot change this field: what its weights or its optimizer's moments mean hangs on it.
 bool resumed_run_keeps(const Field& field);
 
 /// The one-line checks of each field and of fields that must fit together.

@@ -37,14 +37,17 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
     : file_(keep_up_to(path, last_step, evaluated_), OutputFile::Mode::append) {}
 
 void MetricsFile::add(const StepMetrics& metrics) {
-  add_line({{"kind", "step"},
-            {"step", metrics.step},
-            {"epoch", metrics.epoch},
-            {"loss", metrics.loss},
-            {"accuracy", metrics.accuracy},
-            {"learning_rate", metrics.learning_rate},
-            {"tokens_per_second", metrics.tokens_per_second},
-            {"step_seconds", metrics.step_seconds}});
+  nlohmann::ordered_json line = {{"kind", "step"},
+                                 {"step", metrics.step},
+                                 {"epoch", metrics.epoch},
+                                 {"loss", metrics.loss},
+                                 {"accuracy", metrics.accuracy},
+                                 {"learning_rate", metrics.learning_rate},
+                                 {"tokens_per_second", metrics.tokens_per_second},
+                                 {"step_seconds", metrics.step_seconds},
+                                 {"skipped", metrics.skipped}};
+  if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale;
+  add_line(line);
 }
 
 void MetricsFile::add(const EvaluationMetrics& metrics) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 #include "adjoin/train/output_file.hpp"
 
@@ -16,6 +17,8 @@ struct StepMetrics {
   double learning_rate = 0;
   double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
+  bool skipped = false;              // a gradient was not finite: weights are as they were
+  std::optional<double> loss_scale;  // with fp16: what the loss was multiplied by
 };
 
 /// The test set's exact mean loss and accuracy after a step.

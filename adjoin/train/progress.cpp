@@ -87,8 +87,10 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::update(int64_t step, double loss, int64_t reviews) {
   reviews_ += reviews;
-  smoothed_loss_ = any_ ? kMemory * smoothed_loss_ + (1 - kMemory) * loss : loss;
-  any_ = true;
+  if (std::isfinite(loss)) {
+    smoothed_loss_ = any_ ? kMemory * smoothed_loss_ + (1 - kMemory) * loss : loss;
+    any_ = true;
+  }
   const Clock::time_point now = Clock::now();
   const double since = std::chrono::duration<double>(now - printed_).count();
   if (step < steps_ && since < 0.1) return;

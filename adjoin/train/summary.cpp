@@ -35,15 +35,17 @@ nlohmann::ordered_json to_json(const Summary& summary) {
           {"train_loss", summary.train_loss},
           {"test_loss", summary.test_loss},
           {"test_accuracy", summary.test_accuracy},
-          {"train_seconds", summary.train_seconds}};
+          {"train_seconds", summary.train_seconds},
+          {"skipped_steps", summary.skipped_steps}};
 }
 
 void print_table(std::ostream& out, const Summary& summary) {
-  const std::pair<const char*, std::string> results[] = {
+  std::vector<std::pair<const char*, std::string>> results = {
       {"test accuracy", fixed(100 * summary.test_accuracy, 2) + " %"},
       {"test loss", fixed(summary.test_loss, 4)},
       {"training loss", fixed(summary.train_loss, 4)},
       {"training time", fixed(summary.train_seconds, 1) + " s"}};
+  if (summary.skipped_steps > 0) results.emplace_back("skipped steps", grouped(summary.skipped_steps));
   size_t width = 0;
   for (const auto& [name, value] : results) width = std::max(width, value.size());
   for (const auto& [name, value] : results) {

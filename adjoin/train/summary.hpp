@@ -20,9 +20,10 @@ struct RankSummary {
 struct Summary {
   Configuration configuration;
   std::vector<RankSummary> ranks;
-  double train_loss = 0;  // mean over the last epoch's batches
+  double train_loss = 0;  // mean over the samples of the last epoch, but for those of skipped steps
   double test_loss = 0, test_accuracy = 0;
   double train_seconds = 0;
+  int64_t skipped_steps = 0;  // whose gradients were not finite
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);

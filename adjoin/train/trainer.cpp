@@ -1,28 +1,28 @@
 #include "adjoin/train/trainer.hpp"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/full_like.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numbers>
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/interrupt.hpp"
+#include "adjoin/train/optimizer.hpp"
 
 namespace adjoin::train {
 namespace {
 
-/// Matrix products in bfloat16 while it lives.
+/// Matrix products in a 16-bit type while it lives, where a precision has one.
 class Autocast {
  public:
-  explicit Autocast(bool enabled) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  explicit Autocast(const std::string& precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+    at::autocast::set_autocast_dtype(at::kCPU, precision == "fp16" ? at::kHalf : at::kBFloat16);
     // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
     at::autocast::set_autocast_cache_enabled(false);
-    at::autocast::set_autocast_enabled(at::kCPU, enabled);
+    at::autocast::set_autocast_enabled(at::kCPU, precision == "bf16" || precision == "fp16");
   }
   ~Autocast() { at::autocast::set_autocast_enabled(at::kCPU, before_); }
   Autocast(const Autocast&) = delete;
@@ -68,15 +68,6 @@ models::TextClassifierOptions model_options(const Configuration& configuration, 
   return options;
 }
 
-double learning_rate(const Configuration& configuration, int64_t step, int64_t steps) {
-  const double warm_up = configuration.warmup * static_cast<double>(steps);
-  const auto now = static_cast<double>(step);
-  if (now + 1 < warm_up) return configuration.lr * (now + 1) / warm_up;
-  const double progress = now > warm_up ? (now - warm_up) / (static_cast<double>(steps) - warm_up) : 0;
-  const double cosine = (1 + std::cos(std::numbers::pi * progress)) / 2;
-  return configuration.lr * (configuration.lr_end + (1 - configuration.lr_end) * cosine);
-}
-
 Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words)
     : configuration_(configuration), grid_(world, grid_shape(configuration, world)) {
   model_ = models::TextClassifier(model_options(configuration, words), grid_, "tp");
@@ -86,21 +77,20 @@ void Trainer::initialize() {
   nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
 }
 
-parallel::DataParallelAdamW& Trainer::optimizer() {
-  if (!optimizer_)
-    optimizer_.emplace(nn::parameters_of(*model_), parallel::AdamWOptions{.weight_decay = configuration_.weight_decay,
-                                                                          .clip = configuration_.clip});
+parallel::Optimizer& Trainer::optimizer() {
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, nn::parameters_of(*model_)));
   return *optimizer_;
 }
 
 at::Tensor Trainer::forward(const Batch& batch, StepContext context) {
-  const Autocast autocast(configuration_.precision == "bf16");
+  const Autocast autocast(configuration_.precision);
   context.first_sample = batch.first_sample;
   context.rows = batch.rows;
   return model_(batch.ids, context);
 }
 
-StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate) {
+StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
+                         double loss_scale) {
   const auto seed = static_cast<uint64_t>(configuration_.seed);
   const auto microbatches = static_cast<int>(configuration_.microbatches);
   const data::BatchPart mine = part_of(samples);
@@ -110,12 +100,12 @@ StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> sample
                                    {.p = configuration_.token_dropout, .seed = seed, .step = step});
     const at::Tensor scores = forward(batch, {.seed = seed, .step = step, .training = true});
     const at::Tensor loss = nn::cross_entropy(scores, batch.labels, std::ssize(samples));
-    loss.backward();
+    loss.backward(at::full_like(loss, loss_scale));
     sums[0] += loss.item<double>();
     sums[1] += correct(scores, batch.labels);
     sums[2] += static_cast<double>(batch.ids.numel());
   }
-  const double gradient_norm = optimizer().step(learning_rate);
+  const parallel::Update update = optimizer().step(learning_rate, loss_scale);
 
   // The ranks of tp know the same; rank 0 of them speaks. Any rank may have noted an interrupt.
   if (grid_.axis("tp").rank() != 0) sums = {};
@@ -123,9 +113,10 @@ StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> sample
   grid_.world().all_reduce(buffer(sums));
   return {.loss = sums[0],
           .accuracy = sums[1] / static_cast<double>(samples.size()),
-          .gradient_norm = gradient_norm,
+          .gradient_norm = update.norm,
           .tokens = static_cast<int64_t>(sums[2]),
-          .interrupted = sums[3] > 0};
+          .interrupted = sums[3] > 0,
+          .skipped = update.skipped};
 }
 
 data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "adjoin/models/text_classifier.hpp"
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/dataset.hpp"
@@ -15,16 +15,13 @@ namespace adjoin::train {
 /// The model that a configuration describes, for a vocabulary of `words`.
 models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words);
 
-/// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then half a cosine down
-/// towards lr * lr_end, which step `steps` would have, so that the last step learns too.
-double learning_rate(const Configuration& configuration, int64_t step, int64_t steps);
-
 /// What all workers know of a step of the global batch.
 struct StepResult {
   double loss = 0, accuracy = 0;
   double gradient_norm = 0;  // of all gradients, before they were clipped
   int64_t tokens = 0;
   bool interrupted = false;
+  bool skipped = false;  // a gradient was not finite, so that the weights are as they were
 };
 
 /// The exact mean over a set of samples, unless it was interrupted before all were seen.
@@ -43,8 +40,10 @@ class Trainer {
   /// Draws the weights by the configuration's seed.
   void initialize();
 
-  /// Forward and backward of each micro-batch of a global batch, and an update. `step` counts from 0 and names the masks.
-  StepResult step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate);
+  /// Forward and backward of each micro-batch of a global batch, and an update. `step` counts from 0 and names the masks;
+  /// `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
+  StepResult step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
+                  double loss_scale = 1);
 
   /// The mean loss and accuracy over all samples, `batch_samples` of them at once, each rank of dp taking its part.
   Evaluation evaluate(const Dataset& dataset, int64_t batch_samples = 64);
@@ -55,7 +54,7 @@ class Trainer {
   const Grid& grid() const { return grid_; }
   const models::TextClassifier& model() const { return model_; }
   /// Makes the optimizer where there was none: moments are not held while a model is only evaluated.
-  parallel::DataParallelAdamW& optimizer();
+  parallel::Optimizer& optimizer();
 
  private:
   /// Of a global batch, what this worker takes.
@@ -65,7 +64,7 @@ class Trainer {
   Configuration configuration_;
   Grid grid_;
   models::TextClassifier model_{nullptr};
-  std::optional<parallel::DataParallelAdamW> optimizer_;
+  std::optional<parallel::Optimizer> optimizer_;
 };
 
 }  // namespace adjoin::train

@@ -18,6 +18,7 @@
 #include "adjoin/train/output_file.hpp"
 #include "adjoin/train/read_checkpoint.hpp"
 #include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/schedule.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -49,17 +50,28 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"samples", state.samples},
           {"batch", state.batch},
           {"order", state.order},
-          {"evaluated", state.evaluated}};
+          {"evaluated", state.evaluated},
+          {"epoch_learned", state.epoch_learned},
+          {"skipped", {{"all", state.skipped.all}, {"in_a_row", state.skipped.in_a_row}}},
+          {"loss_scale", {{"value", state.loss_scale.value}, {"good_steps", state.loss_scale.good_steps}}}};
 }
 
 RunState state_of(const std::filesystem::path& path, const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {json.at("step"),          {json.at("epoch"), json.at("step_of_epoch")},
-            json.at("train_seconds"), json.at("epoch_loss"),
-            json.at("epoch_samples"), json.at("last_epoch_loss"),
-            json.at("samples"),       json.at("batch"),
-            json.at("order"),         json.at("evaluated")};
+    return {.step = json.at("step"),
+            .position = {json.at("epoch"), json.at("step_of_epoch")},
+            .train_seconds = json.at("train_seconds"),
+            .epoch_loss = json.at("epoch_loss"),
+            .epoch_samples = json.at("epoch_samples"),
+            .epoch_learned = json.at("epoch_learned"),
+            .last_epoch_loss = json.at("last_epoch_loss"),
+            .samples = json.at("samples"),
+            .batch = json.at("batch"),
+            .order = json.at("order"),
+            .evaluated = json.at("evaluated"),
+            .skipped = {json.at("skipped").at("all"), json.at("skipped").at("in_a_row")},
+            .loss_scale = {json.at("loss_scale").at("value"), json.at("loss_scale").at("good_steps")}};
   } catch (const nlohmann::json::exception&) {
     throw InvalidArgument(path.string() + ": this is not the state of a training run");
   }
@@ -89,12 +101,17 @@ uint64_t order_of(const Configuration& configuration, const Dataset& dataset) {
   return hash_of(std::span<const int64_t>(lengths), seed);
 }
 
-/// The steps that a checkpoint counts are those up to its place in the data.
+/// The steps that a checkpoint counts are those up to its place in the data, and what it says of them can be.
 void check_position(const std::filesystem::path& file, const RunState& state, int64_t steps_per_epoch) {
   const data::Position& at = state.position;
   require(at.epoch >= 0 && at.step >= 0 && at.step < steps_per_epoch && state.epoch_samples >= 0 &&
               state.step == at.epoch * steps_per_epoch + at.step,
           [&] { return file.string() + ": its step, epoch and step of the epoch do not belong together"; });
+  const SkippedSteps& skipped = state.skipped;
+  require(skipped.in_a_row >= 0 && skipped.in_a_row <= skipped.all && skipped.all <= state.step,
+          [&] { return file.string() + ": it cannot have skipped so many of its steps"; });
+  require(std::isfinite(state.loss_scale.value) && state.loss_scale.value >= 1,
+          [&] { return file.string() + ": its loss scale is no number of at least 1"; });
 }
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
@@ -166,7 +183,7 @@ void TrainingRun::take_folder() {
 }
 
 void TrainingRun::resume() {
-  parallel::DataParallelAdamW& optimizer = trainer_.optimizer();  // which all workers make together
+  parallel::Optimizer& optimizer = trainer_.optimizer();  // which all workers make together
   RunState state;
   read_checkpoint(configuration_.resume, world_, [&](const SavedCheckpoint& saved) {
     state = state_of(saved.folder / "state.json", saved.state);
@@ -177,7 +194,7 @@ void TrainingRun::resume() {
              " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
     });
     load_weights(saved.folder / "model.safetensors", nn::parameters_of(*trainer_.model()), saved.name);
-    load_moments(saved.folder / "optimizer.safetensors", state.step, optimizer, saved.name);
+    load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
   });
   state_ = state;
   sampler_.seek(state_.position);
@@ -209,9 +226,8 @@ void TrainingRun::train_step() {
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<int64_t> samples = sampler_.next();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
-  const StepResult result = trainer_.step(input_.train, samples, state_.step, rate);
-  check_finite(result.loss, "loss", state_.step + 1);
-  check_finite(result.gradient_norm, "gradient", state_.step + 1);
+  const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
+  const StepResult result = trainer_.step(input_.train, samples, state_.step, rate, loss_scale);
   const double seconds = seconds_since(begin);
 
   const auto count = static_cast<int64_t>(samples.size());
@@ -219,16 +235,16 @@ void TrainingRun::train_step() {
   state_.step += 1;
   state_.position = sampler_.position();
   state_.train_seconds += seconds;
-  state_.epoch_loss += result.loss * static_cast<double>(count);
-  state_.epoch_samples += count;
+  count_step(result, count);
   const auto n = static_cast<double>(input_.train.size());
   const double epoch = state_.position.step == 0
                            ? static_cast<double>(state_.position.epoch)
                            : static_cast<double>(state_.position.epoch) + static_cast<double>(state_.epoch_samples) / n;
   if (state_.position.step == 0) {
-    state_.last_epoch_loss = state_.epoch_loss / static_cast<double>(state_.epoch_samples);
+    if (state_.epoch_learned > 0)
+      state_.last_epoch_loss = state_.epoch_loss / static_cast<double>(state_.epoch_learned);
     state_.epoch_loss = 0;
-    state_.epoch_samples = 0;
+    state_.epoch_samples = state_.epoch_learned = 0;
   }
   peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
   if (!root()) return;
@@ -238,8 +254,20 @@ void TrainingRun::train_step() {
                             .accuracy = result.accuracy,
                             .learning_rate = rate,
                             .tokens_per_second = static_cast<double>(result.tokens) / seconds,
-                            .step_seconds = seconds});
+                            .step_seconds = seconds,
+                            .skipped = result.skipped,
+                            .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt});
   progress_->update(state_.step, result.loss, count);
+}
+
+void TrainingRun::count_step(const StepResult& result, int64_t samples) {
+  const bool lowered = scales_loss() && state_.loss_scale.adapt(result.skipped);
+  state_.skipped.count(state_.step, result.skipped, lowered);
+  state_.epoch_samples += samples;
+  if (result.skipped) return;
+  check_finite(result.loss, "loss", state_.step);
+  state_.epoch_loss += result.loss * static_cast<double>(samples);
+  state_.epoch_learned += samples;
 }
 
 void TrainingRun::evaluate_and_record() {
@@ -299,7 +327,8 @@ std::optional<Summary> TrainingRun::finish() {
                   .train_loss = state_.last_epoch_loss,
                   .test_loss = evaluation.loss,
                   .test_accuracy = evaluation.accuracy,
-                  .train_seconds = state_.train_seconds};
+                  .train_seconds = state_.train_seconds,
+                  .skipped_steps = state_.skipped.all};
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {

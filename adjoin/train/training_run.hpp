@@ -5,11 +5,13 @@
 #include <optional>
 
 #include "adjoin/data/sampler.hpp"
+#include "adjoin/train/loss_scale.hpp"
 #include "adjoin/train/metrics.hpp"
 #include "adjoin/train/output_folder.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/reviews_input.hpp"
+#include "adjoin/train/skipped_steps.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -20,13 +22,16 @@ struct RunState {
   int64_t step = 0;  // taken so far
   data::Position position;
   double train_seconds = 0;
-  double epoch_loss = 0;  // sum over the samples of the epoch so far
+  double epoch_loss = 0;  // sum over the samples of the epoch so far, but for those of skipped steps
   int64_t epoch_samples = 0;
-  double last_epoch_loss = 0;  // mean over the last finished epoch
+  int64_t epoch_learned = 0;   // those whose steps were not skipped, whose losses are summed
+  double last_epoch_loss = 0;  // mean over the last finished epoch of which a step was not skipped
   int64_t samples = 0;         // of an epoch
   int64_t batch = 0;
   uint64_t order = 0;     // a hash of what decides the order of the samples
   int64_t evaluated = 0;  // the last step after which the model was evaluated
+  SkippedSteps skipped;
+  LossScale loss_scale;  // of fp16
 };
 
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
@@ -42,6 +47,8 @@ class TrainingRun {
   void resume();
   void take_folder();
   void train_step();
+  /// Adds a step to the state: the loss scale, the skipped steps, and the epoch's mean loss.
+  void count_step(const StepResult& result, int64_t samples);
   /// Whether the model is to be evaluated now, within the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();
@@ -50,6 +57,7 @@ class TrainingRun {
   /// Nothing where it was interrupted.
   std::optional<Summary> finish();
   bool root() const { return world_.rank() == 0; }
+  bool scales_loss() const { return configuration_.precision == "fp16"; }
   int64_t total_steps() const { return sampler_.steps_per_epoch() * configuration_.epochs; }
 
   const Configuration& configuration_;

@@ -148,7 +148,7 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
 TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
   const json summary = json_of(model() / "summary.json");
   EXPECT_EQ(keys_of(summary), (std::set<std::string>{"config", "layout", "ranks", "train_loss", "test_loss",
-                                                     "test_accuracy", "train_seconds"}));
+                                                     "test_accuracy", "train_seconds", "skipped_steps"}));
   EXPECT_EQ(summary.at("layout").at("tp"), 2);
   ASSERT_EQ(summary.at("ranks").size(), 2u);
   for (int rank = 0; rank < 2; ++rank) {
@@ -162,10 +162,11 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
   for (const std::string& line : lines_of(contents_of(model() / "metrics.jsonl"))) {
     const json object = json::parse(line);
     kinds.push_back(object.at("kind"));
-    EXPECT_EQ(keys_of(object), kinds.back() == "step"
-                                   ? (std::set<std::string>{"kind", "step", "epoch", "loss", "accuracy",
-                                                            "learning_rate", "tokens_per_second", "step_seconds"})
-                                   : (std::set<std::string>{"kind", "step", "loss", "accuracy"}));
+    EXPECT_EQ(keys_of(object),
+              kinds.back() == "step"
+                  ? (std::set<std::string>{"kind", "step", "epoch", "loss", "accuracy", "learning_rate",
+                                           "tokens_per_second", "step_seconds", "skipped"})
+                  : (std::set<std::string>{"kind", "step", "loss", "accuracy"}));
   }
   const std::string s = "step", e = "evaluation";
   EXPECT_EQ(kinds, (std::vector<std::string>{s, s, e, s, s, e, s, s, e}));  // 48 samples in batches of 8

@@ -51,7 +51,7 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"train --data sample --out x --hidden 10 --heads 3", "--hidden 10 is not divisible by --heads 3"},
       {"train --data sample --out x --tp 5", "--tp 5 is more than --heads 4"},
       {"train --data sample --out x --preset huge", "tiny, small, bert-base, bert-large"},
-      {"train --data sample --out x --precision fp16", "fp64, fp32, bf16"},
+      {"train --data sample --out x --precision fp8", "fp64, fp32, bf16, fp16"},
       {"train --config /none/run.toml", "/none/run.toml: cannot be read"},
       {"evaluate --data x", "--model is needed"},
       {"evaluate --model x", "--data is needed"},

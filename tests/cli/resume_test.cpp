@@ -152,6 +152,7 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
   const auto before = tree_of(kept);
   const std::pair<std::string, std::string> cases[] = {
       {"--hidden 32", "--hidden 32: a resumed run keeps its own, and that of " + kept.string() + " is 16"},
+      {"--optimizer sgd", "--optimizer sgd: a resumed run keeps its own, and that of " + kept.string() + " is adamw"},
       {"--preset small", "--preset small: a resumed run keeps its own"},
       {"--vocab other.txt",
        "--vocab other.txt: a resumed run keeps its own, and that of " + kept.string() + " is none"},

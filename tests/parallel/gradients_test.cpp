@@ -9,7 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
@@ -74,8 +74,8 @@ TEST(SumGradients, tells_grids_of_the_same_workers_apart) {
 
     OnTwoGrids trained(square, line);
     (trained.first.sum() + trained.second.sum()).backward();
-    parallel::DataParallelAdamW optimizer(nn::parameters_of(trained), {});
-    EXPECT_NEAR(optimizer.step(0.1), std::sqrt(4 * 2.0 * 2.0 + 4 * 4.0 * 4.0), 1e-12);
+    parallel::Optimizer optimizer(nn::parameters_of(trained), parallel::adamw(), {.weight_decay = 0.01});
+    EXPECT_NEAR(optimizer.step(0.1).norm, std::sqrt(4 * 2.0 * 2.0 + 4 * 4.0 * 4.0), 1e-12);
   });
 }
 

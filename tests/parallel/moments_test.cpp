@@ -75,7 +75,7 @@ TEST(Moments, of_sgd_with_and_without_momentum_go_on_in_any_layout) {
   expect_to_go_on_elsewhere<torch::optim::SGD>(torch::optim::SGDOptions(0.1));
 }
 
-TEST(Moments, of_data_parallel_adamw_go_on_in_another_layout) {
+TEST(Moments, of_an_optimizer_on_any_layouts_go_on_in_another_layout) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"a", world.size() == 4 ? 2 : 1}, {"b", world.size() == 4 ? 2 : world.size()}});
     const auto cut = [&](int64_t dim, const std::string& axis) {
@@ -90,7 +90,7 @@ TEST(Moments, of_data_parallel_adamw_go_on_in_another_layout) {
       for (const nn::Parameter& p : nn::parameters_of(*layer))
         p.tensor.mutable_grad() /= static_cast<double>(nn::ranks_of_copies(p).size());
     };
-    DataParallelAdamW before(nn::parameters_of(*first), {}), after(nn::parameters_of(*second), {});
+    Optimizer before(nn::parameters_of(*first), adamw()), after(nn::parameters_of(*second), adamw());
     gradients(first, 0);
     before.step(0.1);
     nn::scatter_state(nn::gather_state(nn::parameters_of(*first)), nn::parameters_of(*second));

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include "adjoin/train/safetensors.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
@@ -59,8 +60,8 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
       saved.calls.fill_(41);
       saved.bias.fill_(2);
     }
-    parallel::DataParallelAdamW before(nn::parameters_of(saved), {}), after(nn::parameters_of(loaded), {}),
-        alone(nn::parameters_of(single), {});
+    parallel::Optimizer before(nn::parameters_of(saved), parallel::adamw()),
+        after(nn::parameters_of(loaded), parallel::adamw()), alone(nn::parameters_of(single), parallel::adamw());
     (saved.weight.square().sum() + saved.bias.sum()).backward();
     before.step(0.1);
     save_weights(weights, nn::parameters_of(saved), grid);
@@ -84,6 +85,24 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
     }
     world.barrier();  // the folder goes with rank 0
   });
+}
+
+TEST(Checkpoint, of_another_optimizers_moments_is_refused) {
+  const test::TemporaryFolder folder;
+  const Grid alone(Communicator(), {{"a", 1}, {"b", 1}});
+  Layers layers(alone, "a", "b");
+  parallel::Optimizer adamw(nn::parameters_of(layers), parallel::adamw()),
+      momentum(nn::parameters_of(layers), parallel::sgd({.momentum = 0.9})),
+      plain(nn::parameters_of(layers), parallel::sgd());
+  const auto message = [&](const parallel::Optimizer& saved, parallel::Optimizer& loaded) {
+    save_moments(folder / "moments", saved, alone);
+    return thrown_by<InvalidArgument>([&] { load_moments(folder / "moments", 1, loaded); });
+  };
+  const std::string file = (folder / "moments").string();
+  EXPECT_EQ(message(adamw, momentum), file + ": holds 'first.bias', which is no moment of sgd");
+  EXPECT_EQ(message(momentum, adamw), file + ": holds 'momentum.bias', which is no moment of adamw");
+  EXPECT_EQ(message(plain, momentum), file + ": there is no tensor 'momentum.bias'");
+  EXPECT_EQ(message(plain, plain), "nothing was thrown");
 }
 
 TEST(Checkpoint, of_a_module_of_one_worker_holds_its_buffers_too) {

@@ -93,9 +93,11 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_THAT(message([](auto& c) { c.dropout = -0.1; }), HasSubstr("--dropout is -0.1, expected 0 to 1"));
   EXPECT_THAT(message([](auto& c) { c.token_dropout = 2; }), HasSubstr("--token-dropout is 2"));
   EXPECT_THAT(message([](auto& c) { c.lr = 0; }), HasSubstr("--lr is 0"));
+  EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less");
+  EXPECT_EQ(message([](auto& c) { c.optimizer = "adam"; }), "--optimizer is \"adam\", expected one of adamw, sgd");
   EXPECT_THAT(message([](auto& c) { c.lr = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--lr is nan"));
-  EXPECT_EQ(message([](auto& c) { c.precision = "fp16"; }),
-            "--precision is \"fp16\", expected one of fp64, fp32, bf16");
+  EXPECT_EQ(message([](auto& c) { c.precision = "fp8"; }),
+            "--precision is \"fp8\", expected one of fp64, fp32, bf16, fp16");
   EXPECT_THAT(message([](auto& c) { c.pooling = "cls|mean"; }), HasSubstr("expected one of cls, mean"));
   EXPECT_THAT(message([](auto& c) { c.backend = ""; }), HasSubstr("expected one of auto, threads, mpi"));
   EXPECT_EQ(message([](auto& c) { c.out = "run\xff"; }), "--out is not UTF-8");

@@ -47,6 +47,13 @@ TEST(ProgressBar, prints_only_the_last_of_quick_steps_where_there_is_no_terminal
   EXPECT_NE(text.find("0:00 left"), std::string::npos);
 }
 
+TEST(ProgressBar, leaves_a_loss_that_is_no_number_out_of_the_smoothed_one) {
+  std::ostringstream out;
+  ProgressBar bar(3, 0, out, /*columns=*/[] { return 0; });
+  for (const double loss : {std::nan(""), 0.5, std::nan("")}) bar.update(3, loss, 32);
+  EXPECT_NE(out.str().rfind("  loss 0.5000  "), std::string::npos);
+}
+
 TEST(ProgressBar, redraws_one_line_on_a_terminal_and_ends_it_once) {
   std::ostringstream out;
   {

@@ -14,7 +14,8 @@ Summary two_ranks() {
                   .train_loss = 0.25,
                   .test_loss = 0.5,
                   .test_accuracy = 0.87654,
-                  .train_seconds = 123.44};
+                  .train_seconds = 123.44,
+                  .skipped_steps = 1234};
   summary.configuration.tp = 2;
   return summary;
 }
@@ -30,6 +31,7 @@ TEST(Summary, has_the_documented_keys) {
   EXPECT_EQ(json.at("test_loss"), 0.5);
   EXPECT_EQ(json.at("test_accuracy"), 0.87654);
   EXPECT_EQ(json.at("train_seconds"), 123.44);
+  EXPECT_EQ(json.at("skipped_steps"), 1234);
 }
 
 TEST(Summary, is_printed_as_an_aligned_table) {
@@ -40,6 +42,7 @@ TEST(Summary, is_printed_as_an_aligned_table) {
             "  test loss        0.5000\n"
             "  training loss    0.2500\n"
             "  training time   123.4 s\n"
+            "  skipped steps     1,234\n"
             "\n"
             "  rank  parameters  peak tensor memory\n"
             "     0   1,234,567             3.0 MiB\n"

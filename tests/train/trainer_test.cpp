@@ -13,6 +13,7 @@
 #include "adjoin/data/vocabulary.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/interrupt.hpp"
+#include "adjoin/train/schedule.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -51,14 +52,16 @@ const Corpus& corpus() {
 
 constexpr int64_t kSteps = 50;
 
-std::vector<double> losses(const Configuration& configuration, const Communicator& world) {
+std::vector<double> losses(const Configuration& configuration, const Communicator& world, int64_t steps = kSteps,
+                           double loss_scale = 1) {
   Trainer trainer(configuration, world, corpus().tokenizer.size());
   trainer.initialize();
   data::Sampler sampler({.samples = corpus().dataset.size(), .batch = configuration.batch, .seed = 1});
   std::vector<double> losses;
-  for (int64_t step = 0; step < kSteps; ++step)
+  for (int64_t step = 0; step < steps; ++step)
     losses.push_back(
-        trainer.step(corpus().dataset, sampler.next(), step, learning_rate(configuration, step, kSteps)).loss);
+        trainer.step(corpus().dataset, sampler.next(), step, learning_rate(configuration, step, kSteps), loss_scale)
+            .loss);
   return losses;
 }
 
@@ -164,50 +167,56 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
   });
 }
 
-TEST(Trainer, in_bfloat16_keeps_float32_weights_and_follows_float32_losses) {
+TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_every_layout) {
   Configuration c = uneven();
   c.precision = "fp32";
-  const std::vector<double> single = losses(c, Communicator());
-  c.precision = "bf16";
-  const std::vector<double> half = losses(c, Communicator());
-  EXPECT_NE(half, single);
-  // bfloat16 has 8 bits of precision: the first losses differ by rounding of about 2^-8.
-  EXPECT_NEAR(half[0], single[0], 0.01);
-  const Trainer trainer(c, Communicator(), 10);
-  for (const at::Tensor& parameter : trainer.model()->parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+  constexpr int64_t kFew = 3;
+  const std::vector<double> single = losses(c, Communicator(), kFew);
+  // They differ by rounding: bfloat16 has 8 bits of precision, float16 11.
+  for (const auto& [precision, tolerance] : {std::pair("bf16", 0.01), std::pair("fp16", 0.002)}) {
+    c.precision = precision;
+    for_each_world({1, 2}, [&, tolerance = tolerance](const Communicator& world) {
+      for (const int64_t tp : {1, world.size()}) {
+        Configuration layout = c;
+        layout.tp = tp;
+        layout.dp = world.size() / tp;
+        const std::vector<double> half = losses(layout, world, kFew, /*loss_scale=*/1024);
+        EXPECT_NE(half, single);
+        for (size_t step = 0; step < half.size(); ++step) EXPECT_NEAR(half[step], single[step], tolerance);
+      }
+    });
+    const Trainer trainer(c, Communicator(), 10);
+    for (const at::Tensor& parameter : trainer.model()->parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+  }
+}
+
+TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_with_a_lower_scale) {
+  for_each_world({1, 2}, [&](const Communicator& world) {
+    Configuration c = uneven();
+    c.precision = "fp16";
+    c.dp = world.size();
+    Trainer trainer(c, world, corpus().tokenizer.size());
+    trainer.initialize();
+    const auto weights = [&] {
+      std::vector<at::Tensor> all;
+      for (const at::Tensor& p : trainer.model()->parameters()) all.push_back(p.detach().clone());
+      return all;
+    };
+    const std::vector<at::Tensor> before = weights();
+    const std::vector<int64_t> samples{0, 1, 2, 3, 4, 5, 6};
+    const StepResult skipped = trainer.step(corpus().dataset, samples, 0, c.lr, /*loss_scale=*/1e9);
+    EXPECT_TRUE(skipped.skipped);
+    EXPECT_TRUE(std::isfinite(skipped.loss));
+    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(weights()[i].equal(before[i]));
+    EXPECT_FALSE(trainer.step(corpus().dataset, samples, 0, c.lr, /*loss_scale=*/1024).skipped);
+    EXPECT_FALSE(weights()[0].equal(before[0]));
+  });
 }
 
 TEST(Trainer, refuses_a_world_that_is_not_dp_times_tp) {
   Configuration c = uneven();
   c.dp = 2;
   EXPECT_THROW(Trainer(c, Communicator(), 10), InvalidArgument);
-}
-
-TEST(LearningRate, rises_to_its_peak_and_falls_along_half_a_cosine) {
-  Configuration c;
-  c.lr = 2;
-  c.warmup = 0.1;
-  c.lr_end = 0.5;
-  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 100), 0.2);
-  EXPECT_DOUBLE_EQ(learning_rate(c, 8, 100), 1.8);
-  EXPECT_DOUBLE_EQ(learning_rate(c, 9, 100), 2.0);
-  EXPECT_DOUBLE_EQ(learning_rate(c, 10, 100), 2.0);
-  EXPECT_NEAR(learning_rate(c, 55, 100), 1.5, 1e-12);
-  EXPECT_NEAR(learning_rate(c, 99, 100), 1.0 + (1 + std::cos(std::acos(-1.0) * 89 / 90)) / 2, 1e-12);
-}
-
-TEST(LearningRate, of_the_last_step_is_not_its_end) {
-  Configuration c;
-  c.lr = 2;
-  c.warmup = 0.1;
-  c.lr_end = 0;
-  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 1), 2.0);  // of a run of one step all of it
-  EXPECT_GT(learning_rate(c, 1, 2), 0.1);
-  c.warmup = 0;
-  EXPECT_DOUBLE_EQ(learning_rate(c, 0, 2), 2.0);
-  EXPECT_NEAR(learning_rate(c, 1, 2), 1.0, 1e-12);
-  c.warmup = 1;
-  EXPECT_DOUBLE_EQ(learning_rate(c, 1, 2), 2.0);
 }
 
 }  // namespace

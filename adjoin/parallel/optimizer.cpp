@@ -1,9 +1,6 @@
-#include "adjoin/parallel/adamw.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 
-#include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -46,7 +43,8 @@ at::Tensor gradient_of(const nn::Parameter& parameter) {
 
 }  // namespace
 
-DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, AdamWOptions options) : options_(options) {
+Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options)
+    : rule_(std::move(rule)), options_(options) {
   // Of one bucket: those that the same workers hold copies of, and that this one counts in the norm or leaves to others.
   std::map<std::tuple<std::vector<int>, bool, bool>, Bucket> small;
   std::optional<at::ScalarType> type;
@@ -56,15 +54,17 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Adam
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     if (!type) type = parameter.tensor.scalar_type();
     if (!grid) grid = parameter.grid;
-    require(parameter.tensor.scalar_type() == *type,
-            [&] { return "AdamW: expected parameters of one element type, got " + parameter.name + " of another"; });
+    require(parameter.tensor.scalar_type() == *type, [&] {
+      return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another";
+    });
     const std::vector<int> held_by = sorted(parameter.layout.grid().ranks());
     require(ranks.empty() || ranks == held_by, [&] {
-      return "AdamW: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
+      return "Optimizer: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
     });
     ranks = held_by;
     require(parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value(), [&] {
-      return "AdamW: expected parameters of which this worker holds a part, got " + parameter.name + " on other ones";
+      return "Optimizer: expected parameters of which this worker holds a part, got " + parameter.name +
+             " on other ones";
     });
     const bool decays = parameter.tensor.dim() > 1;
     const bool is_large = parameter.tensor.numel() >= kLarge;
@@ -83,7 +83,7 @@ DataParallelAdamW::DataParallelAdamW(std::vector<nn::Parameter> parameters, Adam
   if (ranks.size() > 1) workers_ = grid->group_of(ranks);
 }
 
-void DataParallelAdamW::add(Bucket bucket) {
+void Optimizer::add(Bucket bucket) {
   const at::NoGradGuard no_gradient;
   if (bucket.parameters.size() == 1) {
     at::Tensor& tensor = bucket.parameters[0].tensor;
@@ -101,29 +101,31 @@ void DataParallelAdamW::add(Bucket bucket) {
     }
   }
   bucket.split = Split::balanced(bucket.values.numel(), bucket.copies.size(), 0);
-  bucket.first = at::zeros({bucket.split->size(bucket.copies.rank())}, bucket.values.options());
-  bucket.second = at::zeros_like(bucket.first);
+  for (size_t i = 0; i < rule_.moments.size(); ++i)
+    bucket.moments.push_back(at::zeros({bucket.split->size(bucket.copies.rank())}, bucket.values.options()));
   buckets_.push_back(std::move(bucket));
 }
 
-double DataParallelAdamW::step(double learning_rate) {
+Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
   std::vector<at::Tensor> gradients;
   for (const Bucket& bucket : buckets_) gradients.push_back(reduced_gradients(bucket));
-  const double norm = global_norm(gradients);
-  if (options_.clip > 0 && norm > options_.clip)
-    for (const at::Tensor& gradient : gradients) gradient.mul_(options_.clip / norm);
-  ++steps_;
-  update(gradients, learning_rate);
-  for (const Bucket& bucket : buckets_) {
-    if (bucket.copies.size() > 1)
-      bucket.copies.all_gather(as_buffer(bucket.part(bucket.values)), as_buffer(bucket.values), bucket.split->sizes());
-    for (const nn::Parameter& parameter : bucket.parameters) parameter.tensor.mutable_grad().reset();
+  const double norm = global_norm(gradients) / loss_scale;
+  const bool is_finite = std::isfinite(norm);
+  if (is_finite) {
+    const double factor = (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale;
+    if (factor != 1)
+      for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
+    ++steps_;
+    update(gradients, learning_rate);
+    gather_weights();
   }
-  return norm;
+  for (const Bucket& bucket : buckets_)
+    for (const nn::Parameter& parameter : bucket.parameters) parameter.tensor.mutable_grad().reset();
+  return {.norm = norm, .skipped = !is_finite};
 }
 
-at::Tensor DataParallelAdamW::reduced_gradients(const Bucket& bucket) const {
+at::Tensor Optimizer::reduced_gradients(const Bucket& bucket) const {
   std::vector<at::Tensor> pieces;
   for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(gradient_of(parameter));
   const at::Tensor whole = pieces.size() == 1 ? pieces[0] : at::cat(pieces);
@@ -132,44 +134,40 @@ at::Tensor DataParallelAdamW::reduced_gradients(const Bucket& bucket) const {
   return part;
 }
 
-double DataParallelAdamW::global_norm(const std::vector<at::Tensor>& gradients) const {
+double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
   for (size_t i = 0; i < buckets_.size(); ++i) {
     // The squares of 16-bit floats would soon be infinite in their own type.
     const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
     const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
-    if (buckets_[i].counts) squares[0] += norm * norm;
+    if (buckets_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
   }
   workers_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);
 }
 
-void DataParallelAdamW::update(const std::vector<at::Tensor>& gradients, double learning_rate) {
-  for (const bool decays : {false, true}) {
-    std::vector<at::Tensor> values, chosen, first, second, steps;
-    for (size_t i = 0; i < buckets_.size(); ++i) {
-      const Bucket& bucket = buckets_[i];
-      if (bucket.decays != decays || gradients[i].numel() == 0) continue;
-      values.push_back(bucket.part(bucket.values));
-      chosen.push_back(gradients[i]);
-      first.push_back(bucket.first);
-      second.push_back(bucket.second);
-      steps.push_back(at::full({}, static_cast<double>(steps_), at::kFloat));
-    }
-    if (!values.empty())
-      at::_fused_adamw_(values, chosen, first, second, /*max_exp_avg_sqs=*/{}, steps, learning_rate, options_.beta1,
-                        options_.beta2, decays ? options_.weight_decay : 0.0, options_.epsilon, /*amsgrad=*/false,
-                        /*maximize=*/false);
+void Optimizer::update(const std::vector<at::Tensor>& gradients, double learning_rate) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const Bucket& bucket = buckets_[i];
+    if (gradients[i].numel() == 0) continue;
+    rule_.update({bucket.part(bucket.values), gradients[i], bucket.moments},
+                 {.number = steps_, .rate = learning_rate, .decay = bucket.decays ? options_.weight_decay : 0.0});
   }
 }
 
-std::vector<nn::Parameter> DataParallelAdamW::parameters() const {
+void Optimizer::gather_weights() const {
+  for (const Bucket& bucket : buckets_)
+    if (bucket.copies.size() > 1)
+      bucket.copies.all_gather(as_buffer(bucket.part(bucket.values)), as_buffer(bucket.values), bucket.split->sizes());
+}
+
+std::vector<nn::Parameter> Optimizer::parameters() const {
   std::vector<nn::Parameter> all;
   for (const Bucket& bucket : buckets_) all.insert(all.end(), bucket.parameters.begin(), bucket.parameters.end());
   return all;
 }
 
-at::Tensor DataParallelAdamW::moment(size_t i, Moment moment) const {
+at::Tensor Optimizer::moment(size_t i, size_t which) const {
   for (const Bucket& bucket : buckets_) {
     if (i >= bucket.parameters.size()) {
       i -= bucket.parameters.size();
@@ -184,21 +182,22 @@ at::Tensor DataParallelAdamW::moment(size_t i, Moment moment) const {
                        {{Split::covering({{{begin, begin + value.numel()}}}, all, 0), {"first"}}});
     const int rank = bucket.copies.rank();
     const at::Tensor joined =
-        Exchange(plan_move(parts, first, rank), first.shape_on(rank), bucket.copies)(bucket.moment(moment));
+        Exchange(plan_move(parts, first, rank), first.shape_on(rank), bucket.copies)(bucket.moments.at(which));
     return rank == 0 ? joined.view(value.sizes()) : joined;
   }
-  throw InvalidArgument("DataParallelAdamW::moment: there is no such parameter");
+  throw InvalidArgument("Optimizer::moment: there is no such parameter");
 }
 
-void DataParallelAdamW::load_state(int64_t steps,
-                                   const std::function<at::Tensor(const nn::Parameter&, Moment)>& moment) {
+void Optimizer::load_state(int64_t steps,
+                           const std::function<at::Tensor(const nn::Parameter&, const std::string& moment)>& moment) {
   const at::NoGradGuard no_gradient;
   steps_ = steps;
   for (const Bucket& bucket : buckets_)
-    for (const Moment which : {Moment::first, Moment::second}) {
+    for (size_t which = 0; which < rule_.moments.size(); ++which) {
       std::vector<at::Tensor> pieces;
-      for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(moment(parameter, which).reshape({-1}));
-      bucket.moment(which).copy_(bucket.part(at::cat(pieces)));
+      for (const nn::Parameter& parameter : bucket.parameters)
+        pieces.push_back(moment(parameter, rule_.moments[which]).reshape({-1}));
+      bucket.moments[which].copy_(bucket.part(at::cat(pieces)));
     }
 }
 

@@ -1,0 +1,26 @@
+#include "adjoin/train/skipped_steps.hpp"
+
+#include <string>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::train {
+namespace {
+
+constexpr int64_t kMostInARow = 10;
+
+}  // namespace
+
+void SkippedSteps::count(int64_t step, bool skipped, bool lowered_scale) {
+  if (!skipped) {
+    in_a_row = 0;
+    return;
+  }
+  all += 1;
+  if (lowered_scale) return;
+  if (++in_a_row >= kMostInARow)
+    throw Error("step " + std::to_string(step) + ": the gradients of " + std::to_string(kMostInARow) +
+                " steps in a row were not finite; a lower --lr may help");
+}
+
+}  // namespace adjoin::train

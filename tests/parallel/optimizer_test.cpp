@@ -1,0 +1,271 @@
+#include "adjoin/parallel/optimizer.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "adjoin/movement/move.hpp"
+#include "adjoin/nn/linear.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+using namespace adjoin::testing;
+
+/// Two layers, one large enough to travel alone, of sizes that nothing divides.
+struct Layers : torch::nn::Module {
+  explicit Layers(const Grid& grid) {
+    const auto layer = [&](int64_t in, int64_t out) {
+      return nn::ColumnParallelLinear(
+          nn::ParallelLinearOptions{
+              .in_features = in, .out_features = out, .gather_output = true, .tensor = at::kDouble},
+          grid, "tp");
+    };
+    first = register_module("first", layer(7, 301));
+    second = register_module("second", layer(301, 223));
+    nn::initialize(*this, 3);
+  }
+  nn::ColumnParallelLinear first{nullptr}, second{nullptr};
+};
+
+/// The loss of this worker's rows of a batch of five.
+at::Tensor loss(Layers& layers, const Communicator& data_group, int64_t step) {
+  const at::Tensor x = random_tensor({5, 7}, Kind::replicated, Communicator(), step);
+  const Range mine = Split::balanced(5, data_group.size(), 0).ranges(data_group.rank())[0];
+  return layers.second(layers.first(x.narrow(0, mine.begin, mine.size())).tanh()).square().sum() / 5;
+}
+
+/// Scales the gradients to a norm of at most `limit` and returns what it was. (torch's own divides by norm + 1e-6.)
+double clip(const torch::nn::Module& module, double limit) {
+  double squares = 0;
+  for (const at::Tensor& p : module.parameters()) squares += p.grad().square().sum().item<double>();
+  const double norm = std::sqrt(squares);
+  for (const at::Tensor& p : module.parameters()) p.grad().mul_(std::min(1.0, limit / norm));
+  return norm;
+}
+
+/// All workers have a copy of every parameter.
+Grid data_parallel(const Communicator& world) {
+  return Grid(world, {{"dp", world.size()}, {"tp", 1}});
+}
+
+/// What the first of the workers that hold copies has, for all of them.
+at::Tensor on_all(const at::Tensor& x, const nn::Parameter& parameter) {
+  return move(x, first_copy(parameter.layout), stored(parameter.layout), parameter.grid);
+}
+
+OptimizerOptions options() {
+  return {.weight_decay = 0.1, .clip = 0.5};
+}
+
+/// Two parameters that lie otherwise on two grids of the same workers.
+struct CutAndCopied : nn::ShardedModule {
+  CutAndCopied(const Grid& a, const Grid& b, int workers) {
+    cut = register_piece("cut", {nn::along(a, "w", {2}, Split::balanced(2, workers, 0)), a, nn::Initial::ones()},
+                         at::kFloat);
+    copied = register_piece("copied", {nn::along(b, "v", {2}), b, nn::Initial::ones()}, at::kFloat);
+    nn::initialize(*this, 1);
+  }
+  at::Tensor cut, copied;
+};
+
+TEST(Optimizer, takes_parameters_of_several_grids_of_the_same_workers) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    CutAndCopied module(Grid(world, {{"w", world.size()}}), Grid(world, {{"v", 1}, {"u", world.size()}}), world.size());
+    Optimizer optimizer(nn::parameters_of(module), adamw());
+    module.cut.mutable_grad() = at::ones_like(module.cut);
+    module.copied.mutable_grad() = at::ones_like(module.copied) / world.size();
+    EXPECT_NEAR(optimizer.step(0.5).norm, 2, 1e-6);  // of four ones
+    EXPECT_TRUE(at::allclose(module.cut, at::full_like(module.cut, 0.5)));
+    EXPECT_TRUE(at::allclose(module.copied, at::full_like(module.copied, 0.5)));
+  });
+}
+
+TEST(Optimizer, takes_a_parameter_whose_memory_is_in_another_order) {
+  torch::nn::Linear layer(torch::nn::LinearOptions(300, 301).bias(false));
+  layer->weight.set_data(at::ones({300, 301}).t());
+  Optimizer optimizer(nn::parameters_of(*layer, Grid(Communicator(), {{"dp", 1}})), adamw());
+  layer->weight.mutable_grad() = at::ones_like(layer->weight);
+  optimizer.step(0.5);
+  EXPECT_TRUE(at::allclose(layer->weight, at::full({301, 300}, 0.5)));
+}
+
+TEST(Optimizer, leaves_frozen_parameters_alone) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    Layers layers(data_parallel(world));
+    const at::Tensor before = layers.first->parameters()[0].detach().clone();
+    layers.first->parameters()[0].requires_grad_(false);
+    Optimizer optimizer(nn::parameters_of(layers), adamw(), {.weight_decay = 0.5});
+    const at::Tensor trained = layers.second->parameters()[0].detach().clone();
+    loss(layers, world, 0).backward();
+    optimizer.step(0.1);
+    EXPECT_TRUE(at::equal(layers.first->parameters()[0], before));
+    EXPECT_FALSE(at::equal(layers.second->parameters()[0], trained));
+  });
+}
+
+/// An optimizer of torch::optim in which vectors do not decay.
+template <class Reference, class Options>
+Reference torchs_optimizer(const torch::nn::Module& module, const Options& options) {
+  std::vector<at::Tensor> matrices, vectors;
+  for (const at::Tensor& p : module.parameters()) (p.dim() > 1 ? matrices : vectors).push_back(p);
+  using Group = torch::optim::OptimizerParamGroup;
+  Reference reference({Group(matrices), Group(vectors)}, options);
+  // Not as the group's options: SGD takes the defaults in their place.
+  static_cast<Options&>(reference.param_groups()[1].options()).weight_decay(0);
+  return reference;
+}
+
+/// Four steps of a rule on all grids of 1 to 4 workers, with clipping and decay, are those of an optimizer of torch::optim
+/// on one worker. The loss is scaled too, which is to change nothing.
+template <class Reference, class Options>
+void expect_as_torchs(const Rule& rule, Options of_all) {
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (const bool split_in_two : {false, true}) {
+      if (split_in_two && world.size() % 2 != 0) continue;
+      const int tp = split_in_two ? 2 : 1;
+      const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
+      Layers layers(grid), single(one_worker());
+      Optimizer optimizer(nn::parameters_of(layers), rule, options());
+      auto reference = torchs_optimizer<Reference>(single, of_all.weight_decay(0.1));
+      for (int64_t step = 0; step < 4; ++step) {
+        const double scale = step % 2 == 0 ? 1 : 1024;
+        (loss(layers, grid.axis("dp"), step) * scale).backward();
+        const Update update = optimizer.step(0.01, scale);
+        EXPECT_FALSE(update.skipped);
+        loss(single, Communicator(), step).backward();
+        EXPECT_NEAR(update.norm, clip(single, 0.5), 1e-12 * update.norm);
+        reference.step();
+        reference.zero_grad();
+      }
+      for (const auto& [name, tensor] : global_tensors(single, false))
+        EXPECT_TRUE(at::allclose(global_tensors(layers, false).at(name), tensor, 1e-10, 1e-12)) << name;
+    }
+  });
+}
+
+TEST(Optimizer, with_adamw_is_torchs_adamw_on_one_worker) {
+  expect_as_torchs<torch::optim::AdamW>(adamw(), torch::optim::AdamWOptions(0.01));
+}
+
+TEST(Optimizer, with_sgd_is_torchs_sgd_on_one_worker) {
+  using torch::optim::SGD, torch::optim::SGDOptions;
+  expect_as_torchs<SGD>(sgd(), SGDOptions(0.01));
+  expect_as_torchs<SGD>(sgd({.momentum = 0.9}), SGDOptions(0.01).momentum(0.9));
+  expect_as_torchs<SGD>(sgd({.momentum = 0.9, .nesterov = true}), SGDOptions(0.01).momentum(0.9).nesterov(true));
+}
+
+/// A rule of a user's own: Duchi et al., "Adaptive subgradient methods for online learning", JMLR 2011.
+Rule adagrad(double epsilon) {
+  return {"adagrad", {"sum"}, [epsilon](const FlatPiece& piece, const UpdateStep& step) {
+            const at::Tensor gradient = piece.gradient.add(piece.value, step.decay);
+            piece.moments[0].addcmul_(gradient, gradient);
+            piece.value.addcdiv_(gradient, piece.moments[0].sqrt().add_(epsilon), -step.rate);
+          }};
+}
+
+TEST(Optimizer, with_a_rule_of_a_users_own_is_that_rule_on_one_worker) {
+  expect_as_torchs<torch::optim::Adagrad>(adagrad(1e-10), torch::optim::AdagradOptions(0.01));
+}
+
+/// All that a skipped step is to leave as it was.
+std::map<std::string, at::Tensor> weights_and_moments(const torch::nn::Module& module, const Optimizer& optimizer) {
+  std::map<std::string, at::Tensor> all = global_tensors(module, false);
+  const std::vector<nn::Parameter> parameters = optimizer.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    for (size_t which = 0; which < optimizer.rule().moments.size(); ++which)
+      all[optimizer.rule().moments[which] + parameters[i].name] = optimizer.moment(i, which).clone();
+  for (auto& [name, tensor] : all) tensor = tensor.clone();
+  return all;
+}
+
+TEST(Optimizer, skips_a_gradient_that_is_not_finite_on_any_one_rank_on_all_alike) {
+  const double bad_numbers[] = {std::nan(""), std::numeric_limits<double>::infinity()};
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    // Each has its own part of `cut`, and a copy of `copied` whose gradient is summed.
+    CutAndCopied module(Grid(world, {{"w", world.size()}}), Grid(world, {{"v", 1}, {"u", world.size()}}), world.size());
+    Optimizer optimizer(nn::parameters_of(module), adamw(), {.clip = 1});
+    const auto step = [&] {
+      for (const at::Tensor& p : {module.cut, module.copied})
+        if (!p.grad().defined()) p.mutable_grad() = at::ones_like(p);
+      return optimizer.step(0.5);
+    };
+    EXPECT_FALSE(step().skipped);
+    const auto before = weights_and_moments(module, optimizer);
+    for (int rank = 0; rank < world.size(); ++rank)
+      for (const double bad : bad_numbers)
+        for (const at::Tensor& p : {module.cut, module.copied}) {
+          // A worker may have no element of `cut`: its neighbour's are then the ones that are bad.
+          if (world.rank() == rank || (rank > 1 && world.rank() == 1)) p.mutable_grad() = at::full_like(p, bad);
+          const Update update = step();
+          EXPECT_TRUE(update.skipped) << "rank " << rank;
+          EXPECT_FALSE(std::isfinite(update.norm));
+          EXPECT_FALSE(p.grad().defined());
+          for (const auto& [name, tensor] : weights_and_moments(module, optimizer))
+            EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+          EXPECT_EQ(optimizer.steps_taken(), 1);
+        }
+    EXPECT_FALSE(step().skipped);
+    EXPECT_EQ(optimizer.steps_taken(), 2);
+  });
+}
+
+TEST(Optimizer, skips_a_bad_replica_whose_elements_another_worker_counts) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    const Grid replicas(world, {{"v", 1}, {"u", world.size()}});
+    struct Replicated : nn::ShardedModule {
+      explicit Replicated(const Grid& grid) {
+        x = register_piece("x", {Layout(grid.shape(), {3}), grid, nn::Initial::ones()}, at::kFloat);
+        nn::initialize(*this, 1);
+      }
+      at::Tensor x;
+    } module(replicas);
+    Optimizer optimizer(nn::parameters_of(module), sgd());
+    module.x.mutable_grad() = at::ones_like(module.x);
+    if (world.rank() == world.size() - 1) module.x.mutable_grad().fill_(std::nan(""));
+    EXPECT_TRUE(optimizer.step(1).skipped);
+    EXPECT_TRUE(module.x.equal(at::ones_like(module.x)));
+  });
+}
+
+TEST(Optimizer, continues_from_the_state_that_it_gave) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    for (const Rule& rule : {adamw(), sgd({.momentum = 0.5})}) {
+      const auto train = [&](Layers& layers, Optimizer& optimizer, int64_t begin, int64_t end) {
+        for (int64_t step = begin; step < end; ++step) {
+          loss(layers, world, step).backward();
+          optimizer.step(0.01);
+        }
+      };
+      Layers whole(data_parallel(world)), halves(data_parallel(world));
+      Optimizer straight(nn::parameters_of(whole), rule, options());
+      train(whole, straight, 0, 6);
+
+      Optimizer before(nn::parameters_of(halves), rule, options());
+      train(halves, before, 0, 3);
+      std::map<std::pair<std::string, std::string>, at::Tensor> state;
+      for (size_t i = 0; i < before.parameters().size(); ++i)
+        for (size_t which = 0; which < rule.moments.size(); ++which)
+          state[{before.parameters()[i].name, rule.moments[which]}] =
+              on_all(before.moment(i, which), before.parameters()[i]);
+      Optimizer after(nn::parameters_of(halves), rule, options());
+      after.load_state(3, [&](const nn::Parameter& p, const std::string& moment) {
+        return state.at({p.name, moment});
+      });
+      train(halves, after, 3, 6);
+      for (const auto& [name, tensor] : global_tensors(whole, false))
+        EXPECT_TRUE(global_tensors(halves, false).at(name).equal(tensor)) << name;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::parallel
