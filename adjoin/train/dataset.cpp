@@ -28,23 +28,8 @@ std::vector<int64_t> without_dropped(const std::vector<int64_t>& ids, const Toke
 
 }  // namespace
 
-std::vector<int64_t> Dataset::lengths() const {
-  std::vector<int64_t> lengths;
-  for (const auto& sample : ids) lengths.push_back(static_cast<int64_t>(sample.size()));
-  return lengths;
-}
-
-Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& tokenizer, int64_t sequence) {
-  Dataset dataset;
-  for (const data::Review& review : reviews) {
-    dataset.ids.push_back(data::encode_review(tokenizer, review.text, sequence));
-    dataset.labels.push_back(review.label);
-  }
-  return dataset;
-}
-
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int rank, int size, int64_t padding_id,
-                 const TokenDropout& dropout) {
+Batch make_batch(const data::TokenStore& dataset, std::span<const int64_t> samples, int rank, int size,
+                 int64_t padding_id, const TokenDropout& dropout) {
   const data::BatchPart part = data::part_of(static_cast<int64_t>(samples.size()), rank, size);
   Batch batch;
   batch.first_sample = part.begin;
@@ -52,9 +37,9 @@ Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int r
   std::vector<int64_t> labels;
   size_t longest = 0;
   for (int64_t place = part.begin; place < part.begin + part.count; ++place) {
-    const auto sample = static_cast<size_t>(samples[static_cast<size_t>(place)]);
-    ids.push_back(without_dropped(dataset.ids[sample], dropout, place));
-    labels.push_back(dataset.labels[sample]);
+    const int64_t sample = samples[static_cast<size_t>(place)];
+    ids.push_back(without_dropped(dataset.ids(sample), dropout, place));
+    labels.push_back(dataset.label(sample));
     longest = std::max(longest, ids.back().size());
   }
   const data::PaddedBatch padded = data::pad(ids, static_cast<int64_t>(longest), padding_id);

@@ -6,21 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/data/reviews.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/token_store.hpp"
 
 namespace adjoin::train {
-
-/// Reviews as the model sees them: token ids with [CLS] and [SEP], at most `sequence` of them, and labels.
-struct Dataset {
-  std::vector<std::vector<int64_t>> ids;
-  std::vector<int64_t> labels;
-
-  int64_t size() const { return static_cast<int64_t>(ids.size()); }
-  std::vector<int64_t> lengths() const;
-};
-
-Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& tokenizer, int64_t sequence);
 
 /// One worker's part of a global batch, padded to its own longest sample.
 struct Batch {
@@ -41,7 +29,7 @@ struct TokenDropout {
 };
 
 /// The part of rank `rank` of `size` of a global batch of samples of `dataset`.
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, int rank, int size, int64_t padding_id,
-                 const TokenDropout& dropout = {});
+Batch make_batch(const data::TokenStore& dataset, std::span<const int64_t> samples, int rank, int size,
+                 int64_t padding_id, const TokenDropout& dropout = {});
 
 }  // namespace adjoin::train
