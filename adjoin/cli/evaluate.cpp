@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/class_report.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/train/run.hpp"
@@ -9,9 +10,25 @@
 namespace adjoin::cli {
 namespace {
 
+constexpr size_t kColumns = 80;
+
 struct Options : train::EvaluateOptions {
   bool json = false;
 };
+
+nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
+  nlohmann::ordered_json json = {{"samples", result.samples},         {"loss", result.loss},
+                                 {"accuracy", result.accuracy},       {"seconds", result.seconds},
+                                 {"classes", result.classes.names()}, {"f1", nlohmann::json::array()}};
+  const train::ClassCounts& counts = result.counts;
+  for (int64_t c = 0; c < counts.classes(); ++c) json["f1"].push_back(counts.f1(c));
+  for (int64_t actual = 0; counts.has_pairs() && actual < counts.classes(); ++actual) {
+    nlohmann::ordered_json row;
+    for (int64_t taken = 0; taken < counts.classes(); ++taken) row.push_back(counts.pair(actual, taken));
+    json["confusion"].push_back(row);
+  }
+  return json;
+}
 
 void run(const Options& options) {
   require_given(options.model, "--model");
@@ -23,12 +40,11 @@ void run(const Options& options) {
   const train::EvaluationResult result = train::evaluate(options);
   if (!prints()) return;
   if (options.json) {
-    const nlohmann::ordered_json json = {
-        {"samples", result.samples}, {"loss", result.loss}, {"accuracy", result.accuracy}, {"seconds", result.seconds}};
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", to_json(result).dump().c_str());
   } else {
     std::printf("accuracy %.2f %%   loss %.4f   %ld samples in %.1f s\n", 100 * result.accuracy, result.loss,
                 static_cast<long>(result.samples), result.seconds);
+    std::printf("\n%s", class_report(result.classes, result.counts, kColumns).c_str());
   }
 }
 
@@ -41,9 +57,15 @@ void add_evaluate(Program& program) {
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
   command->add_option("--data", options->data, "Reviews, as for adjoin train; the test part is used (required)")
       ->option_text("PATH");
+  command->add_option("--text-column", options->columns.text, "Name of the column of texts [that of the training run]")
+      ->option_text("NAME");
+  command
+      ->add_option("--label-column", options->columns.label, "Name of the column of labels [that of the training run]")
+      ->option_text("NAME");
   add_number(*command, "--samples", options->samples, "Test samples to use, in a balanced order; 0: all [0]");
   add_number(*command, "--batch", options->batch, "Samples computed at once over all ranks [64]");
-  command->add_flag("--json", options->json, "Print one JSON object: samples, loss, accuracy, seconds [false]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object: samples, loss, accuracy, seconds, classes, f1 of each, confusion [false]");
   add_layout_options(*command, options->dp, options->tp, options->backend, options->threads_per_rank);
 }
 

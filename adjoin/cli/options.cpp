@@ -34,6 +34,7 @@ std::string shown_default(const Field& field, const Configuration& defaults) {
 
 std::string metavariable(const Field& field) {
   if (!field.choices.empty()) return std::string(field.choices);
+  if (field.name.ends_with("_column")) return "NAME";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/train/predictor.hpp"
@@ -21,11 +22,11 @@ struct PredictOptions {
 
 void answer(train::Predictor& predictor, std::span<const std::string> texts, bool json) {
   for (const train::Prediction& prediction : predictor.predict(texts)) {
-    const char* label = prediction.positive ? "positive" : "negative";
     if (json)
-      std::puts(nlohmann::ordered_json{{"label", label}, {"probability", prediction.probability}}.dump().c_str());
+      std::puts(
+          nlohmann::ordered_json{{"label", prediction.label}, {"probability", prediction.probability}}.dump().c_str());
     else
-      std::printf("%s\t%.4f\n", label, prediction.probability);
+      std::printf("%s\t%.4f\n", printable(prediction.label).c_str(), prediction.probability);
   }
   flush_output();
 }
@@ -50,7 +51,7 @@ void add_predict(Program& program) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       add_command(program, program.app, "predict",
-                  "Print for each text positive or negative and the probability of that, separated by a tab",
+                  "Print for each text its likeliest class and the probability of that, separated by a tab",
                   [options, &program] { run_predict(*options, program.texts); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
   command->add_flag("--json", options->json, "Print one JSON object a line: label, probability [false]");

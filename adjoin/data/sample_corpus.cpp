@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/data/random.hpp"
 #include "adjoin/data/sample_words.hpp"
 
@@ -115,17 +116,30 @@ class Writer {
   std::vector<std::string> sentences_;
 };
 
+class SampleCorpus final : public SampleReader {
+ public:
+  explicit SampleCorpus(Part part)
+      : at_(part == Part::train ? 0 : kSampleTrainReviews),
+        end_(at_ + (part == Part::train ? kSampleTrainReviews : kSampleTestReviews)) {}
+
+  bool next(Sample& sample) override {
+    if (at_ == end_) return false;
+    const bool positive = at_ % 2 == 0;
+    sample.text = Writer(static_cast<uint64_t>(at_++), positive).review();
+    sample.label = positive ? "positive" : "negative";
+    return true;
+  }
+
+  void fail(const std::string& what) override { throw InvalidArgument("sample: " + what); }
+
+ private:
+  int at_, end_;
+};
+
 }  // namespace
 
-Reviews sample_corpus(Part part) {
-  const int count = part == Part::train ? kSampleTrainReviews : kSampleTestReviews;
-  const uint64_t first_stream = part == Part::train ? 0 : kSampleTrainReviews;
-  Reviews reviews;
-  for (int i = 0; i < count; ++i) {
-    const bool positive = i % 2 == 0;
-    reviews.samples.push_back({Writer(first_stream + static_cast<uint64_t>(i), positive).review(), positive ? 1 : 0});
-  }
-  return reviews;
+std::unique_ptr<SampleReader> open_sample_corpus(Part part) {
+  return std::make_unique<SampleCorpus>(part);
 }
 
 }  // namespace adjoin::data

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "adjoin/data/reviews.hpp"
+#include <memory>
+
+#include "adjoin/data/samples.hpp"
 
 namespace adjoin::data {
 
@@ -13,6 +15,7 @@ inline constexpr int kSampleTestReviews = 600;
 ///  - without one, in "A, but B" and "although A, B" the clause B decides;
 ///  - without either, all clauses agree.
 /// So the label follows from the words' order, and counting praise and blame is not enough.
-Reviews sample_corpus(Part part);
+/// Labels are positive and negative, by turns.
+std::unique_ptr<SampleReader> open_sample_corpus(Part part);
 
 }  // namespace adjoin::data

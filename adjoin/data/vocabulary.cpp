@@ -32,18 +32,7 @@ struct PairHash {
   }
 };
 
-using WordCounts = std::map<std::string, int64_t, std::less<>>;  // sorted, so that the result repeats
-
-/// The words that pieces can spell. Since none of them is long, joining pieces in one costs a bounded time.
-WordCounts count_words(std::span<const Review> reviews) {
-  std::unordered_map<std::string, int64_t> counts;
-  std::string key;
-  for (const Review& review : reviews)
-    for_each_bert_word(review.text, [&](std::string_view word) {
-      if (!is_too_long(word)) ++counts[key.assign(word)];
-    });
-  return {counts.begin(), counts.end()};
-}
+using WordCounts = std::map<std::string, int64_t>;
 
 /// The characters of a word as pieces: the first as it is, the others with "##".
 std::vector<std::string> spell(const std::string& word) {
@@ -72,7 +61,7 @@ std::vector<std::string> frequent_characters(const WordCounts& words, int64_t mi
 }
 
 /// Words of pieces, and where which pair of neighbours stands how often.
-class PairJoiner {
+class PairJoiner {  // since no counted word is long, joining pieces in one costs a bounded time
  public:
   PairJoiner(const WordCounts& words, std::vector<std::string>& pieces) : pieces_(pieces) {
     for (size_t i = 0; i < pieces.size(); ++i) ids_.emplace(pieces[i], static_cast<Piece>(i));
@@ -168,14 +157,20 @@ class PairJoiner {
 
 }  // namespace
 
-std::vector<std::string> learn_vocabulary(std::span<const Review> reviews, const VocabularyOptions& options) {
+void WordCounter::add(std::string_view text) {
+  for_each_bert_word(text, [&](std::string_view word) {
+    if (!is_too_long(word)) ++counts_[key_.assign(word)];
+  });
+}
+
+std::vector<std::string> learn_vocabulary(const WordCounter& counter, const VocabularyOptions& options) {
   const auto size = static_cast<size_t>(std::max<int64_t>(options.size, 0));
   require(size >= kSmallestSize, [&] {
     return "learn_vocabulary: expected a size of at least " + std::to_string(kSmallestSize) + ", got " +
            std::to_string(options.size);
   });
   std::vector<std::string> pieces = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-  const WordCounts words = count_words(reviews);
+  const WordCounts words = counter.sorted();
   for (std::string& character : frequent_characters(words, options.min_character_count, size - pieces.size()))
     pieces.push_back(std::move(character));
   PairJoiner joiner(words, pieces);

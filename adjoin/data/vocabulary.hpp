@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
-
-#include "adjoin/data/reviews.hpp"
 
 namespace adjoin::data {
 
@@ -15,12 +15,26 @@ struct VocabularyOptions {
   int64_t min_pair_count = 2;       // rarer pairs of pieces are not joined
 };
 
-/// Learns WordPiece pieces from texts, for WordPiece's constructor: [PAD], [UNK], [CLS], [SEP], [MASK], the characters,
-/// then pieces made by joining the most frequent pair of neighbours over and over. Words that are too long to be known
-/// (is_too_long) teach nothing. The same texts give the same pieces.
-/// Cost: linear in the texts
+/// How often each word stands in the texts of a corpus, which pass one after another and are not kept. Words that are too
+/// long to be known (is_too_long) are not counted.
+class WordCounter {
+ public:
+  void add(std::string_view text);
+
+  /// Sorted, so that what is learned from them repeats.
+  std::map<std::string, int64_t> sorted() const { return {counts_.begin(), counts_.end()}; }
+
+ private:
+  std::unordered_map<std::string, int64_t> counts_;
+  std::string key_;
+};
+
+/// Learns WordPiece pieces from the words of a corpus, for WordPiece's constructor: [PAD], [UNK], [CLS], [SEP], [MASK], the
+/// characters, then pieces made by joining the most frequent pair of neighbours over and over. The same texts give the
+/// same pieces.
+/// Cost: linear in the different words
 /// Throws: InvalidArgument where the size does not hold the special tokens and some characters.
 /// Source: byte-pair encoding, Sennrich et al., ACL 2016, on the words of for_each_bert_word.
-std::vector<std::string> learn_vocabulary(std::span<const Review> reviews, const VocabularyOptions& options = {});
+std::vector<std::string> learn_vocabulary(const WordCounter& counter, const VocabularyOptions& options = {});
 
 }  // namespace adjoin::data

@@ -17,17 +17,15 @@ namespace adjoin::train {
 namespace {
 
 /// A batch's worth of full-length samples of random tokens.
-Dataset random_dataset(const Configuration& configuration) {
+data::TokenStore random_dataset(const Configuration& configuration) {
   std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
-  Dataset dataset;
+  data::TokenStoreBuilder dataset(configuration.vocabulary_size);
+  std::vector<int64_t> ids(static_cast<size_t>(configuration.sequence));
   for (int64_t i = 0; i < configuration.batch; ++i) {
-    dataset.labels.push_back(i % 2);
-    dataset.ids.emplace_back();
-    for (int64_t t = 0; t < configuration.sequence; ++t)
-      dataset.ids.back().push_back(
-          static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size)));
+    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
+    dataset.add(ids, i % 2);
   }
-  return dataset;
+  return dataset.finish();
 }
 
 /// The middle of the seconds that `work` takes, its workers beginning and ending together.
@@ -96,7 +94,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   const Configuration& c = options.configuration;
   validate(c);
   require(options.steps >= 1 && options.warm_up >= 0, "bench step: expected at least 1 measured step");
-  const Dataset dataset = random_dataset(c);
+  const data::TokenStore dataset = random_dataset(c);
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;

@@ -19,7 +19,9 @@ constexpr double kLarge = 1 << 24;       // sizes whose products with each other
 // clang-format off
 constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most
-    {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv or .csv.gz files, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
+    {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv, .tsv or .jsonl files, each also .gz, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
+    {"Data", "text_column", &C::text_column, "Name of the column of texts; without it \"text\" or \"review\"", ""},
+    {"Data", "label_column", &C::label_column, "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", ""},
     {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; without it one is trained on the training reviews", ""},
     {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that ranks have equally much to do", ""},

@@ -12,6 +12,8 @@ namespace adjoin::train {
 /// Everything that decides a training run. Names, meanings, units and ranges stand in the table that fields() gives.
 struct Configuration {
   std::string data;
+  std::string text_column;
+  std::string label_column;
   std::string vocab;
   int64_t samples = 0;
   bool bucket = true;

@@ -26,30 +26,15 @@ std::vector<int64_t> without_dropped(const std::vector<int64_t>& ids, const Toke
 
 }  // namespace
 
-std::vector<int64_t> Dataset::lengths() const {
-  std::vector<int64_t> lengths;
-  for (const auto& sample : ids) lengths.push_back(static_cast<int64_t>(sample.size()));
-  return lengths;
-}
-
-Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& tokenizer, int64_t sequence) {
-  Dataset dataset;
-  for (const data::Review& review : reviews) {
-    dataset.ids.push_back(data::encode_review(tokenizer, review.text, sequence));
-    dataset.labels.push_back(review.label);
-  }
-  return dataset;
-}
-
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
+Batch make_batch(const data::TokenStore& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
                  const TokenDropout& dropout) {
   std::vector<int64_t> ids, lengths, labels;
   for (int64_t place = part.begin; place < part.begin + part.count; ++place) {
-    const auto sample = static_cast<size_t>(samples[static_cast<size_t>(place)]);
-    const std::vector<int64_t> kept = without_dropped(dataset.ids[sample], dropout, place);
+    const int64_t sample = samples[static_cast<size_t>(place)];
+    const std::vector<int64_t> kept = without_dropped(dataset.ids(sample), dropout, place);
     ids.insert(ids.end(), kept.begin(), kept.end());
     lengths.push_back(std::ssize(kept));
-    labels.push_back(dataset.labels[sample]);
+    labels.push_back(dataset.label(sample));
   }
   return {.ids = at::tensor(ids, at::kLong),
           .rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1)),

@@ -7,23 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/data/reviews.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/token_store.hpp"
 #include "adjoin/partition/rows.hpp"
 
 namespace adjoin::train {
-
-/// Reviews as the model sees them: token ids with [CLS] and [SEP], at most `sequence` of them, and labels.
-struct Dataset {
-  std::vector<std::vector<int64_t>> ids;
-  std::vector<int64_t> labels;
-
-  int64_t size() const { return static_cast<int64_t>(ids.size()); }
-  std::vector<int64_t> lengths() const;
-};
-
-Dataset tokenize(std::span<const data::Review> reviews, const data::WordPiece& tokenizer, int64_t sequence);
 
 /// A part of a global batch, its samples one behind another, without padding.
 struct Batch {
@@ -43,7 +31,7 @@ struct TokenDropout {
 };
 
 /// A part of a global batch of samples of `dataset`.
-Batch make_batch(const Dataset& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
+Batch make_batch(const data::TokenStore& dataset, std::span<const int64_t> samples, const data::BatchPart& part,
                  const TokenDropout& dropout = {});
 
 }  // namespace adjoin::train

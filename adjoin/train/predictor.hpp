@@ -10,8 +10,8 @@
 namespace adjoin::train {
 
 struct Prediction {
-  bool positive = false;
-  double probability = 0;  // of what was predicted, 0.5 to 1
+  std::string label;       // the name of the class
+  double probability = 0;  // of it
 };
 
 /// The model in a training run's output folder, held by one worker.
@@ -20,7 +20,7 @@ class Predictor {
   /// Throws: InvalidArgument as open_model and load_weights do
   explicit Predictor(const std::string& model);
 
-  /// The sentiment of each text, all of them computed as one batch.
+  /// The likeliest class of each text, all of them computed as one batch.
   /// Throws: Error where the model's scores are not finite
   std::vector<Prediction> predict(std::span<const std::string> texts);
 

@@ -1,28 +1,40 @@
 #pragma once
 
-#include "adjoin/data/reviews.hpp"
+#include <optional>
+#include <string>
+
+#include "adjoin/data/class_names.hpp"
+#include "adjoin/data/samples.hpp"
+#include "adjoin/data/token_store.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/dataset.hpp"
 
 namespace adjoin::train {
 
-/// The reviews of one part of `data`, "sample" being the embedded corpus; at most `samples` of them in balanced order
-/// (0: all).
-/// Throws: InvalidArgument as load_reviews does
-data::Reviews read_reviews(const std::string& data, data::Part part, int64_t samples);
-
-/// Says on stderr, once for a job, how many bytes of `data` were no UTF-8; nothing where none.
-void warn_of_dropped_bytes(const std::string& data, int64_t bytes);
+/// The texts that a command is to read: both parts of `data`, "sample" being the embedded corpus; at most `samples` of each
+/// in balanced order (0: all).
+struct TextSource {
+  std::string data;
+  data::Columns columns;
+  int64_t samples = 0;
+};
 
 /// What a training run works on.
 struct TrainingInput {
   data::WordPiece tokenizer;
-  Dataset train, test;
+  data::ClassNames classes;
+  data::TokenStore train, test;
 };
 
-/// Reads reviews and the vocabulary that the configuration names; where it names none, one is learned from the training
-/// reviews alone. A resumed run keeps the vocabulary of its checkpoint. Says how much there is as soon as it is known.
+/// Reads texts and the vocabulary that the configuration names; where it names none, one is learned from the training
+/// texts alone. A resumed run keeps the vocabulary and the classes of its checkpoint. Texts pass through one after another;
+/// where the cache has their tokens, these are mapped instead. Says how much there is as soon as it is known.
+/// Throws: InvalidArgument as the readers of samples do
 TrainingInput read_training_input(const Configuration& configuration);
+
+/// The tokens of the test part, whose labels are of these classes.
+/// Throws: as above
+data::TokenStore read_test_input(const TextSource& source, const data::WordPiece& tokenizer,
+                                 const data::ClassNames& classes, int64_t sequence);
 
 }  // namespace adjoin::train

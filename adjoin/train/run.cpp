@@ -17,7 +17,8 @@ namespace adjoin::train {
 namespace {
 
 void say_plan(const Configuration& c, const TrainingInput& input) {
-  const int64_t parameters = models::parameters_per_rank(model_options(c, input.tokenizer.size()), 1);
+  const int64_t parameters =
+      models::parameters_per_rank(model_options(c, input.tokenizer.size(), input.classes.size()), 1);
   const int64_t steps = (input.train.size() + c.batch - 1) / c.batch * c.epochs;
   say("model of " + grouped(parameters) + " parameters: " + grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") +
       " of " + grouped(c.hidden) + " features and " + grouped(c.heads) + " heads");
@@ -38,7 +39,7 @@ void train(const Configuration& configuration) {
   check_earlier_run(configuration);
   const TrainingInput input = read_training_input(configuration);
   if (!configuration.resume.empty())
-    check_weights_to_resume(configuration.resume, configuration, input.tokenizer.size());
+    check_weights_to_resume(configuration.resume, configuration, input.tokenizer.size(), input.classes.size());
   say_plan(configuration, input);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0);
@@ -61,10 +62,14 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);
   check_workers(worker_options(configuration));
-  const data::Reviews reviews = read_reviews(options.data, data::Part::test, options.samples);
-  warn_of_dropped_bytes(options.data, reviews.dropped_bytes);
-  const Dataset dataset = tokenize(reviews.samples, saved.tokenizer, configuration.sequence);
-  EvaluationResult result{.samples = dataset.size()};
+  const auto or_of_run = [](const std::string& given, const std::string& of_run) {
+    return given.empty() ? of_run : given;
+  };
+  const data::Columns columns{or_of_run(options.columns.text, configuration.text_column),
+                              or_of_run(options.columns.label, configuration.label_column)};
+  const data::TokenStore dataset =
+      read_test_input({options.data, columns, options.samples}, saved.tokenizer, saved.classes, configuration.sequence);
+  EvaluationResult result{.samples = dataset.size(), .classes = saved.classes};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
@@ -73,6 +78,7 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
     if (!speaks_for_process(world)) return;
     result.loss = evaluation.loss;
     result.accuracy = evaluation.accuracy;
+    result.counts = evaluation.counts;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
   if (!std::isfinite(result.loss)) throw Error(options.model + ": the loss of this model is not finite");

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "adjoin/data/class_names.hpp"
+#include "adjoin/train/class_counts.hpp"
 #include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
@@ -15,7 +17,8 @@ void train(const Configuration& configuration);
 struct EvaluateOptions {
   std::string model;  // the output folder of a training run
   std::string data;
-  int64_t samples = 0;  // 0: all
+  data::Columns columns;  // without names those of the training run
+  int64_t samples = 0;    // 0: all
   int64_t batch = 64;
   int64_t dp = 1, tp = 1;
   std::string backend = "auto";
@@ -26,6 +29,8 @@ struct EvaluationResult {
   int64_t samples = 0;
   double loss = 0, accuracy = 0;
   double seconds = 0;
+  data::ClassNames classes;
+  ClassCounts counts{};
 };
 
 /// The mean loss and accuracy of a trained model over the test samples; the same on every process of an MPI job.

@@ -35,10 +35,26 @@ std::string lines_of(const data::WordPiece& tokenizer) {
   return lines;
 }
 
-/// Checks that a file holds the weights of the model that a configuration describes for a vocabulary of `words`. Nothing
-/// of the model's size is allocated.
-void check_described(const std::filesystem::path& path, const Configuration& configuration, int64_t words) {
-  models::TextClassifierOptions options = model_options(configuration, words);
+/// The classes that a model tells apart; without the file it was saved when there were two, negative and positive.
+data::ClassNames read_classes(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    require(std::filesystem::exists(path.parent_path()), [&] { return path.string() + ": the folder is gone"; });
+    return {};
+  }
+  try {
+    return data::ClassNames(nlohmann::json::parse(read_text(path)).get<std::vector<std::string>>());
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path.string() + ": this is no list of names");
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(path.string() + ": " + error.what());
+  }
+}
+
+/// Checks that a file holds the weights of the model that a configuration describes for a vocabulary of `words` and so
+/// many classes. Nothing of the model's size is allocated.
+void check_described(const std::filesystem::path& path, const Configuration& configuration, int64_t words,
+                     int64_t classes) {
+  models::TextClassifierOptions options = model_options(configuration, words, classes);
   options.tensor = options.tensor.device(at::kMeta);
   const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
   check_weights(path, nn::parameters_of(*models::TextClassifier(options, one_worker, "tp")));
@@ -68,10 +84,11 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration,
-                const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid,
-                const Metadata& metadata) {
+                const data::WordPiece& tokenizer, const data::ClassNames& classes, const torch::nn::Module& model,
+                const Grid& grid, const Metadata& metadata) {
   on_root(grid.world(), "writing " + folder.string(), [&] {
     write_atomically(folder / "vocab.txt", lines_of(tokenizer));
+    write_atomically(folder / "classes.json", nlohmann::json(classes.names()).dump(2) + "\n");
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
@@ -82,8 +99,8 @@ SavedModel open_model(const std::filesystem::path& folder) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
-                     folder, is_finished};
-    check_described(place / "model.safetensors", saved.configuration, saved.tokenizer.size());
+                     read_classes(place / "classes.json"), folder, is_finished};
+    check_described(place / "model.safetensors", saved.configuration, saved.tokenizer.size(), saved.classes.size());
     return saved;
   };
   if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
@@ -96,7 +113,7 @@ SavedModel open_model(const std::filesystem::path& folder) {
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
-  Trainer trainer(configuration, world, saved.tokenizer.size());
+  Trainer trainer(configuration, world, saved.tokenizer.size(), saved.classes.size());
   read_weights(saved, world, *trainer.model());
   return trainer;
 }
@@ -132,9 +149,10 @@ Configuration configuration_to_resume(const std::string& folder) {
   return configuration;
 }
 
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words) {
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words,
+                             int64_t classes) {
   read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
-    check_described(checkpoint.folder / "model.safetensors", configuration, words);
+    check_described(checkpoint.folder / "model.safetensors", configuration, words, classes);
   });
 }
 
@@ -144,6 +162,14 @@ data::WordPiece tokenizer_to_resume(const std::string& folder) {
     tokenizer = data::WordPiece::load((checkpoint.folder / "vocab.txt").string());
   });
   return *std::move(tokenizer);
+}
+
+data::ClassNames classes_to_resume(const std::string& folder) {
+  data::ClassNames classes;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    classes = read_classes(checkpoint.folder / "classes.json");
+  });
+  return classes;
 }
 
 }  // namespace adjoin::train

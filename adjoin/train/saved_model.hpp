@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "adjoin/data/class_names.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
@@ -18,15 +19,16 @@ namespace adjoin::train {
 struct SavedModel {
   Configuration configuration;
   data::WordPiece tokenizer;
+  data::ClassNames classes;
   std::filesystem::path run;
   bool is_finished;  // else it is that of the run's checkpoint, which may be replaced at any time
 };
 
-/// Writes vocab.txt, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
+/// Writes vocab.txt, classes.json, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
 /// the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
 void save_model(const std::filesystem::path& folder, const Configuration& configuration,
-                const data::WordPiece& tokenizer, const torch::nn::Module& model, const Grid& grid,
-                const Metadata& metadata = {});
+                const data::WordPiece& tokenizer, const data::ClassNames& classes, const torch::nn::Module& model,
+                const Grid& grid, const Metadata& metadata = {});
 
 /// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
@@ -54,12 +56,14 @@ void check_earlier_run(const Configuration& configuration);
 Configuration configuration_to_resume(const std::string& folder);
 
 /// Checks that the checkpoint in a training run's output folder holds the weights of the model that a configuration
-/// describes for a vocabulary of `words`. Nothing of the model's size is allocated.
+/// describes for a vocabulary of `words` and so many classes. Nothing of the model's size is allocated.
 /// Throws: InvalidArgument as load_weights does
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words);
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words,
+                             int64_t classes);
 
-/// The vocabulary of the checkpoint in a training run's output folder. Throws: InvalidArgument as above
+/// The vocabulary and the classes of the checkpoint in a training run's output folder. Throws: InvalidArgument as above
 data::WordPiece tokenizer_to_resume(const std::string& folder);
+data::ClassNames classes_to_resume(const std::string& folder);
 
 /// The text of a file. Throws: InvalidArgument where it cannot be read.
 std::string read_text(const std::filesystem::path& path);

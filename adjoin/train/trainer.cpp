@@ -54,11 +54,12 @@ double correct(const at::Tensor& scores, const at::Tensor& labels) {
 
 }  // namespace
 
-models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words) {
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes) {
   models::TextClassifierOptions options{.words = words,
                                         .layers = configuration.layers,
                                         .hidden = configuration.hidden,
                                         .heads = configuration.heads,
+                                        .classes = classes,
                                         .dropout = configuration.dropout};
   if (configuration.positions == "learned") options.positions = configuration.sequence;
   options.scale_by_head = configuration.score_scale == "head";
@@ -68,9 +69,9 @@ models::TextClassifierOptions model_options(const Configuration& configuration, 
   return options;
 }
 
-Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words)
-    : configuration_(configuration), grid_(world, grid_shape(configuration, world)) {
-  model_ = models::TextClassifier(model_options(configuration, words), grid_, "tp");
+Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t classes)
+    : configuration_(configuration), grid_(world, grid_shape(configuration, world)), classes_(classes) {
+  model_ = models::TextClassifier(model_options(configuration, words, classes), grid_, "tp");
 }
 
 void Trainer::initialize() {
@@ -89,8 +90,8 @@ at::Tensor Trainer::forward(const Batch& batch, StepContext context) {
   return model_(batch.ids, context);
 }
 
-StepResult Trainer::step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
-                         double loss_scale) {
+StepResult Trainer::step(const data::TokenStore& dataset, std::span<const int64_t> samples, int64_t step,
+                         double learning_rate, double loss_scale) {
   const auto seed = static_cast<uint64_t>(configuration_.seed);
   const auto microbatches = static_cast<int>(configuration_.microbatches);
   const data::BatchPart mine = part_of(samples);
@@ -129,7 +130,7 @@ at::Tensor Trainer::scores(const Batch& batch) {
   return forward(batch, {}).to(at::kDouble);
 }
 
-Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
+Evaluation Trainer::evaluate(const data::TokenStore& dataset, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
   // Samples of about equal length share a batch, so that ranks have equally much to do.
   std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
@@ -138,19 +139,22 @@ Evaluation Trainer::evaluate(const Dataset& dataset, int64_t batch_samples) {
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
   });
-  std::array<double, 2> sums{};
+  std::array<double, 1> loss{};
+  ClassCounts counts(classes_);
   const auto at_once = static_cast<size_t>(batch_samples);
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
     const Batch batch = make_batch(dataset, samples, part_of(samples));
     const at::Tensor result = scores(batch);
-    sums[0] += nn::cross_entropy(result, batch.labels, 1).item<double>();
-    sums[1] += correct(result, batch.labels);
+    loss[0] += nn::cross_entropy(result, batch.labels, 1).item<double>();
+    counts.add(result, batch.labels);
   }
+  const auto sums = counts.counts();
+  grid_.axis("dp").all_reduce(buffer(loss));
   grid_.axis("dp").all_reduce(buffer(sums));
   const auto n = static_cast<double>(std::max<int64_t>(dataset.size(), 1));
-  return {.loss = sums[0] / n, .accuracy = sums[1] / n};
+  return {.loss = loss[0] / n, .accuracy = counts.accuracy(), .counts = counts};
 }
 
 }  // namespace adjoin::train

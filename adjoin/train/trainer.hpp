@@ -7,13 +7,14 @@
 #include "adjoin/models/text_classifier.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/partition/grid.hpp"
+#include "adjoin/train/class_counts.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/dataset.hpp"
 
 namespace adjoin::train {
 
-/// The model that a configuration describes, for a vocabulary of `words`.
-models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words);
+/// The model that a configuration describes, for a vocabulary of `words` and so many classes.
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes);
 
 /// What all workers know of a step of the global batch.
 struct StepResult {
@@ -27,6 +28,7 @@ struct StepResult {
 /// The exact mean over a set of samples, unless it was interrupted before all were seen.
 struct Evaluation {
   double loss = 0, accuracy = 0;
+  ClassCounts counts{};
   bool interrupted = false;
 };
 
@@ -35,18 +37,18 @@ class Trainer {
  public:
   /// Builds the model, whose weights `initialize` or `load_weights` then gives.
   /// Throws: InvalidArgument where the configuration does not fit the world or itself.
-  Trainer(const Configuration& configuration, const Communicator& world, int64_t words);
+  Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t classes = 2);
 
   /// Draws the weights by the configuration's seed.
   void initialize();
 
   /// Forward and backward of each micro-batch of a global batch, and an update. `step` counts from 0 and names the masks;
   /// `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
-  StepResult step(const Dataset& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
+  StepResult step(const data::TokenStore& dataset, std::span<const int64_t> samples, int64_t step, double learning_rate,
                   double loss_scale = 1);
 
   /// The mean loss and accuracy over all samples, `batch_samples` of them at once, each rank of dp taking its part.
-  Evaluation evaluate(const Dataset& dataset, int64_t batch_samples = 64);
+  Evaluation evaluate(const data::TokenStore& dataset, int64_t batch_samples = 64);
 
   /// The scores of one worker's batch, without gradients.
   at::Tensor scores(const Batch& batch);
@@ -63,6 +65,7 @@ class Trainer {
 
   Configuration configuration_;
   Grid grid_;
+  int64_t classes_;
   models::TextClassifier model_{nullptr};
   std::optional<parallel::Optimizer> optimizer_;
 };

@@ -31,7 +31,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-data::Sampler make_sampler(const Configuration& configuration, const Dataset& dataset) {
+data::Sampler make_sampler(const Configuration& configuration, const data::TokenStore& dataset) {
   return data::Sampler({.samples = dataset.size(),
                         .batch = configuration.batch,
                         .seed = static_cast<uint64_t>(configuration.seed),
@@ -95,7 +95,7 @@ void check_data(const std::string& folder, const RunState& saved, const RunState
 }
 
 /// What decides in which order an epoch takes its samples.
-uint64_t order_of(const Configuration& configuration, const Dataset& dataset) {
+uint64_t order_of(const Configuration& configuration, const data::TokenStore& dataset) {
   const std::vector<int64_t> lengths = dataset.lengths();
   const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
   return hash_of(std::span<const int64_t>(lengths), seed);
@@ -132,7 +132,7 @@ void check_finite(double value, const char* what, int64_t step) {
 
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder) {
-  for (const char* name : {"model.safetensors", "vocab.txt", "config.json", "summary.json"})
+  for (const char* name : {"model.safetensors", "vocab.txt", "classes.json", "config.json", "summary.json"})
     std::filesystem::remove(folder / name);
 }
 
@@ -148,7 +148,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput
     : configuration_(configuration),
       input_(input),
       world_(world),
-      trainer_(configuration, world, input.tokenizer.size()),
+      trainer_(configuration, world, input.tokenizer.size(), input.classes.size()),
       sampler_(make_sampler(configuration, input.train)) {
   state_.samples = input.train.size();
   state_.batch = configuration.batch;
@@ -291,7 +291,7 @@ void TrainingRun::save_checkpoint() {
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
   const std::filesystem::path folder = root() ? fresh->folder() : "";
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
-  save_model(folder, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid(), name);
+  save_model(folder, configuration_, input_.tokenizer, input_.classes, *trainer_.model(), trainer_.grid(), name);
   save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
   on_root(world_, what, [&] {
     nlohmann::ordered_json state = to_json(state_);
@@ -330,7 +330,7 @@ std::optional<Summary> TrainingRun::finish() {
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all};
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
-  save_model(configuration_.out, configuration_, input_.tokenizer, *trainer_.model(), trainer_.grid());
+  save_model(configuration_.out, configuration_, input_.tokenizer, input_.classes, *trainer_.model(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
     metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});

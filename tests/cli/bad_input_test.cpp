@@ -41,21 +41,21 @@ class BadData : public testing::Test {
 TEST_F(BadData, that_are_not_there_are_named) {
   refuses("--data /none/reviews", "/none/reviews: no such file or folder");
   refuses("--data /none/reviews --dp 2", "/none/reviews: no such file or folder", {.ranks = 2});
-  refuses(data(), "no training reviews; expected one of \"train.csv\"");
+  refuses(data(), "no training samples; expected one of \"train.csv\"");
   put(folder_ / "train.csv", kReviews);
-  refuses(data(), "no testing reviews; expected one of \"test.csv\"");
+  refuses(data(), "no testing samples; expected one of \"test.csv\"");
 }
 
 TEST_F(BadData, are_refused_with_file_and_line) {
   const std::string header = "text,label\n";
   const std::pair<std::string, std::string> cases[] = {
       {"", "train.csv: the file is empty"},
-      {header, "train.csv: no reviews follow the header"},
-      {"id,stars\n1,5\n", "train.csv:1: no known columns"},
+      {header, "train.csv: no samples follow the header"},
+      {"id,stars\n1,5\n", "train.csv:1: no column \"text\" or \"review\""},
       {"text,stars\ngood,5\n", "train.csv:1: no column \"label\""},
       {header + "good,1\n\"bad,0\nmore,1\n", "train.csv:3: a quote opens here and never closes"},
       {header + "good,1\n\"bad\" film,0\n", "train.csv:3: a quote opens here and closes before ' '"},
-      {header + "good,1\nbad,0\nso so,maybe\n", "train.csv:4: unknown label \"maybe\""},
+      {header + "good,1\nbad, \n", "train.csv:3: the label is empty"},
       {header + "good,1\nbad, but short,0\n", "train.csv:3: expected 2 fields"},
   };
   put(folder_ / "test.csv", kReviews);
@@ -64,6 +64,8 @@ TEST_F(BadData, are_refused_with_file_and_line) {
     refuses(data(), expected);
   }
   put(folder_ / "train.csv", kReviews);
+  put(folder_ / "test.csv", header + "good,1\nbad,0\nso so,maybe\n");
+  refuses(data(), "test.csv:4: unknown label \"maybe\"; expected 0 or 1, neg or pos");
   put(folder_ / "test.csv", header + "good,1\n\"bad,0\n");
   refuses(data() + " --tp 2", "test.csv:3: a quote opens here and never closes", {.ranks = 2});
 }
@@ -112,7 +114,7 @@ TEST_F(BadData, in_a_tree_that_are_no_files_are_named) {
     put(folder_ / part / "1.txt", "a film");
   }
   fs::create_directory(folder_ / "train/pos/2.txt");
-  refuses(data(), "2.txt: expected a review, this is no file");
+  refuses(data(), "2.txt: expected a text, this is no file");
 }
 
 TEST_F(BadData, that_cannot_be_reached_are_named) {

@@ -63,7 +63,8 @@ TEST_F(TrainedModel, evaluates_to_the_summarys_loss_in_every_layout) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     ASSERT_EQ(lines_of(outcome.out).size(), 1u) << outcome.out;
     const json result = json::parse(outcome.out);
-    EXPECT_EQ(keys_of(result), (std::set<std::string>{"samples", "loss", "accuracy", "seconds"}));
+    EXPECT_EQ(keys_of(result),
+              (std::set<std::string>{"samples", "loss", "accuracy", "seconds", "classes", "f1", "confusion"}));
     EXPECT_EQ(result.at("samples"), 48);
     EXPECT_NEAR(result.at("loss").get<double>(), summary.at("test_loss").get<double>(), 1e-6);
     EXPECT_EQ(result.at("accuracy"), summary.at("test_accuracy"));
@@ -137,8 +138,8 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
       train::configuration_from_json(nlohmann::ordered_json::parse(contents_of(model() / "config.json")));
   EXPECT_EQ(configuration.tp, 2);
   const auto words = static_cast<int64_t>(lines_of(contents_of(model() / "vocab.txt")).size());
-  const models::TextClassifier whole(train::model_options(configuration, words), Grid(Communicator(), {{"tp", 1}}),
-                                     "tp");
+  const models::TextClassifier whole(train::model_options(configuration, words, /*classes=*/2),
+                                     Grid(Communicator(), {{"tp", 1}}), "tp");
   json expected;
   for (const nn::Parameter& parameter : nn::parameters_of(*whole))
     expected[parameter.name] = parameter.tensor.sizes().vec();

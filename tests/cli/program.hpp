@@ -42,8 +42,8 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The built program, running: without the variables of an MPI job that this test may be part of, and with one thread
-/// of computation. What is still running at the end of its life is killed.
+/// The built program, running: without the variables of an MPI job that this test may be part of, with one thread of
+/// computation, and with a cache of its own. What is still running at the end of its life is killed.
 class Running {
  public:
   explicit Running(const std::string& arguments, const Surroundings& where = {}) {
@@ -52,7 +52,9 @@ class Running {
         where.limits +
         " exec env -u OMPI_COMM_WORLD_SIZE -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID"
         " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1"
-        " OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 " +
+        " OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1"
+        " XDG_CACHE_HOME=" +
+        shell_quoted(folder_ / "cache") + " " +
         // OpenMPI keeps what it allocated until the process ends; our own leaks are looked for on threads.
         (where.ranks == 0 ? "" : "ASAN_OPTIONS=detect_leaks=0 ") + where.environment + " " + job +
         "'" ADJOIN_PROGRAM "' " + arguments + " > " +

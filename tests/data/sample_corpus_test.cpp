@@ -12,6 +12,7 @@
 
 #include "adjoin/data/bert_words.hpp"
 #include "adjoin/data/sample_words.hpp"
+#include "tests/support/samples.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -44,6 +45,10 @@ int polarity(const std::string& clause) {
   return 0;
 }
 
+int label_of(const Sample& sample) {
+  return sample.label == "positive" ? 1 : 0;
+}
+
 /// The label as the header of the corpus says that it follows from the text.
 int read_by_the_rule(const std::string& text) {
   std::vector<std::string> clauses(1);
@@ -70,11 +75,11 @@ int read_by_the_rule(const std::string& text) {
 /// Multinomial naive Bayes on word counts with add-one smoothing (Manning, Raghavan and Schuetze 2008, chapter 13).
 class NaiveBayes {
  public:
-  explicit NaiveBayes(const std::vector<Review>& reviews) {
-    for (const Review& review : reviews)
+  explicit NaiveBayes(const std::vector<Sample>& reviews) {
+    for (const Sample& review : reviews)
       for (const std::string& word : words_of(review.text)) {
-        ++counts_[word][review.label];
-        ++totals_[review.label];
+        ++counts_[word][label_of(review)];
+        ++totals_[label_of(review)];
       }
   }
 
@@ -104,19 +109,20 @@ class NaiveBayes {
 };
 
 template <class Predict>
-double accuracy(const std::vector<Review>& reviews, Predict predict) {
+double accuracy(const std::vector<Sample>& reviews, Predict predict) {
   const auto right =
-      std::count_if(reviews.begin(), reviews.end(), [&](const Review& r) { return predict(r.text) == r.label; });
+      std::count_if(reviews.begin(), reviews.end(), [&](const Sample& r) { return predict(r.text) == label_of(r); });
   return static_cast<double>(right) / static_cast<double>(reviews.size());
 }
 
 TEST(SampleCorpus, is_balanced_and_of_the_promised_size) {
   for (const auto& [part, size] :
        {std::pair{Part::train, kSampleTrainReviews}, std::pair{Part::test, kSampleTestReviews}}) {
-    const auto reviews = sample_corpus(part).samples;
+    const auto reviews = all_of(*open_sample_corpus(part));
     ASSERT_EQ(std::ssize(reviews), size);
-    EXPECT_EQ(std::count_if(reviews.begin(), reviews.end(), [](const Review& r) { return r.label == 1; }), size / 2);
-    for (const Review& review : reviews) {
+    EXPECT_EQ(std::count_if(reviews.begin(), reviews.end(), [](const Sample& r) { return label_of(r) == 1; }),
+              size / 2);
+    for (const Sample& review : reviews) {
       const auto words = words_of(review.text);
       const auto count = std::count_if(words.begin(), words.end(), is_word);
       EXPECT_TRUE(count >= 10 && count <= 60) << count << " words: " << review.text;
@@ -126,7 +132,7 @@ TEST(SampleCorpus, is_balanced_and_of_the_promised_size) {
 
 TEST(SampleCorpus, has_a_vocabulary_of_a_few_hundred_words_and_no_braces_left) {
   std::set<std::string> words;
-  for (const Review& review : sample_corpus(Part::train).samples)
+  for (const Sample& review : all_of(*open_sample_corpus(Part::train)))
     for (const std::string& word : words_of(review.text)) words.insert(word);
   EXPECT_GT(words.size(), 150u);
   EXPECT_LT(words.size(), 400u);
@@ -135,26 +141,26 @@ TEST(SampleCorpus, has_a_vocabulary_of_a_few_hundred_words_and_no_braces_left) {
 
 TEST(SampleCorpus, tests_on_reviews_that_it_does_not_train_on) {
   std::set<std::string> seen;
-  for (const Review& review : sample_corpus(Part::train).samples) seen.insert(review.text);
-  for (const Review& review : sample_corpus(Part::test).samples)
+  for (const Sample& review : all_of(*open_sample_corpus(Part::train))) seen.insert(review.text);
+  for (const Sample& review : all_of(*open_sample_corpus(Part::test)))
     EXPECT_FALSE(seen.contains(review.text)) << review.text;
 }
 
 TEST(SampleCorpus, repeats) {
-  EXPECT_EQ(sample_corpus(Part::test).samples[17].text, sample_corpus(Part::test).samples[17].text);
-  EXPECT_NE(sample_corpus(Part::test).samples[17].text, sample_corpus(Part::train).samples[17].text);
+  EXPECT_EQ(all_of(*open_sample_corpus(Part::test))[17].text, all_of(*open_sample_corpus(Part::test))[17].text);
+  EXPECT_NE(all_of(*open_sample_corpus(Part::test))[17].text, all_of(*open_sample_corpus(Part::train))[17].text);
 }
 
 TEST(SampleCorpus, is_read_without_a_mistake_by_its_rule) {
   for (const Part part : {Part::train, Part::test})
-    for (const Review& review : sample_corpus(part).samples)
-      EXPECT_EQ(read_by_the_rule(review.text), review.label) << review.text;
+    for (const Sample& review : all_of(*open_sample_corpus(part)))
+      EXPECT_EQ(read_by_the_rule(review.text), label_of(review)) << review.text;
 }
 
 TEST(SampleCorpus, is_not_solved_by_counting_words) {
-  const NaiveBayes model(sample_corpus(Part::train).samples);
+  const NaiveBayes model(all_of(*open_sample_corpus(Part::train)));
   const double found =
-      accuracy(sample_corpus(Part::test).samples, [&](const auto& text) { return model.predict(text); });
+      accuracy(all_of(*open_sample_corpus(Part::test)), [&](const auto& text) { return model.predict(text); });
   RecordProperty("accuracy", std::to_string(found));
   EXPECT_LT(found, 0.75);
   EXPECT_GT(found, 0.55);  // the words do say something: a model finds a way to begin

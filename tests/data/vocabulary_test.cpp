@@ -12,6 +12,7 @@
 #include "adjoin/data/sample_corpus.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
+#include "tests/support/samples.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -21,8 +22,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::vector<Review> repeated(const std::string& text, int times) {
-  return std::vector<Review>(static_cast<size_t>(times), Review{text, 0});
+WordCounter repeated(const std::string& text, int times) {
+  WordCounter counter;
+  for (int i = 0; i < times; ++i) counter.add(text);
+  return counter;
+}
+
+std::vector<Sample> every_sixth(SampleReader& reader) {
+  std::vector<Sample> some;
+  int64_t place = 0;
+  for (Sample sample; reader.next(sample);)
+    if (place++ % 6 == 0) some.push_back(sample);
+  return some;
 }
 
 // "ab" stands 4 times, "##bc" and "##cd" 3 times each: the pairs join in that order, "abc" before "##cd" since it is
@@ -39,10 +50,10 @@ TEST(LearnVocabulary, begins_with_special_tokens_and_characters_by_frequency) {
 }
 
 TEST(LearnVocabulary, leaves_out_characters_below_the_count) {
-  auto reviews = repeated("ab", 3);
-  reviews.push_back({"a\u6f22", 0});
-  EXPECT_THAT(learn_vocabulary(reviews, {.min_character_count = 2}), Not(Contains("\u6f22")));
-  EXPECT_THAT(learn_vocabulary(reviews, {.min_character_count = 1}), Contains("\u6f22"));
+  WordCounter words = repeated("ab", 3);
+  words.add("a\u6f22");
+  EXPECT_THAT(learn_vocabulary(words, {.min_character_count = 2}), Not(Contains("\u6f22")));
+  EXPECT_THAT(learn_vocabulary(words, {.min_character_count = 1}), Contains("\u6f22"));
 }
 
 TEST(LearnVocabulary, normalizes_as_the_tokenizer_does) {
@@ -50,20 +61,19 @@ TEST(LearnVocabulary, normalizes_as_the_tokenizer_does) {
 }
 
 TEST(LearnVocabulary, makes_whole_words_of_a_small_corpus_and_leaves_nothing_unknown) {
-  const auto reviews = sample_corpus(Part::train).samples;
-  const WordPiece tokenizer(learn_vocabulary(reviews));
+  const WordPiece tokenizer(learn_vocabulary(counted(all_of(*open_sample_corpus(Part::train)))));
   EXPECT_LT(tokenizer.size(), 8000);  // nothing is left to join
   EXPECT_EQ(tokenizer.encode("Overall, the unforgettable plot").size(),
             tokenizer.encode("overall , the").size() + tokenizer.encode("unforgettable").size() + 1);
-  for (const Review& review : sample_corpus(Part::test).samples)
-    EXPECT_THAT(tokenizer.encode(review.text), Not(Contains(tokenizer.unknown_id()))) << review.text;
+  for (const Sample& sample : all_of(*open_sample_corpus(Part::test)))
+    EXPECT_THAT(tokenizer.encode(sample.text), Not(Contains(tokenizer.unknown_id()))) << sample.text;
 }
 
 TEST(LearnVocabulary, repeats_and_has_no_piece_twice) {
-  const auto reviews = sample_corpus(Part::test).samples;
-  const auto pieces = learn_vocabulary(reviews, {.size = 300});
+  const WordCounter words = counted(all_of(*open_sample_corpus(Part::test)));
+  const auto pieces = learn_vocabulary(words, {.size = 300});
   EXPECT_EQ(pieces.size(), 300u);
-  EXPECT_EQ(learn_vocabulary(reviews, {.size = 300}), pieces);
+  EXPECT_EQ(learn_vocabulary(words, {.size = 300}), pieces);
   EXPECT_EQ(std::set<std::string>(pieces.begin(), pieces.end()).size(), pieces.size());
 }
 
@@ -87,12 +97,12 @@ TEST(LearnVocabulary, refuses_a_size_that_holds_next_to_nothing) {
 
 TEST(LearnVocabulary, knows_nearly_every_word_of_real_reviews) {
   const std::string imdb = real_data("imdb");
-  const auto train = take_balanced(load_reviews(imdb, Part::train).samples, 4000);
-  const WordPiece tokenizer(learn_vocabulary(train, {.size = 8000}));
+  const auto train = every_sixth(*open_samples(imdb, Part::train));
+  const WordPiece tokenizer(learn_vocabulary(counted(train), {.size = 8000}));
   ASSERT_EQ(tokenizer.size(), 8000);
   int64_t unknown = 0, all = 0;
-  for (const Review& review : take_balanced(load_reviews(imdb, Part::test).samples, 2000)) {
-    const auto ids = tokenizer.encode(review.text);
+  for (const Sample& sample : every_sixth(*open_samples(imdb, Part::test))) {
+    const auto ids = tokenizer.encode(sample.text);
     all += std::ssize(ids);
     unknown += std::count(ids.begin(), ids.end(), tokenizer.unknown_id());
   }

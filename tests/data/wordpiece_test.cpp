@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/data/reviews.hpp"
+#include "adjoin/data/samples.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
@@ -132,9 +132,9 @@ void add(Digest& digest, uint64_t value) {
   digest.hash = (digest.hash ^ value) * 1099511628211u;
 }
 
-Digest digest_of(const std::vector<Review>& reviews, const WordPiece& tokenizer) {
+Digest digest_of(SampleReader& reviews, const WordPiece& tokenizer) {
   Digest digest;
-  for (const Review& review : reviews) {
+  for (Sample review; reviews.next(review);) {
     const auto ids = tokenizer.encode(review.text);
     for (const int64_t id : ids) add(digest, static_cast<uint64_t>(id));
     add(digest, 0xffffffffu);  // the end of a review
@@ -148,8 +148,8 @@ TEST(WordPiece, gives_the_reference_s_ids_for_all_real_reviews) {
   const WordPiece bert = WordPiece::load(real_data("bert-base-uncased/vocab.txt"));
   EXPECT_EQ(bert.size(), 30522);
   const std::string imdb = real_data("imdb");
-  EXPECT_EQ(digest_of(load_reviews(imdb, Part::train).samples, bert), (Digest{0x01bd05ef1df2e708u, 7796081}));
-  EXPECT_EQ(digest_of(load_reviews(imdb, Part::test).samples, bert), (Digest{0xb6ca688f9ff8fc6cu, 7618178}));
+  EXPECT_EQ(digest_of(*open_samples(imdb, Part::train), bert), (Digest{0x01bd05ef1df2e708u, 7796081}));
+  EXPECT_EQ(digest_of(*open_samples(imdb, Part::test), bert), (Digest{0xb6ca688f9ff8fc6cu, 7618178}));
 }
 
 }  // namespace

@@ -8,12 +8,11 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/sample_corpus.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/data/vocabulary.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "adjoin/train/text_part.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -38,14 +37,16 @@ Configuration uneven() {
 
 struct Corpus {
   data::WordPiece tokenizer;
-  Dataset dataset;
+  data::TokenStore dataset;
 };
 
 const Corpus& corpus() {
   static const Corpus corpus = [] {
-    const auto reviews = data::take_balanced(data::sample_corpus(data::Part::train).samples, 101);
-    data::WordPiece tokenizer(data::learn_vocabulary(reviews, {.size = 300}));
-    return Corpus{tokenizer, tokenize(reviews, tokenizer, 40)};
+    TextPart texts({.data = "sample", .columns = {}, .samples = 101}, data::Part::train, {});
+    data::WordCounter words;
+    texts.count_words(words);
+    data::WordPiece tokenizer(data::learn_vocabulary(words, {.size = 300}));
+    return Corpus{tokenizer, texts.tokenize(tokenizer, 40)};
   }();
   return corpus;
 }
@@ -134,9 +135,9 @@ void make_sure_by_three_to_one(const torch::nn::Module& model) {
 }
 
 TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
-  Dataset seven;
-  seven.ids.assign(7, {2, 5, 6, 3});
-  seven.labels = {1, 0, 1, 1, 0, 1, 1};
+  data::TokenStoreBuilder builder(/*words=*/10);
+  for (const int64_t label : {1, 0, 1, 1, 0, 1, 1}) builder.add(std::vector<int64_t>{2, 5, 6, 3}, label);
+  const data::TokenStore seven = builder.finish();
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
     Configuration c = uneven();
     c.dp = world.size();
@@ -146,6 +147,10 @@ TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
       const Evaluation found = trainer.evaluate(seven, batch);
       EXPECT_NEAR(found.loss, (5 * std::log(4.0 / 3) + 2 * std::log(4.0)) / 7, 1e-14);
       EXPECT_DOUBLE_EQ(found.accuracy, 5.0 / 7);
+      EXPECT_EQ(found.counts.pair(0, 1), 2);  // each sample once, whatever dp is
+      EXPECT_EQ(found.counts.pair(1, 1), 5);
+      EXPECT_DOUBLE_EQ(found.counts.f1(1), 10.0 / 12);
+      EXPECT_DOUBLE_EQ(found.counts.f1(0), 0);
       EXPECT_FALSE(found.interrupted);
     }
   });

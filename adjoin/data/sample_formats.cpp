@@ -1,0 +1,196 @@
+#include "adjoin/data/sample_formats.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
+
+namespace adjoin::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostColumns = 20;  // in a message
+
+std::string normalized(const std::string& word) {
+  std::string lower;
+  for (const unsigned char c : word)  // not char: what is negative has no category
+    if (!std::isspace(c)) lower += static_cast<char>(std::tolower(c));
+  return lower;
+}
+
+/// The place of the column of this name, or, without one, of the first of the usual names, the preferred one first.
+std::optional<size_t> find_column(const std::vector<std::string>& there, const std::string& wanted,
+                                  std::initializer_list<const char*> usual) {
+  if (!wanted.empty()) {
+    const auto found = std::find(there.begin(), there.end(), wanted);
+    return found == there.end() ? std::nullopt : std::optional(static_cast<size_t>(found - there.begin()));
+  }
+  for (const char* name : usual)
+    for (size_t i = 0; i < there.size(); ++i)
+      if (normalized(there[i]) == name) return i;
+  return std::nullopt;
+}
+
+class SeparatedSamples final : public SampleReader {
+ public:
+  SeparatedSamples(const std::string& path, Separator separator, const Columns& wanted) : csv_(path, separator) {
+    require(csv_.next(fields_), [&] { return path + ": the file is empty; expected a header and samples"; });
+    columns_ = find_columns(fields_, wanted, path + ":" + std::to_string(csv_.line()));
+  }
+
+  bool next(Sample& sample) override {
+    if (!csv_.next(fields_)) {
+      require(any_, [&] { return csv_.path() + ": no samples follow the header"; });
+      return false;
+    }
+    any_ = true;
+    sample.text = fields_[columns_.text];
+    sample.label = fields_[columns_.label];
+    dropped_bytes_ += drop_invalid_utf8(sample.text);
+    return true;
+  }
+
+  void fail(const std::string& what) override { csv_.fail(csv_.line(), what); }
+
+ private:
+  CsvReader csv_;
+  std::vector<std::string> fields_;
+  FoundColumns columns_{};
+  bool any_ = false;
+};
+
+class JsonLineSamples final : public SampleReader {
+ public:
+  JsonLineSamples(const std::string& path, const Columns& wanted) : file_(path), names_(wanted) {
+    require(read_object(), [&] { return path + ": the file is empty; expected a JSON object a line"; });
+    const std::vector<std::string> there = keys();
+    const FoundColumns found = find_columns(there, wanted, path + ":" + std::to_string(line_));
+    names_ = {there[found.text], there[found.label]};
+  }
+
+  bool next(Sample& sample) override {
+    if (!read_ahead_ && !read_object()) return false;
+    read_ahead_ = false;
+    const nlohmann::json& text = member(names_.text);
+    if (!text.is_string()) fail("\"" + names_.text + "\" is " + text.type_name() + ", expected a string");
+    sample.text = text.get<std::string>();
+    const nlohmann::json& label = member(names_.label);
+    if (!label.is_string() && !label.is_number() && !label.is_boolean())
+      fail("\"" + names_.label + "\" is " + label.type_name() + ", expected a string, a number or a boolean");
+    sample.label = label.is_string() ? label.get<std::string>() : label.dump();
+    return true;
+  }
+
+  void fail(const std::string& what) override { file_.fail(line_, what); }
+
+ private:
+  bool read_object() {
+    if (!file_.next_line(text_)) return false;
+    line_ = file_.line();
+    dropped_bytes_ += drop_invalid_utf8(text_);
+    object_ = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+    if (!object_.is_object()) fail("expected a JSON object, found " + shortened(text_));
+    return true;
+  }
+
+  std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : object_.items()) keys.push_back(key);
+    return keys;
+  }
+
+  const nlohmann::json& member(const std::string& name) {
+    const auto found = object_.find(name);
+    if (found == object_.end())
+      fail("no \"" + name + "\", which the first line has; found: " + listed(keys(), kMostColumns));
+    return *found;
+  }
+
+  TextFile file_;
+  Columns names_;
+  std::string text_;
+  int64_t line_ = 0;
+  nlohmann::json object_;
+  bool read_ahead_ = true;  // the first object, which the columns were looked for in
+};
+
+class TextFileSamples final : public SampleReader {
+ public:
+  explicit TextFileSamples(std::vector<fs::path> files) : files_(std::move(files)) {}
+
+  bool next(Sample& sample) override {
+    if (at_ == files_.size()) return false;
+    const fs::path& path = files_[at_++];
+    require(fs::is_regular_file(path), [&] { return path.string() + ": expected a text, this is no file"; });
+    std::ifstream file(path, std::ios::binary);
+    sample.text.assign(std::istreambuf_iterator<char>(file), {});
+    require(file.is_open() && !file.bad(), [&] { return path.string() + ": cannot read the text"; });
+    sample.label = path.parent_path().filename().string();
+    dropped_bytes_ += drop_invalid_utf8(sample.text);
+    return true;
+  }
+
+  void fail(const std::string& what) override { throw InvalidArgument(files_[at_ - 1].string() + ": " + what); }
+
+ private:
+  std::vector<fs::path> files_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string shortened(std::string text) {
+  constexpr size_t kMost = 40;
+  drop_invalid_utf8(text);
+  if (text.size() > kMost) {
+    text.resize(kMost);
+    drop_invalid_utf8(text);
+    text += "...";
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return '"' + printable(text) + '"';
+}
+
+std::string listed(const std::vector<std::string>& names, size_t most) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) list += (i ? ", " : "") + shortened(names[i]);
+  return names.size() > most ? list + ", ..." : list;
+}
+
+FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
+  const auto text = find_column(there, wanted.text, {"text", "review"});
+  const auto label = find_column(there, wanted.label, {"label", "sentiment"});
+  if (text && label) {
+    require(*text != *label, [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
+    return {*text, *label};
+  }
+  const auto missing = [](const std::string& name, const char* option, const char* usual) {
+    return name.empty() ? std::string(usual) + ", nor is one named by " + option
+                        : shortened(name) + " (" + option + ")";
+  };
+  throw InvalidArgument(where + ": no column " +
+                        (!text ? missing(wanted.text, "--text-column", "\"text\" or \"review\"")
+                               : missing(wanted.label, "--label-column", "\"label\" or \"sentiment\"")) +
+                        "; found: " + listed(there, kMostColumns));
+}
+
+std::unique_ptr<SampleReader> open_separated(const std::string& path, Separator separator, const Columns& columns) {
+  return std::make_unique<SeparatedSamples>(path, separator, columns);
+}
+
+std::unique_ptr<SampleReader> open_json_lines(const std::string& path, const Columns& columns) {
+  return std::make_unique<JsonLineSamples>(path, columns);
+}
+
+std::unique_ptr<SampleReader> open_text_files(std::vector<fs::path> files) {
+  return std::make_unique<TextFileSamples>(std::move(files));
+}
+
+}  // namespace adjoin::data

@@ -1,0 +1,93 @@
+#include "adjoin/data/samples.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/sample_formats.hpp"
+
+namespace adjoin::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFiles = 6;  // in a message
+
+std::vector<std::string> file_names(Part part) {
+  std::vector<std::string> names;
+  for (const char* stem :
+       {part == Part::train ? "train" : "test", part == Part::train ? "dataset_train" : "dataset_val"})
+    for (const char* ending : {".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz"})
+      names.push_back(std::string(stem) + ending);
+  return names;
+}
+
+std::vector<fs::path> text_files(const fs::path& folder) {
+  require(fs::is_directory(folder), [&] { return folder.string() + ": missing; expected a folder of .txt reviews"; });
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  require(!files.empty(), [&] { return folder.string() + ": no reviews; expected .txt files"; });
+  return files;
+}
+
+std::vector<fs::path> tree_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const char* name : {"pos", "neg"})
+    for (fs::path& file : text_files(folder / name)) files.push_back(std::move(file));
+  return files;
+}
+
+std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {
+  for (const std::string& name : file_names(part))
+    if (fs::is_regular_file(folder / name)) return {folder / name};
+  const std::string tree = part == Part::train ? "train" : "test";
+  require(fs::is_directory(folder / tree), [&] {
+    return folder.string() + ": no " + tree + "ing samples; expected one of " + listed(file_names(part), kMostFiles) +
+           " or a folder " + tree + " with pos/*.txt and neg/*.txt";
+  });
+  return tree_files(folder / tree);
+}
+
+}  // namespace
+
+std::vector<fs::path> sample_files(const std::string& path, Part part) {
+  require(fs::exists(path), [&] { return path + ": no such file or folder"; });
+  if (fs::is_directory(path)) return files_of_folder(path, part);
+  require(part == Part::test, [&] {
+    return path +
+           ": is a file; training needs a folder with train.csv and test.csv (or .tsv, .jsonl, each also .gz, or "
+           "train/ and test/)";
+  });
+  return {path};
+}
+
+std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns) {
+  std::vector<fs::path> files = sample_files(path, part);
+  const std::string file = files.front().string();
+  std::string_view name = file;
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  if (name.ends_with(".jsonl")) return open_json_lines(file, columns);
+  const bool is_tree = fs::is_directory(path) && name.ends_with(".txt");
+  if (!is_tree) return open_separated(file, name.ends_with(".tsv") ? Separator::tab : Separator::comma, columns);
+  require(columns.text.empty() && columns.label.empty(),
+          [&] { return path + ": --text-column and --label-column name columns, which text files have none of"; });
+  return open_text_files(std::move(files));
+}
+
+std::vector<int64_t> balanced_order(std::span<const int32_t> labels, int64_t count) {
+  const auto classes =
+      labels.empty() ? size_t{0} : static_cast<size_t>(*std::max_element(labels.begin(), labels.end())) + 1;
+  std::vector<std::vector<int64_t>> of_class(classes);
+  for (size_t i = 0; i < labels.size(); ++i)
+    of_class[classes - 1 - static_cast<size_t>(labels[i])].push_back(static_cast<int64_t>(i));
+  const size_t most = std::min(labels.size(), static_cast<size_t>(std::max<int64_t>(count, 0)));
+  std::vector<int64_t> order;
+  for (size_t turn = 0; order.size() < most; ++turn)
+    for (const auto& samples : of_class)
+      if (turn < samples.size() && order.size() < most) order.push_back(samples[turn]);
+  return order;
+}
+
+}  // namespace adjoin::data
