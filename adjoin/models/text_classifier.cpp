@@ -101,13 +101,34 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid
 }
 
 at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const StepContext& context) {
-  at::Tensor x = embedding_(ids);
-  if (positions_) x = x + positions_(token_numbers(context, ids.size(0)));
-  for (TransformerBlock& block : blocks_) x = block(x, context);
-  if (norm_) x = norm_(x);
-  StepContext of_samples = context;
-  of_samples.rows = nullptr;
-  return classifier_(pool(x, *context.rows, options_.mean_pooling), of_samples);
+  at::Tensor x = ids;
+  for (const Segment& segment : segments()) x = segment.forward(x, context);
+  return x;
+}
+
+std::vector<Segment> TextClassifierImpl::segments() const {
+  const auto h = static_cast<double>(options_.hidden);
+  const auto embed = [words = embedding_, positions = positions_](const at::Tensor& ids, const StepContext& context) mutable {
+    const at::Tensor x = words(ids);
+    return positions ? x + positions(token_numbers(context, ids.size(0))) : x;
+  };
+  std::vector<Segment> segments{
+      {"embedding", 0,
+       std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", positions_.ptr()}}), embed}};
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    segments.push_back({"block" + std::to_string(i), 24 * h * h, blocks_[i].ptr(),
+                        [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable {
+                          return block(x, context);
+                        }});
+  const auto classify = [norm = norm_, classifier = classifier_, is_mean = options_.mean_pooling](
+                            const at::Tensor& x, const StepContext& context) mutable {
+    StepContext of_samples = context;
+    of_samples.rows = nullptr;
+    return classifier(pool(norm ? norm(x) : x, *context.rows, is_mean), of_samples);
+  };
+  segments.push_back({"head", 0, std::make_shared<Parts>(Parts::List{{"norm", norm_.ptr()}, {"classifier", classifier_.ptr()}}),
+                      classify});
+  return segments;
 }
 
 int64_t parameters_per_rank(const TextClassifierOptions& options, int ranks) {

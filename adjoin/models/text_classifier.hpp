@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/models/segment.hpp"
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
@@ -57,6 +58,9 @@ class TextClassifierImpl : public torch::nn::Module {
   /// Throws: InvalidArgument for sizes below 1, a hidden size that the heads do not divide, more ranks than heads.
   TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& ids, const StepContext& context);
+
+  /// "embedding", "block0" and so on, "head".
+  std::vector<Segment> segments() const;
 
  private:
   TextClassifierOptions options_;

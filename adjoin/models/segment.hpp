@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adjoin/movement/step_context.hpp"
+
+namespace adjoin::models {
+
+/// A part of a model that needs no more than the output of the one before: an embedding, a block, a head.
+struct Segment {
+  std::string name;
+  double cost = 0;  ///< multiplications and additions of one row's way forward, in matrix products
+  std::shared_ptr<torch::nn::Module> module;  ///< its parameters
+  std::function<at::Tensor(const at::Tensor&, const StepContext&)> forward;
+};
+
+/// A model: its parts in their order, and the module that knows all parameters by their full names.
+struct Model {
+  std::shared_ptr<torch::nn::Module> module;
+  std::vector<Segment> segments;
+
+  at::Tensor operator()(at::Tensor x, const StepContext& context) const {
+    for (const Segment& segment : segments) x = segment.forward(x, context);
+    return x;
+  }
+};
+
+/// A module of modules that another one owns.
+class Parts : public torch::nn::Module {
+ public:
+  using List = std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>;
+  explicit Parts(const List& parts) {
+    for (const auto& [name, part] : parts)
+      if (part) register_module(name, part);
+  }
+};
+
+}  // namespace adjoin::models

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/data/samples.hpp"
+#include "adjoin/models/segment.hpp"
+#include "adjoin/movement/step_context.hpp"
+#include "adjoin/partition/grid.hpp"
+
+namespace adjoin::train {
+
+/// What a worker computes at once: its part of a global batch, or some of that.
+struct MicroBatch {
+  at::Tensor input;     ///< of the first segment
+  at::Tensor target;    ///< what the loss compares the last segment's output with
+  StepContext context;  ///< of the rows of the input
+  int64_t tokens = 0;   ///< that are gone through
+};
+
+/// A number that tells how good a model is.
+struct Measure {
+  std::string name;  ///< "accuracy": also its key in metrics.jsonl, and behind "test_" in summary.json
+  double value = 0;
+};
+
+/// A file of a model's folder, beside weights and configuration.
+struct TaskFile {
+  std::string name, content;
+};
+
+/// What a model is trained for: data, model, loss and measures. The training loop knows no more of them than stands here.
+///
+/// All workers have the same task, and none of its functions communicates; it is used by several threads at once.
+class Task {
+ public:
+  Task() = default;
+  virtual ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  /// The samples of a part, and the rows of activations of each.
+  virtual int64_t size(data::Part part) const = 0;
+  virtual std::vector<int64_t> lengths(data::Part part) const = 0;
+
+  /// This worker's part of the model on a grid {dp, tp}, with tensors of these options; its weights are not drawn yet.
+  virtual models::Model model(const Grid& grid, const at::TensorOptions& tensor) const = 0;
+
+  /// The samples `samples[mine.begin]` and on of a global batch, of which it may have none. `context` says all but the rows.
+  virtual MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                                 StepContext context) const = 0;
+
+  /// Over how many things, samples or tokens, the loss of a global batch is a mean.
+  virtual double units(data::Part, std::span<const int64_t> samples) const {
+    return static_cast<double>(samples.size());
+  }
+  /// The sum of the losses of a micro-batch's units, a scalar that is differentiable.
+  virtual at::Tensor loss(const at::Tensor& output, const MicroBatch& batch) const = 0;
+
+  /// Numbers of a micro-batch that add up over workers and micro-batches, always as many; and the measures of their sum.
+  /// batch.context.training says whether it is a step of the training or an evaluation, which may count more.
+  virtual std::vector<double> tally(const at::Tensor&, const MicroBatch&) const { return {}; }
+  virtual std::vector<Measure> measures(std::span<const double> /*tally*/, double /*units*/) const { return {}; }
+
+  /// What a model's folder holds so that the model can be used without the data.
+  virtual std::vector<TaskFile> files() const { return {}; }
+};
+
+}  // namespace adjoin::train

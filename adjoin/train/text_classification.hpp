@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "adjoin/data/class_names.hpp"
+#include "adjoin/data/token_store.hpp"
+#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/models/text_classifier.hpp"
+#include "adjoin/train/class_counts.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/reviews_input.hpp"
+#include "adjoin/train/task.hpp"
+
+namespace adjoin::train {
+
+/// The model that a configuration describes, for a vocabulary of `words` and so many classes.
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes);
+
+/// Puts texts into classes.
+class TextClassification : public Task {
+ public:
+  TextClassification(const Configuration& configuration, TrainingInput input);
+
+  int64_t size(data::Part part) const override { return samples(part).size(); }
+  std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
+  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override;
+  /// In training each token but the first and the last ([CLS] and [SEP]) is left out with the configuration's probability.
+  /// Which are follows from seed, step, the sample's place in the global batch and the token's in the text.
+  MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                         StepContext context) const override;
+  at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch) const override;
+  /// In training the right ones alone, else ClassCounts.
+  std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
+  std::vector<Measure> measures(std::span<const double> tally, double units) const override;
+  std::vector<TaskFile> files() const override;
+
+  const data::WordPiece& tokenizer() const { return input_.tokenizer; }
+  const data::ClassNames& classes() const { return input_.classes; }
+  void set_test(data::TokenStore test) { input_.test = std::move(test); }
+
+ private:
+  const data::TokenStore& samples(data::Part part) const {
+    return part == data::Part::train ? input_.train : input_.test;
+  }
+
+  Configuration configuration_;
+  TrainingInput input_;
+};
+
+}  // namespace adjoin::train
