@@ -18,7 +18,7 @@ struct Options : train::EvaluateOptions {
 
 nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
   nlohmann::ordered_json json = {{"samples", result.samples},         {"loss", result.loss},
-                                 {"accuracy", result.accuracy},       {"seconds", result.seconds},
+                                 {"accuracy", result.counts.accuracy()},       {"seconds", result.seconds},
                                  {"classes", result.classes.names()}, {"f1", nlohmann::json::array()}};
   const train::ClassCounts& counts = result.counts;
   for (int64_t c = 0; c < counts.classes(); ++c) json["f1"].push_back(counts.f1(c));
@@ -42,7 +42,7 @@ void run(const Options& options) {
   if (options.json) {
     std::printf("%s\n", to_json(result).dump().c_str());
   } else {
-    std::printf("accuracy %.2f %%   loss %.4f   %ld samples in %.1f s\n", 100 * result.accuracy, result.loss,
+    std::printf("accuracy %.2f %%   loss %.4f   %ld samples in %.1f s\n", 100 * result.counts.accuracy(), result.loss,
                 static_cast<long>(result.samples), result.seconds);
     std::printf("\n%s", class_report(result.classes, result.counts, kColumns).c_str());
   }

@@ -10,22 +10,31 @@
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/train/run.hpp"
+#include "adjoin/train/text_classification.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
 
+/// A vocabulary of so many pieces, which nobody reads.
+data::WordPiece words_of(int64_t size) {
+  std::vector<std::string> pieces{"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+  for (int64_t id = std::ssize(pieces); id < size; ++id) pieces.push_back(std::to_string(id));
+  return data::WordPiece(std::move(pieces));
+}
+
 /// A batch's worth of full-length samples of random tokens.
-data::TokenStore random_dataset(const Configuration& configuration) {
+data::TokenStore random_samples(const Configuration& configuration) {
   std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
-  data::TokenStoreBuilder dataset(configuration.vocabulary_size);
+  data::TokenStoreBuilder samples(configuration.vocabulary_size);
   std::vector<int64_t> ids(static_cast<size_t>(configuration.sequence));
   for (int64_t i = 0; i < configuration.batch; ++i) {
-    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
-    dataset.add(ids, i % 2);
+    for (int64_t& id : ids)
+      id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
+    samples.add(ids, i % 2);
   }
-  return dataset.finish();
+  return samples.finish();
 }
 
 /// The middle of the seconds that `work` takes, its workers beginning and ending together.
@@ -94,15 +103,15 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   const Configuration& c = options.configuration;
   validate(c);
   require(options.steps >= 1 && options.warm_up >= 0, "bench step: expected at least 1 measured step");
-  const data::TokenStore dataset = random_dataset(c);
+  const TextClassification task(c, {words_of(c.vocabulary_size), data::ClassNames(), random_samples(c), {}});
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
   run_workers(worker_options(c), [&](const Communicator& world) {
-    Trainer trainer(c, world, c.vocabulary_size);
+    Trainer trainer(c, task, world);
     trainer.initialize();
     int64_t step = 0;
-    const auto train = [&] { trainer.step(dataset, samples, step++, c.lr); };
+    const auto train = [&] { trainer.step(samples, step++, c.lr); };
     for (int64_t i = 0; i < options.warm_up; ++i) train();
     const double seconds = median_seconds(options.steps, world, train);
 

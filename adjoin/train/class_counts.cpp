@@ -9,6 +9,13 @@ namespace adjoin::train {
 ClassCounts::ClassCounts(int64_t classes)
     : classes_(classes), counts_(static_cast<size_t>(classes * (has_pairs() ? kPairs + classes : kPairs))) {}
 
+ClassCounts::ClassCounts(int64_t classes, std::span<const double> counts) : ClassCounts(classes) {
+  require(counts.size() == counts_.size(), [&] {
+    return "ClassCounts: expected " + std::to_string(counts_.size()) + " counts, got " + std::to_string(counts.size());
+  });
+  std::transform(counts.begin(), counts.end(), counts_.begin(), [](double n) { return static_cast<int64_t>(n); });
+}
+
 void ClassCounts::add(const at::Tensor& scores, const at::Tensor& labels) {
   if (labels.numel() == 0) return;
   const at::Tensor taken = scores.argmax(-1).contiguous(), actual = labels.contiguous();

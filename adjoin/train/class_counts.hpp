@@ -17,6 +17,8 @@ class ClassCounts {
 
   ClassCounts() : ClassCounts(0) {}
   explicit ClassCounts(int64_t classes);
+  /// What `counts` of such an object were, as they come out of a task's tally.
+  ClassCounts(int64_t classes, std::span<const double> counts);
 
   /// Counts samples. Shape: scores [samples, classes], labels [samples] int64
   void add(const at::Tensor& scores, const at::Tensor& labels);

@@ -40,12 +40,12 @@ void MetricsFile::add(const StepMetrics& metrics) {
   nlohmann::ordered_json line = {{"kind", "step"},
                                  {"step", metrics.step},
                                  {"epoch", metrics.epoch},
-                                 {"loss", metrics.loss},
-                                 {"accuracy", metrics.accuracy},
-                                 {"learning_rate", metrics.learning_rate},
-                                 {"tokens_per_second", metrics.tokens_per_second},
-                                 {"step_seconds", metrics.step_seconds},
-                                 {"skipped", metrics.skipped}};
+                                 {"loss", metrics.loss}};
+  for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
+  line.update({{"learning_rate", metrics.learning_rate},
+               {"tokens_per_second", metrics.tokens_per_second},
+               {"step_seconds", metrics.step_seconds},
+               {"skipped", metrics.skipped}});
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale;
   add_line(line);
 }
@@ -53,7 +53,9 @@ void MetricsFile::add(const StepMetrics& metrics) {
 void MetricsFile::add(const EvaluationMetrics& metrics) {
   if (metrics.step == evaluated_) return;
   evaluated_ = metrics.step;
-  add_line({{"kind", "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}, {"accuracy", metrics.accuracy}});
+  nlohmann::ordered_json line = {{"kind", "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
+  for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
+  add_line(line);
 }
 
 void MetricsFile::add_line(const nlohmann::ordered_json& line) {

@@ -4,16 +4,19 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <vector>
 
+#include "adjoin/train/measure.hpp"
 #include "adjoin/train/output_file.hpp"
 
 namespace adjoin::train {
 
-/// What is known of one training step when it is over. Loss and accuracy are those of the step's global batch.
+/// What is known of one training step when it is over. Loss and measures are those of the step's global batch.
 struct StepMetrics {
   int64_t step = 0;  // counted from 1
   double epoch = 0;  // passes over the training samples that are done, with their fraction
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  std::vector<Measure> measures{};
   double learning_rate = 0;
   double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
@@ -21,10 +24,11 @@ struct StepMetrics {
   std::optional<double> loss_scale;  // with fp16: what the loss was multiplied by
 };
 
-/// The test set's exact mean loss and accuracy after a step.
+/// The test set's exact mean loss and measures after a step.
 struct EvaluationMetrics {
   int64_t step = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  std::vector<Measure> measures{};
 };
 
 /// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.

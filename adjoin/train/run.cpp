@@ -16,12 +16,15 @@
 namespace adjoin::train {
 namespace {
 
-void say_plan(const Configuration& c, const TrainingInput& input) {
-  const int64_t parameters =
-      models::parameters_per_rank(model_options(c, input.tokenizer.size(), input.classes.size()), 1);
-  const int64_t steps = (input.train.size() + c.batch - 1) / c.batch * c.epochs;
-  say("model of " + grouped(parameters) + " parameters: " + grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") +
-      " of " + grouped(c.hidden) + " features and " + grouped(c.heads) + " heads");
+void say_plan(const Configuration& c, const Task& task) {
+  const Grid one_worker(Communicator(), GridShape({{"dp", 1}, {"tp", 1}}));
+  int64_t parameters = 0;
+  for (const nn::Parameter& parameter :
+       nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
+    parameters += parameter.tensor.numel();
+  const int64_t steps = (task.size(data::Part::train) + c.batch - 1) / c.batch * c.epochs;
+  const std::string about = task.description();
+  say("model of " + grouped(parameters) + " parameters" + (about.empty() ? "" : ": " + about));
   say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +
       grouped(c.batch));
   say(grouped(c.dp * c.tp) + (c.dp * c.tp == 1 ? " rank" : " ranks") + ": dp " + std::to_string(c.dp) + ", tp " +
@@ -33,18 +36,23 @@ void say_plan(const Configuration& c, const TrainingInput& input) {
 }  // namespace
 
 void train(const Configuration& configuration) {
+  train(configuration, [](const Configuration& c) {
+    return std::make_unique<TextClassification>(c, read_training_input(c));
+  });
+}
+
+void train(const Configuration& configuration, const TaskMaker& make) {
   validate(configuration);
   check_workers(worker_options(configuration));
   OutputFolder::check(configuration.out);
   check_earlier_run(configuration);
-  const TrainingInput input = read_training_input(configuration);
-  if (!configuration.resume.empty())
-    check_weights_to_resume(configuration.resume, configuration, input.tokenizer.size(), input.classes.size());
-  say_plan(configuration, input);
+  const std::unique_ptr<Task> task = make(configuration);
+  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
+  say_plan(configuration, *task);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0);
   run_workers(worker_options(configuration), [&](const Communicator& world) {
-    TrainingRun run(configuration, input, world);
+    TrainingRun run(configuration, *task, world);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
@@ -67,18 +75,17 @@ EvaluationResult evaluate(const EvaluateOptions& options) {
   };
   const data::Columns columns{or_of_run(options.columns.text, configuration.text_column),
                               or_of_run(options.columns.label, configuration.label_column)};
-  const data::TokenStore dataset =
-      read_test_input({options.data, columns, options.samples}, saved.tokenizer, saved.classes, configuration.sequence);
-  EvaluationResult result{.samples = dataset.size(), .classes = saved.classes};
+  saved.task->set_test(read_test_input({options.data, columns, options.samples}, saved.task->tokenizer(),
+                                       saved.task->classes(), configuration.sequence));
+  EvaluationResult result{.samples = saved.task->size(data::Part::test), .classes = saved.task->classes()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
-    const Evaluation evaluation = trainer.evaluate(dataset, options.batch);
+    const Evaluation evaluation = trainer.evaluate(data::Part::test, options.batch);
     if (!speaks_for_process(world)) return;
     result.loss = evaluation.loss;
-    result.accuracy = evaluation.accuracy;
-    result.counts = evaluation.counts;
+    result.counts = ClassCounts(result.classes.size(), evaluation.tally);
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
   if (!std::isfinite(result.loss)) throw Error(options.model + ": the loss of this model is not finite");

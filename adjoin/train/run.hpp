@@ -1,17 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "adjoin/data/class_names.hpp"
 #include "adjoin/train/class_counts.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
 
-/// `adjoin train`: trains, evaluates, and writes the output folder.
+/// Makes a task once its data have been asked for: in each process of a job.
+using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;
+
+/// `adjoin train`: trains, evaluates, and writes the output folder. A task of one's own is trained likewise.
 /// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint was.
 void train(const Configuration& configuration);
+void train(const Configuration& configuration, const TaskMaker& make);
 
 /// What `adjoin evaluate` is asked.
 struct EvaluateOptions {
@@ -27,7 +34,7 @@ struct EvaluateOptions {
 
 struct EvaluationResult {
   int64_t samples = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;
   double seconds = 0;
   data::ClassNames classes;
   ClassCounts counts{};

@@ -29,12 +29,6 @@ Configuration read_configuration(const std::filesystem::path& path) {
   }
 }
 
-std::string lines_of(const data::WordPiece& tokenizer) {
-  std::string lines;
-  for (int64_t id = 0; id < tokenizer.size(); ++id) lines += tokenizer.piece(id) + '\n';
-  return lines;
-}
-
 /// The classes that a model tells apart; without the file it was saved when there were two, negative and positive.
 data::ClassNames read_classes(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) {
@@ -50,14 +44,11 @@ data::ClassNames read_classes(const std::filesystem::path& path) {
   }
 }
 
-/// Checks that a file holds the weights of the model that a configuration describes for a vocabulary of `words` and so
-/// many classes. Nothing of the model's size is allocated.
-void check_described(const std::filesystem::path& path, const Configuration& configuration, int64_t words,
-                     int64_t classes) {
-  models::TextClassifierOptions options = model_options(configuration, words, classes);
-  options.tensor = options.tensor.device(at::kMeta);
-  const Grid one_worker(Communicator(), GridShape({{"tp", 1}}));
-  check_weights(path, nn::parameters_of(*models::TextClassifier(options, one_worker, "tp")));
+/// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
+void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
+  const Grid one_worker(Communicator(), GridShape({{"dp", 1}, {"tp", 1}}));
+  const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
+  check_weights(path, nn::parameters_of(*model.module));
 }
 
 /// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
@@ -83,12 +74,10 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-void save_model(const std::filesystem::path& folder, const Configuration& configuration,
-                const data::WordPiece& tokenizer, const data::ClassNames& classes, const torch::nn::Module& model,
-                const Grid& grid, const Metadata& metadata) {
+void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
+                const torch::nn::Module& model, const Grid& grid, const Metadata& metadata) {
   on_root(grid.world(), "writing " + folder.string(), [&] {
-    write_atomically(folder / "vocab.txt", lines_of(tokenizer));
-    write_atomically(folder / "classes.json", nlohmann::json(classes.names()).dump(2) + "\n");
+    for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
@@ -98,9 +87,10 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
 SavedModel open_model(const std::filesystem::path& folder) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
-    SavedModel saved{read_configuration(place / "config.json"), data::WordPiece::load((place / "vocab.txt").string()),
-                     read_classes(place / "classes.json"), folder, is_finished};
-    check_described(place / "model.safetensors", saved.configuration, saved.tokenizer.size(), saved.classes.size());
+    SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
+    TrainingInput input{data::WordPiece::load((place / "vocab.txt").string()), read_classes(place / "classes.json"), {}, {}};
+    saved.task = std::make_shared<TextClassification>(saved.configuration, std::move(input));
+    check_described(place / "model.safetensors", saved.configuration, *saved.task);
     return saved;
   };
   if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
@@ -113,8 +103,8 @@ SavedModel open_model(const std::filesystem::path& folder) {
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
-  Trainer trainer(configuration, world, saved.tokenizer.size(), saved.classes.size());
-  read_weights(saved, world, *trainer.model());
+  Trainer trainer(configuration, *saved.task, world);
+  read_weights(saved, world, trainer.module());
   return trainer;
 }
 
@@ -149,10 +139,9 @@ Configuration configuration_to_resume(const std::string& folder) {
   return configuration;
 }
 
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words,
-                             int64_t classes) {
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task) {
   read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
-    check_described(checkpoint.folder / "model.safetensors", configuration, words, classes);
+    check_described(checkpoint.folder / "model.safetensors", configuration, task);
   });
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "adjoin/data/class_names.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/safetensors.hpp"
+#include "adjoin/train/text_classification.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace torch::nn {
@@ -18,24 +20,22 @@ namespace adjoin::train {
 /// A model in a training run's output folder: all that evaluation and prediction need beside the weights.
 struct SavedModel {
   Configuration configuration;
-  data::WordPiece tokenizer;
-  data::ClassNames classes;
+  std::shared_ptr<TextClassification> task;  // without data
   std::filesystem::path run;
   bool is_finished;  // else it is that of the run's checkpoint, which may be replaced at any time
 };
 
-/// Writes vocab.txt, classes.json, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
+/// Writes the task's files, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
 /// the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
-void save_model(const std::filesystem::path& folder, const Configuration& configuration,
-                const data::WordPiece& tokenizer, const data::ClassNames& classes, const torch::nn::Module& model,
-                const Grid& grid, const Metadata& metadata = {});
+void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
+                const torch::nn::Module& model, const Grid& grid, const Metadata& metadata = {});
 
 /// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
 SavedModel open_model(const std::filesystem::path& folder);
 
 /// A worker's model with the weights of a training run, in the layout of `configuration`; called by all workers of the
-/// world, which read the same ones.
+/// world, which read the same ones. `saved` outlives it.
 /// Throws: InvalidArgument as load_weights does
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world);
 
@@ -55,11 +55,10 @@ void check_earlier_run(const Configuration& configuration);
 /// Throws: InvalidArgument where there is no checkpoint or its configuration is not what it should be
 Configuration configuration_to_resume(const std::string& folder);
 
-/// Checks that the checkpoint in a training run's output folder holds the weights of the model that a configuration
-/// describes for a vocabulary of `words` and so many classes. Nothing of the model's size is allocated.
+/// Checks that the checkpoint in a training run's output folder holds the weights of the task's model. Nothing of the
+/// model's size is allocated.
 /// Throws: InvalidArgument as load_weights does
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, int64_t words,
-                             int64_t classes);
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task);
 
 /// The vocabulary and the classes of the checkpoint in a training run's output folder. Throws: InvalidArgument as above
 data::WordPiece tokenizer_to_resume(const std::string& folder);

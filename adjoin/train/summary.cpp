@@ -29,29 +29,29 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     ranks.push_back(nlohmann::ordered_json{
         {"rank", rank.rank}, {"parameters", rank.parameters}, {"peak_memory_bytes", rank.peak_memory_bytes}});
   const Configuration& c = summary.configuration;
-  return {{"config", to_json(c)},
-          {"layout", {{"dp", c.dp}, {"tp", c.tp}, {"backend", c.backend}, {"ranks", summary.ranks.size()}}},
-          {"ranks", ranks},
-          {"train_loss", summary.train_loss},
-          {"test_loss", summary.test_loss},
-          {"test_accuracy", summary.test_accuracy},
-          {"train_seconds", summary.train_seconds},
-          {"skipped_steps", summary.skipped_steps}};
+  nlohmann::ordered_json json = {
+      {"config", to_json(c)},
+      {"layout", {{"dp", c.dp}, {"tp", c.tp}, {"backend", c.backend}, {"ranks", summary.ranks.size()}}},
+      {"ranks", ranks},
+      {"train_loss", summary.train_loss},
+      {"test_loss", summary.test_loss}};
+  for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
+  json["train_seconds"] = summary.train_seconds;
+  json["skipped_steps"] = summary.skipped_steps;
+  return json;
 }
 
 void print_table(std::ostream& out, const Summary& summary) {
-  std::vector<std::pair<const char*, std::string>> results = {
-      {"test accuracy", fixed(100 * summary.test_accuracy, 2) + " %"},
-      {"test loss", fixed(summary.test_loss, 4)},
-      {"training loss", fixed(summary.train_loss, 4)},
-      {"training time", fixed(summary.train_seconds, 1) + " s"}};
+  std::vector<std::pair<std::string, std::string>> results;
+  for (const Measure& measure : summary.test_measures) results.emplace_back("test " + measure.name, to_string(measure));
+  results.emplace_back("test loss", fixed(summary.test_loss, 4));
+  results.emplace_back("training loss", fixed(summary.train_loss, 4));
+  results.emplace_back("training time", fixed(summary.train_seconds, 1) + " s");
   if (summary.skipped_steps > 0) results.emplace_back("skipped steps", grouped(summary.skipped_steps));
   size_t width = 0;
   for (const auto& [name, value] : results) width = std::max(width, value.size());
-  for (const auto& [name, value] : results) {
-    const std::string label(name);
-    out << "  " << label << std::string(16 - label.size(), ' ') << right(value, width) << '\n';
-  }
+  for (const auto& [name, value] : results)
+    out << "  " << name << std::string(16 - std::min<size_t>(16, name.size()), ' ') << right(value, width) << '\n';
   const std::string parameters = "parameters", memory = "peak tensor memory";
   size_t columns[] = {4, parameters.size(), memory.size()};
   for (const RankSummary& rank : summary.ranks) columns[1] = std::max(columns[1], grouped(rank.parameters).size());

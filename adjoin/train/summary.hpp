@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/measure.hpp"
 
 namespace adjoin::train {
 
@@ -21,14 +22,15 @@ struct Summary {
   Configuration configuration;
   std::vector<RankSummary> ranks;
   double train_loss = 0;  // mean over the samples of the last epoch, but for those of skipped steps
-  double test_loss = 0, test_accuracy = 0;
+  double test_loss = 0;
+  std::vector<Measure> test_measures;
   double train_seconds = 0;
   int64_t skipped_steps = 0;  // whose gradients were not finite
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);
 
-/// The final table: accuracy, loss, seconds, and for each rank parameters and peak tensor memory in MiB, aligned.
+/// The final table: measures, losses, seconds, and for each rank parameters and peak tensor memory in MiB, aligned.
 void print_table(std::ostream& out, const Summary& summary);
 
 }  // namespace adjoin::train

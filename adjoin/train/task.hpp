@@ -11,6 +11,7 @@
 #include "adjoin/models/segment.hpp"
 #include "adjoin/movement/step_context.hpp"
 #include "adjoin/partition/grid.hpp"
+#include "adjoin/train/measure.hpp"
 
 namespace adjoin::train {
 
@@ -20,12 +21,6 @@ struct MicroBatch {
   at::Tensor target;    ///< what the loss compares the last segment's output with
   StepContext context;  ///< of the rows of the input
   int64_t tokens = 0;   ///< that are gone through
-};
-
-/// A number that tells how good a model is.
-struct Measure {
-  std::string name;  ///< "accuracy": also its key in metrics.jsonl, and behind "test_" in summary.json
-  double value = 0;
 };
 
 /// A file of a model's folder, beside weights and configuration.
@@ -66,6 +61,8 @@ class Task {
   virtual std::vector<double> tally(const at::Tensor&, const MicroBatch&) const { return {}; }
   virtual std::vector<Measure> measures(std::span<const double> /*tally*/, double /*units*/) const { return {}; }
 
+  /// Of the model, for people: "2 blocks of 64 features and 4 heads".
+  virtual std::string description() const { return ""; }
   /// What a model's folder holds so that the model can be used without the data.
   virtual std::vector<TaskFile> files() const { return {}; }
 };

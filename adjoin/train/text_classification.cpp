@@ -1,7 +1,5 @@
 #include "adjoin/train/text_classification.hpp"
 
-#include <ATen/core/Reduction.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
 
 #include <cmath>
@@ -10,6 +8,8 @@
 #include <utility>
 
 #include "adjoin/base/philox.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/messages.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -79,8 +79,7 @@ MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int6
 }
 
 at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch) const {
-  const at::Tensor precise = scores.scalar_type() == at::kDouble ? scores : scores.to(at::kFloat);
-  return at::cross_entropy_loss(precise, batch.target, /*weight=*/{}, at::Reduction::Sum);
+  return nn::cross_entropy(scores, batch.target, /*global_samples=*/1);
 }
 
 std::vector<double> TextClassification::tally(const at::Tensor& scores, const MicroBatch& batch) const {
@@ -92,7 +91,13 @@ std::vector<double> TextClassification::tally(const at::Tensor& scores, const Mi
 
 std::vector<Measure> TextClassification::measures(std::span<const double> tally, double units) const {
   const double right = tally.size() == 1 ? tally[0] : static_cast<double>(ClassCounts(input_.classes.size(), tally).right());
-  return {{"accuracy", units > 0 ? right / units : 0}};
+  return {{.name = "accuracy", .value = units > 0 ? right / units : 0, .is_part = true}};
+}
+
+std::string TextClassification::description() const {
+  const Configuration& c = configuration_;
+  return grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") + " of " + grouped(c.hidden) + " features and " +
+         grouped(c.heads) + " heads";
 }
 
 std::vector<TaskFile> TextClassification::files() const {

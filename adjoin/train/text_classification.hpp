@@ -33,6 +33,7 @@ class TextClassification : public Task {
   /// In training the right ones alone, else ClassCounts.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
   std::vector<Measure> measures(std::span<const double> tally, double units) const override;
+  std::string description() const override;
   std::vector<TaskFile> files() const override;
 
   const data::WordPiece& tokenizer() const { return input_.tokenizer; }

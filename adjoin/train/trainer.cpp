@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
 
@@ -47,77 +47,25 @@ bool any_interrupted(const Communicator& world) {
   return flag[0] != 0;
 }
 
-double correct(const at::Tensor& scores, const at::Tensor& labels) {
-  if (labels.numel() == 0) return 0;
-  return static_cast<double>((scores.argmax(-1) == labels).sum().item<int64_t>());
-}
-
 }  // namespace
 
-models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes) {
-  models::TextClassifierOptions options{.words = words,
-                                        .layers = configuration.layers,
-                                        .hidden = configuration.hidden,
-                                        .heads = configuration.heads,
-                                        .classes = classes,
-                                        .dropout = configuration.dropout};
-  if (configuration.positions == "learned") options.positions = configuration.sequence;
-  options.scale_by_head = configuration.score_scale == "head";
-  options.final_norm = configuration.final_norm;
-  options.mean_pooling = configuration.pooling == "mean";
-  options.tensor = configuration.precision == "fp64" ? at::kDouble : at::kFloat;
-  return options;
+at::TensorOptions tensor_options(const Configuration& configuration) {
+  return configuration.precision == "fp64" ? at::kDouble : at::kFloat;
 }
 
-Trainer::Trainer(const Configuration& configuration, const Communicator& world, int64_t words, int64_t classes)
-    : configuration_(configuration), grid_(world, grid_shape(configuration, world)), classes_(classes) {
-  model_ = models::TextClassifier(model_options(configuration, words, classes), grid_, "tp");
-}
+Trainer::Trainer(const Configuration& configuration, const Task& task, const Communicator& world)
+    : configuration_(configuration),
+      task_(task),
+      grid_(world, grid_shape(configuration, world)),
+      model_(task.model(grid_, tensor_options(configuration))) {}
 
 void Trainer::initialize() {
-  nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
+  nn::initialize(*model_.module, static_cast<uint64_t>(configuration_.seed));
 }
 
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, nn::parameters_of(*model_)));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, nn::parameters_of(*model_.module)));
   return *optimizer_;
-}
-
-at::Tensor Trainer::forward(const Batch& batch, StepContext context) {
-  const Autocast autocast(configuration_.precision);
-  context.first_sample = batch.first_sample;
-  context.rows = batch.rows;
-  return model_(batch.ids, context);
-}
-
-StepResult Trainer::step(const data::TokenStore& dataset, std::span<const int64_t> samples, int64_t step,
-                         double learning_rate, double loss_scale) {
-  const auto seed = static_cast<uint64_t>(configuration_.seed);
-  const auto microbatches = static_cast<int>(configuration_.microbatches);
-  const data::BatchPart mine = part_of(samples);
-  std::array<double, 4> sums{};  // of the loss, right scores, tokens and interrupts
-  for (int i = 0; i < microbatches; ++i) {
-    const Batch batch = make_batch(dataset, samples, data::part_of(mine, i, microbatches),
-                                   {.p = configuration_.token_dropout, .seed = seed, .step = step});
-    const at::Tensor scores = forward(batch, {.seed = seed, .step = step, .training = true});
-    const at::Tensor loss = nn::cross_entropy(scores, batch.labels, std::ssize(samples));
-    loss.backward(at::full_like(loss, loss_scale));
-    sums[0] += loss.item<double>();
-    sums[1] += correct(scores, batch.labels);
-    sums[2] += static_cast<double>(batch.ids.numel());
-  }
-  const parallel::Update update = optimizer().step(learning_rate, loss_scale);
-
-  // The ranks of tp know the same; rank 0 of them speaks. Any rank may have noted an interrupt.
-  if (grid_.axis("tp").rank() != 0) sums = {};
-  sums[3] = interrupted() ? 1 : 0;
-  grid_.world().all_reduce(buffer(sums));
-  return {.loss = sums[0],
-          .accuracy = sums[1] / static_cast<double>(samples.size()),
-          .gradient_norm = update.norm,
-          .tokens = static_cast<int64_t>(sums[2]),
-          .interrupted = sums[3] > 0,
-          .skipped = update.skipped};
 }
 
 data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
@@ -125,36 +73,95 @@ data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
   return data::part_of(std::ssize(samples), dp.rank(), dp.size());
 }
 
-at::Tensor Trainer::scores(const Batch& batch) {
-  const at::NoGradGuard no_gradient;
-  return forward(batch, {}).to(at::kDouble);
+at::Tensor Trainer::forward(const MicroBatch& batch) const {
+  const Autocast autocast(configuration_.precision);
+  return model_(batch.input, batch.context);
 }
 
-Evaluation Trainer::evaluate(const data::TokenStore& dataset, int64_t batch_samples) {
+/// What a worker adds up over micro-batches, and then with the others.
+class Trainer::Sums {
+ public:
+  void add(double loss, const MicroBatch& batch, const std::vector<double>& tally) {
+    loss_ += loss;
+    tokens_ += static_cast<double>(batch.tokens);
+    tally_.resize(tally.size());
+    for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
+  }
+  /// Any rank may have noted an interrupt. The ranks of tp know the same of the rest; rank 0 of them speaks.
+  void add_up(const Grid& grid) {
+    std::vector<double> all{loss_, tokens_};
+    all.insert(all.end(), tally_.begin(), tally_.end());
+    if (grid.coordinate("tp") != 0) std::fill(all.begin(), all.end(), 0);
+    all.push_back(train::interrupted() ? 1 : 0);
+    grid.world().all_reduce(buffer(all));
+    loss_ = all[0];
+    tokens_ = all[1];
+    tally_.assign(all.begin() + 2, all.end() - 1);
+    interrupted_ = all.back() > 0;
+  }
+  double loss() const { return loss_; }
+  int64_t tokens() const { return static_cast<int64_t>(tokens_); }
+  const std::vector<double>& tally() const { return tally_; }
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  double loss_ = 0, tokens_ = 0;
+  std::vector<double> tally_;
+  bool interrupted_ = false;
+};
+
+StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
+  const auto microbatches = static_cast<int>(configuration_.microbatches);
+  const data::BatchPart mine = part_of(samples);
+  const double units = task_.units(data::Part::train, samples);
+  Sums sums;
+  for (int i = 0; i < microbatches; ++i) {
+    const MicroBatch batch =
+        task_.micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
+                          {.seed = static_cast<uint64_t>(configuration_.seed), .step = step, .training = true});
+    const at::Tensor output = forward(batch);
+    const at::Tensor loss = task_.loss(output, batch) / units;
+    loss.backward(at::full_like(loss, loss_scale));
+    sums.add(loss.item<double>(), batch, task_.tally(output.detach(), batch));
+  }
+  const parallel::Update update = optimizer().step(learning_rate, loss_scale);
+  sums.add_up(grid_);
+  return {.loss = sums.loss(),
+          .measures = task_.measures(sums.tally(), units),
+          .gradient_norm = update.norm,
+          .tokens = sums.tokens(),
+          .interrupted = sums.interrupted(),
+          .skipped = update.skipped};
+}
+
+at::Tensor Trainer::output(const MicroBatch& batch) const {
+  const at::NoGradGuard no_gradient;
+  return forward(batch).to(at::kDouble);
+}
+
+Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
   // Samples of about equal length share a batch, so that ranks have equally much to do.
-  std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
+  std::vector<int64_t> order(static_cast<size_t>(task_.size(part)));
   std::iota(order.begin(), order.end(), int64_t{0});
-  const std::vector<int64_t> lengths = dataset.lengths();
+  const std::vector<int64_t> lengths = task_.lengths(part);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
   });
-  std::array<double, 1> loss{};
-  ClassCounts counts(classes_);
   const auto at_once = static_cast<size_t>(batch_samples);
+  Sums sums;
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
-    const Batch batch = make_batch(dataset, samples, part_of(samples));
-    const at::Tensor result = scores(batch);
-    loss[0] += nn::cross_entropy(result, batch.labels, 1).item<double>();
-    counts.add(result, batch.labels);
+    const MicroBatch batch = task_.micro_batch(part, samples, part_of(samples), {});
+    const at::Tensor result = output(batch);
+    sums.add(task_.loss(result, batch).item<double>(), batch, task_.tally(result, batch));
   }
-  const auto sums = counts.counts();
-  grid_.axis("dp").all_reduce(buffer(loss));
-  grid_.axis("dp").all_reduce(buffer(sums));
-  const auto n = static_cast<double>(std::max<int64_t>(dataset.size(), 1));
-  return {.loss = loss[0] / n, .accuracy = counts.accuracy(), .counts = counts};
+  sums.add_up(grid_);
+  const double units = task_.units(part, order);
+  return {.loss = units > 0 ? sums.loss() / units : 0,
+          .measures = task_.measures(sums.tally(), units),
+          .tally = sums.tally()};
 }
 
 }  // namespace adjoin::train

@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -31,12 +30,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-data::Sampler make_sampler(const Configuration& configuration, const data::TokenStore& dataset) {
-  return data::Sampler({.samples = dataset.size(),
+data::Sampler make_sampler(const Configuration& configuration, const Task& task) {
+  return data::Sampler({.samples = task.size(data::Part::train),
                         .batch = configuration.batch,
                         .seed = static_cast<uint64_t>(configuration.seed),
                         .bucket_batches = configuration.bucket ? kBucketBatches : 0},
-                       dataset.lengths());
+                       task.lengths(data::Part::train));
 }
 
 nlohmann::ordered_json to_json(const RunState& state) {
@@ -95,8 +94,8 @@ void check_data(const std::string& folder, const RunState& saved, const RunState
 }
 
 /// What decides in which order an epoch takes its samples.
-uint64_t order_of(const Configuration& configuration, const data::TokenStore& dataset) {
-  const std::vector<int64_t> lengths = dataset.lengths();
+uint64_t order_of(const Configuration& configuration, const Task& task) {
+  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
   const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
   return hash_of(std::span<const int64_t>(lengths), seed);
 }
@@ -131,9 +130,9 @@ void check_finite(double value, const char* what, int64_t step) {
 }
 
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
-void remove_results(const std::filesystem::path& folder) {
-  for (const char* name : {"model.safetensors", "vocab.txt", "classes.json", "config.json", "summary.json"})
-    std::filesystem::remove(folder / name);
+void remove_results(const std::filesystem::path& folder, const Task& task) {
+  for (const char* name : {"model.safetensors", "config.json", "summary.json"}) std::filesystem::remove(folder / name);
+  for (const TaskFile& file : task.files()) std::filesystem::remove(folder / file.name);
 }
 
 /// Throws: IoError where a file, or another in its place, could not be written
@@ -144,15 +143,15 @@ void check_writable(const std::filesystem::path& path) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const Configuration& configuration, const TrainingInput& input, const Communicator& world)
+TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world)
     : configuration_(configuration),
-      input_(input),
+      task_(task),
       world_(world),
-      trainer_(configuration, world, input.tokenizer.size(), input.classes.size()),
-      sampler_(make_sampler(configuration, input.train)) {
-  state_.samples = input.train.size();
+      trainer_(configuration, task, world),
+      sampler_(make_sampler(configuration, task)) {
+  state_.samples = task.size(data::Part::train);
   state_.batch = configuration.batch;
-  state_.order = order_of(configuration, input.train);
+  state_.order = order_of(configuration, task);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
   if (root() && resumes_in_place(configuration)) folder_.emplace(configuration.out);
   check_agreement(configuration, world_);
@@ -174,7 +173,7 @@ void TrainingRun::take_folder() {
   check_writable(metrics);  // before anything is removed
   if (!in_place) remove_folder(folder_->path(), "checkpoint");
   recover_folder(folder_->path(), "checkpoint");
-  if (!in_place || state_.step < total_steps()) remove_results(folder_->path());
+  if (!in_place || state_.step < total_steps()) remove_results(folder_->path(), task_);
   const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / "metrics.jsonl";
   if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
     write_atomically(metrics, read_text(earlier));
@@ -193,7 +192,7 @@ void TrainingRun::resume() {
       return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
              " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
     });
-    load_weights(saved.folder / "model.safetensors", nn::parameters_of(*trainer_.model()), saved.name);
+    load_weights(saved.folder / "model.safetensors", nn::parameters_of(trainer_.module()), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
   });
   state_ = state;
@@ -227,7 +226,7 @@ void TrainingRun::train_step() {
   const std::vector<int64_t> samples = sampler_.next();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
-  const StepResult result = trainer_.step(input_.train, samples, state_.step, rate, loss_scale);
+  const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
   const double seconds = seconds_since(begin);
 
   const auto count = static_cast<int64_t>(samples.size());
@@ -236,7 +235,7 @@ void TrainingRun::train_step() {
   state_.position = sampler_.position();
   state_.train_seconds += seconds;
   count_step(result, count);
-  const auto n = static_cast<double>(input_.train.size());
+  const auto n = static_cast<double>(state_.samples);
   const double epoch = state_.position.step == 0
                            ? static_cast<double>(state_.position.epoch)
                            : static_cast<double>(state_.position.epoch) + static_cast<double>(state_.epoch_samples) / n;
@@ -251,7 +250,7 @@ void TrainingRun::train_step() {
   metrics_->add(StepMetrics{.step = state_.step,
                             .epoch = epoch,
                             .loss = result.loss,
-                            .accuracy = result.accuracy,
+                            .measures = result.measures,
                             .learning_rate = rate,
                             .tokens_per_second = static_cast<double>(result.tokens) / seconds,
                             .step_seconds = seconds,
@@ -271,17 +270,16 @@ void TrainingRun::count_step(const StepResult& result, int64_t samples) {
 }
 
 void TrainingRun::evaluate_and_record() {
-  const Evaluation evaluation = trainer_.evaluate(input_.test);
+  const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return;
   check_finite(evaluation.loss, "test loss", state_.step);
   state_.evaluated = state_.step;
   if (!root()) return;
-  metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+  metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.measures});
   progress_->pause();
-  char line[128];
-  std::snprintf(line, sizeof line, "step %ld  test loss %.4f  accuracy %.2f %%", static_cast<long>(state_.step),
-                evaluation.loss, 100 * evaluation.accuracy);
+  std::string line = "step " + std::to_string(state_.step) + "  test loss " + to_string(Measure{.value = evaluation.loss});
+  for (const Measure& measure : evaluation.measures) line += "  " + measure.name + " " + to_string(measure);
   say(line);
 }
 
@@ -291,7 +289,7 @@ void TrainingRun::save_checkpoint() {
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
   const std::filesystem::path folder = root() ? fresh->folder() : "";
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
-  save_model(folder, configuration_, input_.tokenizer, input_.classes, *trainer_.model(), trainer_.grid(), name);
+  save_model(folder, configuration_, task_, trainer_.module(), trainer_.grid(), name);
   save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
   on_root(world_, what, [&] {
     nlohmann::ordered_json state = to_json(state_);
@@ -305,7 +303,7 @@ void TrainingRun::save_checkpoint() {
 
 std::vector<RankSummary> TrainingRun::rank_summaries() const {
   int64_t parameters = 0;
-  for (const nn::Parameter& parameter : nn::parameters_of(*trainer_.model())) parameters += parameter.tensor.numel();
+  for (const nn::Parameter& parameter : nn::parameters_of(trainer_.module())) parameters += parameter.tensor.numel();
   const std::vector<int64_t> mine{parameters, peak_bytes_};
   const std::vector<int64_t> counts(static_cast<size_t>(world_.size()), 2);
   std::vector<int64_t> all(2 * counts.size());
@@ -317,7 +315,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 }
 
 std::optional<Summary> TrainingRun::finish() {
-  const Evaluation evaluation = trainer_.evaluate(input_.test);
+  const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return std::nullopt;
   check_finite(evaluation.loss, "test loss", state_.step);
@@ -326,14 +324,14 @@ std::optional<Summary> TrainingRun::finish() {
                   .ranks = rank_summaries(),
                   .train_loss = state_.last_epoch_loss,
                   .test_loss = evaluation.loss,
-                  .test_accuracy = evaluation.accuracy,
+                  .test_measures = evaluation.measures,
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all};
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
-  save_model(configuration_.out, configuration_, input_.tokenizer, input_.classes, *trainer_.model(), trainer_.grid());
+  save_model(configuration_.out, configuration_, task_, trainer_.module(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
-    metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.accuracy});
+    metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.measures});
     write_atomically(*folder_ / "summary.json", train::to_json(summary).dump(2) + "\n");
   });
   return summary;

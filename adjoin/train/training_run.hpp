@@ -10,7 +10,6 @@
 #include "adjoin/train/output_folder.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
-#include "adjoin/train/reviews_input.hpp"
 #include "adjoin/train/skipped_steps.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -37,7 +36,7 @@ struct RunState {
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
 class TrainingRun {
  public:
-  TrainingRun(const Configuration& configuration, const TrainingInput& input, const Communicator& world);
+  TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world);
 
   /// Trains to the end, evaluates and writes the output folder. Returns nothing where the user interrupted it; the
   /// checkpoint is then written.
@@ -61,7 +60,7 @@ class TrainingRun {
   int64_t total_steps() const { return sampler_.steps_per_epoch() * configuration_.epochs; }
 
   const Configuration& configuration_;
-  const TrainingInput& input_;
+  const Task& task_;
   Communicator world_;
   PeakMemory memory_;
   Trainer trainer_;

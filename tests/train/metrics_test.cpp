@@ -29,12 +29,12 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
   file.add(StepMetrics{.step = 1,
                        .epoch = 0.5,
                        .loss = 0.25,
-                       .accuracy = 0.75,
+                       .measures = {{"accuracy", 0.75}},
                        .learning_rate = 1e-3,
                        .tokens_per_second = 1000,
                        .step_seconds = 0.125});
   file.add(StepMetrics{.step = 2, .loss = std::nan(""), .skipped = true, .loss_scale = 65536});
-  file.add(EvaluationMetrics{.step = 1, .loss = 0.5, .accuracy = 1});
+  file.add(EvaluationMetrics{.step = 1, .loss = 0.5, .measures = {{"accuracy", 1}}});
   EXPECT_EQ(contents_of(folder / "metrics.jsonl"),
             R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,)"
             R"("tokens_per_second":1000.0,"step_seconds":0.125,"skipped":false})"

@@ -13,7 +13,7 @@ Summary two_ranks() {
                   .ranks = {{0, 1234567, 3 << 20}, {1, 999, 1 << 19}},
                   .train_loss = 0.25,
                   .test_loss = 0.5,
-                  .test_accuracy = 0.87654,
+                  .test_measures = {{"accuracy", 0.87654, true}},
                   .train_seconds = 123.44,
                   .skipped_steps = 1234};
   summary.configuration.tp = 2;

@@ -12,6 +12,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "adjoin/train/text_classification.hpp"
 #include "adjoin/train/text_part.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -51,17 +52,25 @@ const Corpus& corpus() {
   return corpus;
 }
 
+/// A task, and one worker that trains for it.
+struct Learner {
+  Learner(const Configuration& c, const Communicator& world, const data::TokenStore& test = corpus().dataset)
+      : task(c, {corpus().tokenizer, data::ClassNames(), corpus().dataset, test}), trainer(c, task, world) {}
+  TextClassification task;
+  Trainer trainer;
+};
+
 constexpr int64_t kSteps = 50;
 
 std::vector<double> losses(const Configuration& configuration, const Communicator& world, int64_t steps = kSteps,
                            double loss_scale = 1) {
-  Trainer trainer(configuration, world, corpus().tokenizer.size());
-  trainer.initialize();
+  Learner learner(configuration, world);
+  learner.trainer.initialize();
   data::Sampler sampler({.samples = corpus().dataset.size(), .batch = configuration.batch, .seed = 1});
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step)
     losses.push_back(
-        trainer.step(corpus().dataset, sampler.next(), step, learning_rate(configuration, step, kSteps), loss_scale)
+        learner.trainer.step(sampler.next(), step, learning_rate(configuration, step, kSteps), loss_scale)
             .loss);
   return losses;
 }
@@ -87,11 +96,12 @@ TEST(Trainer, trains_the_same_model_in_every_layout) {
 
 TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
   const auto train_on_one = [](const Configuration& configuration, const Communicator& world) {
-    Trainer trainer(configuration, world, corpus().tokenizer.size());
+    Learner learner(configuration, world);
+    Trainer& trainer = learner.trainer;
     trainer.initialize();
     const std::vector<int64_t> batch{3};
-    trainer.step(corpus().dataset, batch, 0, 1e-3);
-    return trainer.step(corpus().dataset, batch, 1, 1e-3).loss;
+    trainer.step(batch, 0, 1e-3);
+    return trainer.step(batch, 1, 1e-3).loss;
   };
   for (const char* pooling : {"cls", "mean"}) {
     Configuration c = uneven();
@@ -107,9 +117,10 @@ TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
 
 TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
   const auto evaluate = [](const Configuration& configuration, const Communicator& world, int64_t batch) {
-    Trainer trainer(configuration, world, corpus().tokenizer.size());
+    Learner learner(configuration, world);
+    Trainer& trainer = learner.trainer;
     trainer.initialize();
-    return trainer.evaluate(corpus().dataset, batch);
+    return trainer.evaluate(data::Part::test, batch);
   };
   const Evaluation expected = evaluate(uneven(), Communicator(), 1);
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
@@ -118,7 +129,7 @@ TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
     for (const int64_t batch : {2, 64}) {
       const Evaluation found = evaluate(c, world, batch);
       EXPECT_NEAR(found.loss, expected.loss, 1e-12);
-      EXPECT_EQ(found.accuracy, expected.accuracy);
+      EXPECT_EQ(found.measures, expected.measures);
     }
   });
 }
@@ -141,16 +152,18 @@ TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
     Configuration c = uneven();
     c.dp = world.size();
-    Trainer trainer(c, world, /*words=*/10);
-    make_sure_by_three_to_one(*trainer.model());
+    Learner learner(c, world, seven);
+    Trainer& trainer = learner.trainer;
+    make_sure_by_three_to_one(trainer.module());
     for (const int64_t batch : {1, 3, 64}) {
-      const Evaluation found = trainer.evaluate(seven, batch);
+      const Evaluation found = trainer.evaluate(data::Part::test, batch);
       EXPECT_NEAR(found.loss, (5 * std::log(4.0 / 3) + 2 * std::log(4.0)) / 7, 1e-14);
-      EXPECT_DOUBLE_EQ(found.accuracy, 5.0 / 7);
-      EXPECT_EQ(found.counts.pair(0, 1), 2);  // each sample once, whatever dp is
-      EXPECT_EQ(found.counts.pair(1, 1), 5);
-      EXPECT_DOUBLE_EQ(found.counts.f1(1), 10.0 / 12);
-      EXPECT_DOUBLE_EQ(found.counts.f1(0), 0);
+      EXPECT_DOUBLE_EQ(found.measures.at(0).value, 5.0 / 7);
+      const ClassCounts counts(2, found.tally);
+      EXPECT_EQ(counts.pair(0, 1), 2);  // each sample once, whatever dp is
+      EXPECT_EQ(counts.pair(1, 1), 5);
+      EXPECT_DOUBLE_EQ(counts.f1(1), 10.0 / 12);
+      EXPECT_DOUBLE_EQ(counts.f1(0), 0);
       EXPECT_FALSE(found.interrupted);
     }
   });
@@ -162,12 +175,13 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
     if (world.rank() == 0) guard.emplace(/*speaks=*/false);
     Configuration c = uneven();
     c.dp = world.size();
-    Trainer trainer(c, world, corpus().tokenizer.size());
+    Learner learner(c, world);
+    Trainer& trainer = learner.trainer;
     trainer.initialize();
     world.barrier();
     if (world.rank() == 0) std::raise(SIGTERM);
     world.barrier();
-    EXPECT_TRUE(trainer.evaluate(corpus().dataset).interrupted);
+    EXPECT_TRUE(trainer.evaluate(data::Part::test).interrupted);
     world.barrier();
   });
 }
@@ -190,8 +204,8 @@ TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_eve
         for (size_t step = 0; step < half.size(); ++step) EXPECT_NEAR(half[step], single[step], tolerance);
       }
     });
-    const Trainer trainer(c, Communicator(), 10);
-    for (const at::Tensor& parameter : trainer.model()->parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+    const Learner learner(c, Communicator());
+    for (const at::Tensor& parameter : learner.trainer.module().parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
   }
 }
 
@@ -200,20 +214,21 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
     Configuration c = uneven();
     c.precision = "fp16";
     c.dp = world.size();
-    Trainer trainer(c, world, corpus().tokenizer.size());
+    Learner learner(c, world);
+    Trainer& trainer = learner.trainer;
     trainer.initialize();
     const auto weights = [&] {
       std::vector<at::Tensor> all;
-      for (const at::Tensor& p : trainer.model()->parameters()) all.push_back(p.detach().clone());
+      for (const at::Tensor& p : learner.trainer.module().parameters()) all.push_back(p.detach().clone());
       return all;
     };
     const std::vector<at::Tensor> before = weights();
     const std::vector<int64_t> samples{0, 1, 2, 3, 4, 5, 6};
-    const StepResult skipped = trainer.step(corpus().dataset, samples, 0, c.lr, /*loss_scale=*/1e9);
+    const StepResult skipped = trainer.step(samples, 0, c.lr, /*loss_scale=*/1e9);
     EXPECT_TRUE(skipped.skipped);
     EXPECT_TRUE(std::isfinite(skipped.loss));
     for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(weights()[i].equal(before[i]));
-    EXPECT_FALSE(trainer.step(corpus().dataset, samples, 0, c.lr, /*loss_scale=*/1024).skipped);
+    EXPECT_FALSE(trainer.step(samples, 0, c.lr, /*loss_scale=*/1024).skipped);
     EXPECT_FALSE(weights()[0].equal(before[0]));
   });
 }
@@ -221,7 +236,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
 TEST(Trainer, refuses_a_world_that_is_not_dp_times_tp) {
   Configuration c = uneven();
   c.dp = 2;
-  EXPECT_THROW(Trainer(c, Communicator(), 10), InvalidArgument);
+  EXPECT_THROW(Learner(c, Communicator()), InvalidArgument);
 }
 
 }  // namespace
