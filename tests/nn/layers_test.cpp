@@ -128,7 +128,7 @@ TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
       });
 }
 
-SelfAttentionOptions attention(double dropout, bool bias) {
+SelfAttentionOptions self_attention(double dropout, bool bias) {
   return {.hidden = 15, .heads = 3, .bias = bias, .dropout = dropout, .name = "attention", .tensor = at::kDouble};
 }
 
@@ -138,7 +138,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide)
       for (const bool bias : {false, true})
         expect_same_as_one_worker(
             world, {5, 15},
-            [&](const Grid& grid) { return ParallelSelfAttention(attention(dropout, bias), grid, "tp"); },
+            [&](const Grid& grid) { return ParallelSelfAttention(self_attention(dropout, bias), grid, "tp"); },
             [&](ParallelSelfAttention& layer, const at::Tensor& x) {
               return layer(x, with_rows(kLayersContext, {3, 2}));
             });
@@ -146,7 +146,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide)
 }
 
 TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
-  ParallelSelfAttention layer(attention(0, false), one_worker(), "tp");
+  ParallelSelfAttention layer(self_attention(0, false), one_worker(), "tp");
   initialize(*layer, 2);
   const auto parameters = layer->named_parameters();
   const at::Tensor x = random_tensor({8, 15}, Kind::replicated, Communicator());

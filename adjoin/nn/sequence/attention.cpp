@@ -106,7 +106,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                                                                     : ulysses_attention;
   const at::Tensor of_q = prepared(q, size), of_k = prepared(k, size), of_v = prepared(v, size);
   std::optional<at::Tensor> y;
-  if (group.size() == 1) y = whole_sample_attention(of_q, of_k, of_v, rows, with_scale);
+  if (group.size() == 1 && options.method != AttentionMethod::gathered)
+    y = whole_sample_attention(of_q, of_k, of_v, rows, with_scale);
   if (!y) y = method(of_q, of_k, of_v, rows, group, with_scale);
   return y->narrow(2, 0, v.size(2));
 }

@@ -19,7 +19,7 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
 at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                              const Communicator& group, const AttentionOptions& options);
 
-/// Of one worker, which has each sample whole and in order: samples of about equal length go through LibTorch's kernel
+/// A ring of one worker, which has each sample whole and in order: samples of about equal length go through LibTorch's kernel
 /// together. Nothing where the kernel cannot do it, or a number is not finite: a ring of one is for all.
 std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                  const Rows& rows, const AttentionOptions& options);

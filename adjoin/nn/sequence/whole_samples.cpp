@@ -28,7 +28,9 @@ using torch::autograd::tensor_list;
 /// Samples of about equal length, which go through the kernel together, filled up to the longest.
 class Batch {
  public:
-  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal) : samples_(std::ssize(samples)) {
+  /// Of queries of `type`.
+  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type)
+      : samples_(std::ssize(samples)) {
     std::vector<int64_t> begins, lengths;
     for (const int64_t sample : samples) {
       begins.push_back(rows.offset(sample));
@@ -44,12 +46,13 @@ class Batch {
     rows_ =
         (at::tensor(begins, at::kLong).unsqueeze(1) + column).masked_fill(is_token.logical_not(), first_).view({-1});
     tokens_ = is_token.view({-1}).nonzero().view({-1});
+    rows_of_tokens_ = rows_.index_select(0, tokens_);
     if (equal) return;
     padding_ = is_token.logical_not();
     // Later keys than any query's are hidden by a causal mask.
     if (!causal)
-      hidden_ =
-          at::zeros({samples_, 1, 1, longest_}).masked_fill_(padding_.view({samples_, 1, 1, longest_}), -kInfinity);
+      mask_ = at::zeros({samples_, 1, 1, longest_}, type)
+                  .masked_fill_(padding_.view({samples_, 1, 1, longest_}), -std::numeric_limits<double>::infinity());
   }
 
   /// [rows, heads, *] -> [samples, heads, longest, *]; what is filled up is finite.
@@ -67,25 +70,22 @@ class Batch {
     if (is_block_)
       into.narrow(0, first_, samples_ * longest_).copy_(x);
     else
-      into.index_copy_(0, rows_.index_select(0, tokens_), padding_.defined() ? x.index_select(0, tokens_) : x);
+      into.index_copy_(0, rows_of_tokens_, padding_.defined() ? x.index_select(0, tokens_) : x);
   }
-  std::optional<at::Tensor> mask(at::ScalarType type) const {
-    return hidden_.defined() ? std::optional(hidden_.to(type)) : std::nullopt;
-  }
+  const std::optional<at::Tensor>& mask() const { return mask_; }
 
  private:
-  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
   int64_t samples_, longest_ = 0, first_ = 0;
   bool is_block_ = false;  // the samples lie one behind another and are equally long, so that nothing is copied
-  at::Tensor rows_, tokens_, padding_, hidden_;
+  at::Tensor rows_, tokens_, rows_of_tokens_, padding_;
+  std::optional<at::Tensor> mask_;
 };
 
 // A batch's samples are at least so long, in parts of its longest; or it is short, where calls cost more than zeros.
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-std::vector<Batch> batches_of(const Rows& rows, bool causal) {
+std::vector<Batch> batches_of(const Rows& rows, bool causal, at::ScalarType type) {
   const std::vector<int64_t>& lengths = rows.lengths();
   const auto length = [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; };
   std::vector<int64_t> order;
@@ -98,7 +98,7 @@ std::vector<Batch> batches_of(const Rows& rows, bool causal) {
     const auto end =
         std::find_if(begin, order.end(), [&](int64_t s) { return static_cast<double>(length(s)) < least; });
     std::sort(begin, end);
-    batches.emplace_back(rows, std::span(begin, end), causal);
+    batches.emplace_back(rows, std::span(begin, end), causal, type);
     begin = end;
   }
   return batches;
@@ -112,35 +112,35 @@ at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.unflatten(1, {x.size(1) / each, each}).sum(2);
 }
 
+/// Carries what a call is, beside its tensors, through autograd's saved data.
 struct BatchesCapsule : torch::CustomClassHolder {
+  BatchesCapsule(std::vector<Batch> b, bool c, double s) : batches(std::move(b)), causal(c), scale(s) {}
   std::vector<Batch> batches;
+  bool causal;
+  double scale;
 };
 
 struct WholeSamples : torch::autograd::Function<WholeSamples> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const c10::intrusive_ptr<BatchesCapsule>& capsule, bool causal, double scale) {
+                            const c10::intrusive_ptr<BatchesCapsule>& capsule) {
     const int64_t each = q.size(1) / k.size(1);
     at::Tensor out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options().requires_grad(false));
     tensor_list saved{q, k, v, out};
     for (const Batch& batch : capsule->batches) {
       const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0, causal,
-          batch.mask(q.scalar_type()), scale);
+          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0,
+          capsule->causal, batch.mask(), capsule->scale);
       batch.unpack(y, out);
       saved.push_back(log_sum);
     }
     ctx->save_for_backward(saved);
     ctx->saved_data["batches"] = c10::IValue::make_capsule(capsule);
-    ctx->saved_data["causal"] = causal;
-    ctx->saved_data["scale"] = scale;
     return out;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
     const auto capsule = c10::static_intrusive_pointer_cast<BatchesCapsule>(ctx->saved_data["batches"].toCapsule());
-    const bool causal = ctx->saved_data["causal"].toBool();
-    const double scale = ctx->saved_data["scale"].toDouble();
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
     const int64_t each = q.size(1) / k.size(1);
@@ -150,13 +150,13 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
       const Batch& batch = capsule->batches[i];
       const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
-          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal,
-          batch.mask(q.scalar_type()), scale);
+          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, capsule->causal,
+          batch.mask(), capsule->scale);
       batch.unpack(dq, of_q);
       batch.unpack(sum_of_shared(each, dk), of_k);
       batch.unpack(sum_of_shared(each, dv), of_v);
     }
-    return {of_q, of_k, of_v, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {of_q, of_k, of_v, at::Tensor()};
   }
 };
 
@@ -169,9 +169,9 @@ std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::
     if (rows.offset(run.sample) + run.tokens.begin != std::exchange(row, row + run.tokens.size())) return std::nullopt;
   // The kernel gives a query that is NaN a number.
   if (!std::isfinite((q.sum() + k.sum()).item<double>())) return std::nullopt;
-  auto capsule = c10::make_intrusive<BatchesCapsule>();
-  capsule->batches = batches_of(rows, options.causal);
-  return WholeSamples::apply(q, k, v, capsule, options.causal, *options.scale);
+  return WholeSamples::apply(q, k, v,
+                             c10::make_intrusive<BatchesCapsule>(batches_of(rows, options.causal, q.scalar_type()),
+                                                                 options.causal, *options.scale));
 }
 
 }  // namespace adjoin::nn
