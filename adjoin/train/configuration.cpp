@@ -27,6 +27,8 @@ constexpr Field kFields[] = {
     {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that ranks have equally much to do", ""},
 
+    {"Data", "validation", &C::validation, "Part of the training samples, below 1, that is held out and evaluated instead of the test samples while the run goes on; the weights that do best on it become the model; 0: none", "", 0, 1},
+
     {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
     {"Model", "model", &C::model, "What is trained: a classifier of texts", "classifier"},
     {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
@@ -68,7 +70,8 @@ constexpr Field kFields[] = {
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
     {"Output", "overwrite", &C::overwrite, "Replace the run that --out holds already, which is refused otherwise", ""},
     {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder. \"auto\": the run in --out where that has a checkpoint, else begin", ""},
-    {"Output", "eval_every", &C::eval_every, "Steps between evaluations on the test samples; 0: at the end only", "", 0, kMany},
+    {"Output", "eval_every", &C::eval_every, "Steps between evaluations; 0: at the end only, or with --validation after each epoch", "", 0, kMany},
+    {"Output", "patience", &C::patience, "Validations in a row without a better one after which training ends; 0: it goes on", "", 0, kMany},
     {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
 };
 
@@ -182,6 +185,8 @@ void validate(const Configuration& c) {
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.momentum < 1, "--momentum is 1, expected less");
+  require(c.validation < 1, "--validation is 1, expected less");
+  require(c.patience == 0 || c.validation > 0, "--patience needs --validation, a part of the training samples to judge by");
   require(c.lr > 0, "--lr is 0, expected more");
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";

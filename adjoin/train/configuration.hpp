@@ -17,6 +17,7 @@ struct Configuration {
   std::string vocab;
   int64_t samples = 0;
   bool bucket = true;
+  double validation = 0;
 
   std::string preset = "small";
   std::string model = "classifier";
@@ -61,6 +62,7 @@ struct Configuration {
   std::string resume;
   int64_t eval_every = 0;
   int64_t checkpoint_every = 0;
+  int64_t patience = 0;
 
   bool operator==(const Configuration&) const = default;
 };

@@ -9,23 +9,25 @@ namespace {
 
 struct Line {
   int64_t step = -1;  // of a line that a crash left torn
-  bool is_evaluation = false;
+  std::string kind;
 };
 
 Line parsed(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return {};
-  return {json["step"].get<int64_t>(), json.contains("kind") && json["kind"] == "evaluation"};
+  const bool has_kind = json.contains("kind") && json["kind"].is_string();
+  return {json["step"].get<int64_t>(), has_kind ? json["kind"].get<std::string>() : ""};
 }
 
-const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step, int64_t& evaluated) {
+const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step, LastSteps& last) {
   std::ifstream before(path);
   write_atomically(path, [&](OutputFile& file) {
     for (std::string text; last_step > 0 && std::getline(before, text);) {
       const Line line = parsed(text);
       if (line.step < 0 || line.step > last_step) continue;
       file.write(text + '\n');
-      if (line.is_evaluation) evaluated = line.step;
+      if (line.kind == "evaluation") last.evaluated = line.step;
+      if (line.kind == "validation") last.validated = line.step;
     }
   });
   return path;
@@ -34,7 +36,7 @@ const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
-    : file_(keep_up_to(path, last_step, evaluated_), OutputFile::Mode::append) {}
+    : file_(keep_up_to(path, last_step, last_), OutputFile::Mode::append) {}
 
 void MetricsFile::add(const StepMetrics& metrics) {
   nlohmann::ordered_json line = {
@@ -49,9 +51,10 @@ void MetricsFile::add(const StepMetrics& metrics) {
 }
 
 void MetricsFile::add(const EvaluationMetrics& metrics) {
-  if (metrics.step == evaluated_) return;
-  evaluated_ = metrics.step;
-  nlohmann::ordered_json line = {{"kind", "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
+  int64_t& last = metrics.is_validation ? last_.validated : last_.evaluated;
+  if (metrics.step == last) return;
+  last = metrics.step;
+  nlohmann::ordered_json line = {{"kind", metrics.is_validation ? "validation" : "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
   add_line(line);
 }

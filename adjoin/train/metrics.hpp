@@ -24,11 +24,17 @@ struct StepMetrics {
   std::optional<double> loss_scale;  // with fp16: what the loss was multiplied by
 };
 
-/// The test set's exact mean loss and measures after a step.
+/// The exact mean loss and measures of the test part, or of what is held out to validate, after a step.
 struct EvaluationMetrics {
   int64_t step = 0;
+  bool is_validation = false;
   double loss = 0;
   std::vector<Measure> measures{};
+};
+
+/// The last steps of which an evaluation of each kind stands in a file.
+struct LastSteps {
+  int64_t evaluated = -1, validated = -1;
 };
 
 /// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.
@@ -47,7 +53,7 @@ class MetricsFile {
  private:
   void add_line(const nlohmann::ordered_json& line);
 
-  int64_t evaluated_ = -1;  // the last step whose evaluation stands in the file
+  LastSteps last_;
   OutputFile file_;
 };
 

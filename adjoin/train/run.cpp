@@ -18,13 +18,18 @@
 namespace adjoin::train {
 namespace {
 
+int64_t steps_of(const Configuration& c, const Task& task) {
+  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+  return (std::ssize(samples.train) + c.batch - 1) / c.batch * c.epochs;
+}
+
 void say_plan(const Configuration& c, const Task& task) {
   const Grid one_worker(Communicator(), Plan().grid());
   int64_t parameters = 0;
   for (const nn::Parameter& parameter :
        nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
     parameters += parameter.tensor.numel();
-  const int64_t steps = (task.size(data::Part::train) + c.batch - 1) / c.batch * c.epochs;
+  const int64_t steps = steps_of(c, task);
   const std::string about = task.description();
   say("model of " + grouped(parameters) + " parameters" + (about.empty() ? "" : ": " + about));
   say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +

@@ -43,6 +43,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
   json["train_seconds"] = summary.train_seconds;
   json["skipped_steps"] = summary.skipped_steps;
+  if (const auto& best = summary.validations.best_loss)
+    json.update({{"validation_loss", *best}, {"best_step", summary.validations.best_step}});
   return json;
 }
 
@@ -52,11 +54,16 @@ void print_table(std::ostream& out, const Summary& summary) {
   results.emplace_back("test loss", fixed(summary.test_loss, 4));
   results.emplace_back("training loss", fixed(summary.train_loss, 4));
   results.emplace_back("training time", fixed(summary.train_seconds, 1) + " s");
+  if (const auto& best = summary.validations.best_loss)
+    results.emplace_back("validation loss", fixed(*best, 4) + " after step " + grouped(summary.validations.best_step));
   if (summary.skipped_steps > 0) results.emplace_back("skipped steps", grouped(summary.skipped_steps));
-  size_t width = 0;
-  for (const auto& [name, value] : results) width = std::max(width, value.size());
+  size_t names = 16, width = 0;
+  for (const auto& [name, value] : results) {
+    names = std::max(names, name.size() + 2);
+    width = std::max(width, value.size());
+  }
   for (const auto& [name, value] : results)
-    out << "  " << name << std::string(16 - std::min<size_t>(16, name.size()), ' ') << right(value, width) << '\n';
+    out << "  " << name << std::string(names - name.size(), ' ') << right(value, width) << '\n';
   const std::string parameters = "parameters", memory = "peak tensor memory";
   size_t columns[] = {4, parameters.size(), memory.size()};
   for (const RankSummary& rank : summary.ranks) columns[1] = std::max(columns[1], grouped(rank.parameters).size());

@@ -7,6 +7,7 @@
 
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/measure.hpp"
+#include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {
 
@@ -26,6 +27,7 @@ struct Summary {
   std::vector<Measure> test_measures;
   double train_seconds = 0;
   int64_t skipped_steps = 0;  // whose gradients were not finite
+  Validations validations{};  // the model is that of the best one, where there were any
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);

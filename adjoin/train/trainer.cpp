@@ -139,10 +139,14 @@ at::Tensor Trainer::output(const MicroBatch& batch) const {
 }
 
 Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
+  std::vector<int64_t> all(static_cast<size_t>(task_.size(part)));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return evaluate(part, std::move(all), batch_samples);
+}
+
+Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
   // Samples of about equal length share a batch, so that ranks have equally much to do.
-  std::vector<int64_t> order(static_cast<size_t>(task_.size(part)));
-  std::iota(order.begin(), order.end(), int64_t{0});
   const std::vector<int64_t> lengths = task_.lengths(part);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];

@@ -27,16 +27,26 @@ namespace {
 // random.
 constexpr int64_t kBucketBatches = 50;
 
+constexpr const char* kBest = "best.safetensors";  // the weights that validation found best
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-data::Sampler make_sampler(const Configuration& configuration, const Task& task) {
-  return data::Sampler({.samples = task.size(data::Part::train),
+std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) {
+  const std::vector<int64_t> all = task.lengths(data::Part::train);
+  std::vector<int64_t> lengths;
+  for (const int64_t sample : samples.train)
+    if (!all.empty()) lengths.push_back(all[static_cast<size_t>(sample)]);
+  return lengths;
+}
+
+data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
+  return data::Sampler({.samples = std::ssize(samples.train),
                         .batch = configuration.batch,
                         .seed = static_cast<uint64_t>(configuration.seed),
                         .bucket_batches = configuration.bucket ? kBucketBatches : 0},
-                       task.lengths(data::Part::train));
+                       training_lengths(task, samples));
 }
 
 nlohmann::ordered_json to_json(const RunState& state) {
@@ -53,12 +63,17 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"evaluated", state.evaluated},
           {"epoch_learned", state.epoch_learned},
           {"skipped", {{"all", state.skipped.all}, {"in_a_row", state.skipped.in_a_row}}},
-          {"loss_scale", {{"value", state.loss_scale.value}, {"good_steps", state.loss_scale.good_steps}}}};
+          {"loss_scale", {{"value", state.loss_scale.value}, {"good_steps", state.loss_scale.good_steps}}},
+          {"best_loss", state.validations.best_loss ? nlohmann::ordered_json(*state.validations.best_loss) : nullptr},
+          {"best_step", state.validations.best_step},
+          {"since_best", state.validations.since_best}};
 }
 
 RunState state_of(const std::filesystem::path& path, const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
+    Validations validations{.best_step = json.at("best_step"), .since_best = json.at("since_best")};
+    if (!json.at("best_loss").is_null()) validations.best_loss = json.at("best_loss");
     return {.step = json.at("step"),
             .position = {json.at("epoch"), json.at("step_of_epoch")},
             .train_seconds = json.at("train_seconds"),
@@ -71,7 +86,8 @@ RunState state_of(const std::filesystem::path& path, const std::string& text) {
             .order = json.at("order"),
             .evaluated = json.at("evaluated"),
             .skipped = {json.at("skipped").at("all"), json.at("skipped").at("in_a_row")},
-            .loss_scale = {json.at("loss_scale").at("value"), json.at("loss_scale").at("good_steps")}};
+            .loss_scale = {json.at("loss_scale").at("value"), json.at("loss_scale").at("good_steps")},
+            .validations = validations};
   } catch (const nlohmann::json::exception&) {
     throw InvalidArgument(path.string() + ": this is not the state of a training run");
   }
@@ -80,8 +96,8 @@ RunState state_of(const std::filesystem::path& path, const std::string& text) {
 /// A position in the data means something only where an epoch is what it was.
 void check_data(const std::string& folder, const RunState& saved, const RunState& given) {
   require(saved.samples == given.samples, [&] {
-    return "--resume " + folder + ": the run has " + std::to_string(saved.samples) + " training samples, --data and " +
-           "--samples now give " + std::to_string(given.samples);
+    return "--resume " + folder + ": the run has " + std::to_string(saved.samples) + " training samples, --data, " +
+           "--samples and --validation now give " + std::to_string(given.samples);
   });
   require(saved.batch == given.batch, [&] {
     return "--resume " + folder + ": the run's batch is " + std::to_string(saved.batch) + ", --batch is " +
@@ -95,8 +111,8 @@ void check_data(const std::string& folder, const RunState& saved, const RunState
 }
 
 /// What decides in which order an epoch takes its samples.
-uint64_t order_of(const Configuration& configuration, const Task& task) {
-  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
+uint64_t order_of(const Configuration& configuration, const Task& task, const HeldOut& samples) {
+  const std::vector<int64_t> lengths = training_lengths(task, samples);
   const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
   return hash_of(std::span<const int64_t>(lengths), seed);
 }
@@ -147,12 +163,13 @@ void check_writable(const std::filesystem::path& path) {
 TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world)
     : configuration_(configuration),
       task_(task),
+      samples_(hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
       world_(world),
       trainer_(configuration, task, world),
-      sampler_(make_sampler(configuration, task)) {
-  state_.samples = task.size(data::Part::train);
+      sampler_(make_sampler(configuration, task, samples_)) {
+  state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
-  state_.order = order_of(configuration, task);
+  state_.order = order_of(configuration, task, samples_);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
   if (root() && resumes_in_place(configuration)) folder_.emplace(configuration.out);
   check_agreement(configuration, world_);
@@ -195,25 +212,35 @@ void TrainingRun::resume() {
     });
     load_weights(saved.folder / "model.safetensors", nn::parameters_of(trainer_.module()), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
+    if (!state.validations.best_loss) return;
+    KeptWeights best(nn::parameters_of(trainer_.module()));
+    load_weights(saved.folder / kBest, best.parameters(), saved.name);
+    best_ = std::move(best);
   });
   state_ = state;
   sampler_.seek(state_.position);
 }
 
 bool TrainingRun::is_evaluation_due() const {
-  const int64_t every = configuration_.eval_every, step = state_.step;
-  return !interrupted_ && every > 0 && step % every == 0 && step != state_.evaluated && step < total_steps();
+  const bool validates = !samples_.validation.empty(), is_last = state_.step == total_steps();
+  const int64_t epoch = validates ? sampler_.steps_per_epoch() : 0;
+  const int64_t every = configuration_.eval_every > 0 ? configuration_.eval_every : epoch;
+  if (interrupted_ || every == 0 || state_.step == 0 || state_.step == state_.evaluated) return false;
+  return is_last ? validates : state_.step % every == 0;
+}
+
+bool TrainingRun::is_out_of_patience() const {
+  return configuration_.patience > 0 && state_.validations.since_best >= configuration_.patience;
 }
 
 std::optional<Summary> TrainingRun::run() {
   if (is_evaluation_due()) evaluate_and_record();  // which an interrupt left for later
-  while (state_.step < total_steps() && !interrupted_) {
+  while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience()) {
     train_step();
-    const bool last = state_.step == total_steps(), epoch_ends = state_.position.step == 0;
-    const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (is_evaluation_due()) evaluate_and_record();
-    if (!interrupted_ &&
-        (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) || last : epoch_ends))
+    const bool last = state_.step == total_steps() || is_out_of_patience(), epoch_ends = state_.position.step == 0;
+    const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+    if (!interrupted_ && (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
       save_checkpoint();
   }
   std::optional<Summary> summary;
@@ -224,7 +251,8 @@ std::optional<Summary> TrainingRun::run() {
 
 void TrainingRun::train_step() {
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<int64_t> samples = sampler_.next();
+  std::vector<int64_t> samples = sampler_.next();
+  for (int64_t& sample : samples) sample = samples_.train[static_cast<size_t>(sample)];
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
@@ -271,16 +299,21 @@ void TrainingRun::count_step(const StepResult& result, int64_t samples) {
 }
 
 void TrainingRun::evaluate_and_record() {
-  const Evaluation evaluation = trainer_.evaluate(data::Part::test);
+  const bool validates = !samples_.validation.empty();
+  const Evaluation evaluation = validates ? trainer_.evaluate(data::Part::train, samples_.validation)
+                                          : trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return;
-  check_finite(evaluation.loss, "test loss", state_.step);
+  const std::string of = validates ? "validation" : "test";
+  check_finite(evaluation.loss, (of + " loss").c_str(), state_.step);
   state_.evaluated = state_.step;
+  if (validates && state_.validations.count(state_.step, evaluation.loss))
+    best_.emplace(nn::parameters_of(trainer_.module()));
   if (!root()) return;
-  metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.measures});
+  metrics_->add(EvaluationMetrics{state_.step, validates, evaluation.loss, evaluation.measures});
   progress_->pause();
   std::string line =
-      "step " + std::to_string(state_.step) + "  test loss " + to_string(Measure{.value = evaluation.loss});
+      "step " + std::to_string(state_.step) + "  " + of + " loss " + to_string(Measure{.value = evaluation.loss});
   for (const Measure& measure : evaluation.measures) line += "  " + measure.name + " " + to_string(measure);
   say(line);
 }
@@ -293,6 +326,7 @@ void TrainingRun::save_checkpoint() {
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
   save_model(folder, configuration_, task_, trainer_.module(), trainer_.grid(), name);
   save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
+  if (best_) save_weights(folder / kBest, best_->parameters(), trainer_.grid(), name);
   on_root(world_, what, [&] {
     nlohmann::ordered_json state = to_json(state_);
     state.update(name);
@@ -317,6 +351,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 }
 
 std::optional<Summary> TrainingRun::finish() {
+  if (best_) best_->restore(nn::parameters_of(trainer_.module()));
   const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return std::nullopt;
@@ -328,12 +363,13 @@ std::optional<Summary> TrainingRun::finish() {
                   .test_loss = evaluation.loss,
                   .test_measures = evaluation.measures,
                   .train_seconds = state_.train_seconds,
-                  .skipped_steps = state_.skipped.all};
+                  .skipped_steps = state_.skipped.all,
+                  .validations = state_.validations};
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, task_, trainer_.module(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
-    metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.measures});
+    metrics_->add(EvaluationMetrics{state_.step, false, evaluation.loss, evaluation.measures});
     write_atomically(*folder_ / "summary.json", train::to_json(summary).dump(2) + "\n");
   });
   return summary;

@@ -13,6 +13,7 @@
 #include "adjoin/train/skipped_steps.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {
 
@@ -31,6 +32,7 @@ struct RunState {
   int64_t evaluated = 0;  // the last step after which the model was evaluated
   SkippedSteps skipped;
   LossScale loss_scale;  // of fp16
+  Validations validations;
 };
 
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
@@ -51,6 +53,8 @@ class TrainingRun {
   /// Whether the model is to be evaluated now, within the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();
+  /// Whether so many validations were no better that training ends.
+  bool is_out_of_patience() const;
   void save_checkpoint();
   std::vector<RankSummary> rank_summaries() const;
   /// Nothing where it was interrupted.
@@ -61,6 +65,7 @@ class TrainingRun {
 
   const Configuration& configuration_;
   const Task& task_;
+  HeldOut samples_;
   Communicator world_;
   PeakMemory memory_;
   Trainer trainer_;
@@ -68,6 +73,7 @@ class TrainingRun {
   RunState state_;
   bool interrupted_ = false;
   int64_t peak_bytes_ = 0;
+  std::optional<KeptWeights> best_;  // by validation
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;

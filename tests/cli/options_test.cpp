@@ -187,7 +187,7 @@ TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
   EXPECT_THAT(refusal("final-norm = 1\n"), HasSubstr("final-norm: expected true or false"));
   EXPECT_THAT(refusal("config = \"other\"\n"), HasSubstr("unknown key \"config\""));
   EXPECT_THAT(refusal("no-final-norm = true\n"), HasSubstr("unknown key \"no-final-norm\""));
-  EXPECT_THAT(refusal("[model]\nlayers = 2\n"), HasSubstr("unknown key \"model\""));
+  EXPECT_THAT(refusal("[sizes]\nlayers = 2\n"), HasSubstr("unknown key \"sizes\""));
   EXPECT_THAT(refusal("layers = 2\nlayers 3\n"), HasSubstr(path() + ":2: is not TOML: "));
   EXPECT_THAT(refusal("layers = 2\nlayers = 3\n"), HasSubstr(path() + ":2: is not TOML: "));
 }

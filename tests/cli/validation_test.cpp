@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+std::vector<json> validations_of(const fs::path& run) {
+  std::vector<json> found;
+  for (const std::string& line : lines_of(contents_of(run / "metrics.jsonl")))
+    if (json object = json::parse(line); object.at("kind") == "validation") found.push_back(std::move(object));
+  return found;
+}
+
+json summary_of(const fs::path& run) {
+  return json::parse(contents_of(run / "summary.json"));
+}
+
+TEST(Validation, keeps_the_best_model_and_ends_when_it_gets_worse) {
+  const TemporaryFolder folder;
+  // So large a rate that the loss rises again.
+  const std::string train = kSmallRun + "--precision fp64 --validation 0.25 --lr 0.03 --schedule constant --warmup 0 ";
+  const Outcome outcome = run(train + "--epochs 40 --patience 3 --dp 2" + into(folder / "run"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("validation loss"));
+  const std::vector<json> validations = validations_of(folder / "run");
+  ASSERT_GT(validations.size(), 3u);
+  ASSERT_LT(validations.size(), 40u) << "it never got worse, so that nothing is tested";
+  size_t best = 0;
+  for (size_t i = 0; i < validations.size(); ++i)
+    if (validations[i].at("loss") < validations[best].at("loss")) best = i;
+  EXPECT_EQ(best + 4, validations.size());
+  const json summary = summary_of(folder / "run");
+  EXPECT_EQ(summary.at("best_step"), validations[best].at("step"));
+  EXPECT_EQ(summary.at("validation_loss"), validations[best].at("loss"));
+
+  // Its model is that of a run which ended there.
+  const std::string epochs = " --epochs " + std::to_string(best + 1);
+  ASSERT_EQ(run(train + epochs + into(folder / "short")).code, 0);
+  EXPECT_NEAR(summary.at("test_loss").get<double>(), summary_of(folder / "short").at("test_loss").get<double>(), 1e-9);
+}
+
+TEST(Validation, resumes_with_the_best_model_of_before) {
+  const TemporaryFolder folder;
+  const std::string train = kSmallRun + "--precision fp64 --validation 0.25 --lr 0.03 --schedule constant --warmup 0 ";
+  ASSERT_EQ(run(train + "--epochs 8" + into(folder / "whole")).code, 0);
+  ASSERT_EQ(run(train + "--epochs 5" + into(folder / "parts")).code, 0);
+  const Outcome resumed = run("train --resume " + shell_quoted(folder / "parts") + " --epochs 8 --tp 2");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const json whole = summary_of(folder / "whole"), parts = summary_of(folder / "parts");
+  EXPECT_EQ(parts.at("best_step"), whole.at("best_step"));
+  EXPECT_NEAR(parts.at("test_loss").get<double>(), whole.at("test_loss").get<double>(), 1e-9);
+  EXPECT_EQ(validations_of(folder / "parts").size(), 8u);
+}
+
+TEST(Validation, is_refused_where_it_makes_no_sense) {
+  EXPECT_THAT(run("train --data sample --out x --validation 1").err, HasSubstr("--validation is 1, expected less"));
+  EXPECT_THAT(run("train --data sample --out x --patience 2").err, HasSubstr("--patience needs --validation"));
+}
+
+}  // namespace
+}  // namespace adjoin::cli
