@@ -1,69 +1,78 @@
-// Trains a model of one's own, a line through points, by the loop of `adjoin train`: data and tensor parallel, with
-// checkpoints, metrics and progress.
-//
-// usage: own_task POINTS.csv OUT [RANKS]    lines of x,y; OUT becomes a folder as that of adjoin train
+// A task of one's own, a curve through the points of a CSV, trained by the loop of `adjoin train`: data and tensor parallel,
+// with checkpoints, metrics and progress.
+#include <ATen/ATen.h>
 
-#include <ATen/ops/mse_loss.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-
+#include <CLI/App.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/train/run.hpp"
-#include "examples/support/arguments.hpp"
+#include "examples/support/example.hpp"
 
 using namespace adjoin;
 
-namespace {
-
-class Regression : public train::Task {
+class Curve : public train::Task {
  public:
-  explicit Regression(const std::string& path) {
-    std::ifstream file(path);
+  /// Of lines "x,y"; without a file, of a sine.
+  explicit Curve(const std::string& file) {
+    std::ifstream lines(file);
     double x = 0, y = 0;
-    for (char comma = 0; file >> x >> comma >> y;) points_.push_back({x, y});
-    ensure(points_.size() >= 10, path + ": expected at least 10 lines of x,y");
+    for (char comma = 0; lines >> x >> comma >> y;) points_.emplace_back(x, y);
+    for (x = -3; file.empty() && x < 3; x += 0.01) points_.emplace_back(x, std::sin(x));
+    if (points_.size() < 20) throw InvalidArgument(file + ": expected at least 20 lines \"x,y\"");
   }
 
   // Every tenth point is held out.
   int64_t size(data::Part part) const override {
-    const int64_t held_out = std::ssize(points_) / 10;
-    return part == data::Part::test ? held_out : std::ssize(points_) - held_out;
+    const int64_t tested = std::ssize(points_) / 10;
+    return part == data::Part::test ? tested : std::ssize(points_) - tested;
   }
   std::vector<int64_t> lengths(data::Part part) const override { return std::vector<int64_t>(size(part), 1); }
 
   models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override {
-    nn::ColRow net({.in_features = 1, .hidden_features = 64, .out_features = 1, .tensor = tensor}, grid, "tp");
-    return {net.ptr(), {{"net", 0, net.ptr(), [net](const at::Tensor& x, const StepContext& c) mutable { return net(x, c); }}}};
+    const nn::ColRowOptions sizes{.in_features = 1, .hidden_features = 64, .out_features = 1, .tensor = tensor};
+    nn::ColRow net(sizes, grid, "tp");
+    const auto forward = [net](const at::Tensor& x, const StepContext& context) mutable { return net(x, context); };
+    return {net.ptr(), {{"net", 0, net.ptr(), forward}}};
   }
-
   train::MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                                 StepContext context) const override {
-    std::vector<double> x, y;
-    for (const int64_t sample : samples.subspan(mine.begin, mine.count)) {
-      const auto [xi, yi] = points_[part == data::Part::test ? 10 * sample + 9 : sample + sample / 9];
-      x.push_back(xi);
-      y.push_back(yi);
+    std::vector<float> x, y;
+    for (const int64_t i : samples.subspan(mine.begin, mine.count)) {
+      const auto& point = points_[part == data::Part::test ? 10 * i + 9 : i + std::min(i / 9, size(data::Part::test))];
+      x.push_back(point.first), y.push_back(point.second);
     }
-    context.first_sample = mine.begin;
-    return {.input = at::tensor(x, at::kFloat).unsqueeze(1), .target = at::tensor(y, at::kFloat).unsqueeze(1), .context = context, .tokens = mine.count};
+    return {at::tensor(x).unsqueeze(1), at::tensor(y).unsqueeze(1), std::move(context), mine.count};
   }
-
-  at::Tensor loss(const at::Tensor& output, const train::MicroBatch& batch) const override {
+  at::Tensor loss(const at::Tensor& output, const train::MicroBatch& batch, const Grid&) const override {
     return at::mse_loss(output, batch.target, at::Reduction::Sum);
   }
   std::vector<double> tally(const at::Tensor& output, const train::MicroBatch& batch) const override {
     return {(output - batch.target).abs().sum().item<double>()};
   }
-  std::vector<train::Measure> measures(std::span<const double> tally, double units) const override {
-    return {{"error", tally.empty() ? 0 : tally[0] / units}};
+  std::vector<train::Measure> measures(double, std::span<const double> tally, double units) const override {
+    return {{.name = "error", .value = tally[0] / units}};
   }
 
  private:
-  struct Point { double x, y; };
-  std::vector<Point> points_;
+  std::vector<std::pair<float, float>> points_;
 };
 
-}  // namespace
+int main(int argc, char** argv) {
+  std::string file;
+  train::Configuration c{
+      .epochs = 30, .lr = 1e-2, .out = std::filesystem::temp_directory_path() / "own_task", .overwrite = true};
+  const auto options = [&](CLI::App& app) {
+    app.add_option("--data", file, "Lines \"x,y\"; without it points of a sine")->option_text("FILE");
+    app.add_option("--out", c.out, "Folder for model, checkpoints and metrics [" + c.out + "]")->option_text("DIR");
+    app.add_option("--tp", c.tp, "Tensor-parallel ranks, which divide --ranks [1]")->option_text("N");
+  };
+  return example::run_with(argc, argv, {"A curve through points, by the training loop.", 2, false, options},
+                           [&](const example::Options& o, example::Report&) {
+                             c.dp = std::max<int64_t>(1, o.ranks / std::max<int64_t>(1, c.tp));
+                             train::train(c, [&](const auto&) { return std::make_unique<Curve>(file); });
+                           });
+}

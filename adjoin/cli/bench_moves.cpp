@@ -22,7 +22,7 @@ void run_moves(MovesOptions& options) {
   check_ranks(options.ranks);
   check_product({{"--rows", options.bench.rows}, {"--columns", options.bench.columns}}, kMostOfMatrix);
   check_range("--times", options.bench.times, 1, kMostTimes);
-  options.bench.workers.dp = options.ranks;
+  options.bench.workers.plan.dp = options.ranks;
   const train::BenchMovesResult result = train::bench_moves(options.bench);
   if (!prints()) return;
   if (options.json) {

@@ -172,7 +172,7 @@ std::string preset_table() {
   return out.str();
 }
 
-void add_layout_options(CLI::App& command, int64_t& dp, int64_t& tp, std::string& backend, int64_t& threads_per_rank) {
+void add_layout_options(CLI::App& command, train::Plan& plan, std::string& backend, int64_t& threads_per_rank) {
   const auto field_of = [](std::string_view name) {
     const auto fields = train::fields();
     return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
@@ -183,8 +183,8 @@ void add_layout_options(CLI::App& command, int64_t& dp, int64_t& tp, std::string
   const auto add = [&](std::string_view name, int64_t& variable) {
     add_number(command, train::option_of(name), variable, help_of(field_of(name)))->group("Layout");
   };
-  add("dp", dp);
-  add("tp", tp);
+  add("dp", plan.dp);
+  add("tp", plan.tp);
   const Field field = field_of("backend");
   command.add_option("--backend", backend, help_of(field))->option_text(metavariable(field))->group("Layout");
   add("threads_per_rank", threads_per_rank);

@@ -23,10 +23,9 @@ struct PredictOptions {
 void answer(train::Predictor& predictor, std::span<const std::string> texts, bool json) {
   for (const train::Prediction& prediction : predictor.predict(texts)) {
     if (json)
-      std::puts(
-          nlohmann::ordered_json{{"label", prediction.label}, {"probability", prediction.probability}}.dump().c_str());
+      std::puts(nlohmann::ordered_json{{"label", prediction.label}, {"probability", prediction.value}}.dump().c_str());
     else
-      std::printf("%s\t%.4f\n", printable(prediction.label).c_str(), prediction.probability);
+      std::printf("%s\t%.4f\n", printable(prediction.label).c_str(), prediction.value);
   }
   flush_output();
 }

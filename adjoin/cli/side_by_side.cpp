@@ -31,7 +31,7 @@ const train::SideBySideOptions& checked_run(SideBySideOptions& options) {
   check_ranks(options.ranks);
   check_range("--threads-per-rank", options.run.workers.threads_per_rank, 0, kMostThreads);
   check_range("--times", options.run.times, 0, kMostRepeats);
-  options.run.workers.dp = options.ranks;
+  options.run.workers.plan.dp = options.ranks;
   return options.run;
 }
 

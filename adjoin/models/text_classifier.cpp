@@ -108,26 +108,28 @@ at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const StepContext&
 
 std::vector<Segment> TextClassifierImpl::segments() const {
   const auto h = static_cast<double>(options_.hidden);
-  const auto embed = [words = embedding_, positions = positions_](const at::Tensor& ids, const StepContext& context) mutable {
+  const auto embed = [words = embedding_, positions = positions_](const at::Tensor& ids,
+                                                                  const StepContext& context) mutable {
     const at::Tensor x = words(ids);
     return positions ? x + positions(token_numbers(context, ids.size(0))) : x;
   };
   std::vector<Segment> segments{
       {"embedding", 0,
-       std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", positions_.ptr()}}), embed}};
+       std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", module_of(positions_)}}),
+       embed}};
   for (size_t i = 0; i < blocks_.size(); ++i)
-    segments.push_back({"block" + std::to_string(i), 24 * h * h, blocks_[i].ptr(),
-                        [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable {
-                          return block(x, context);
-                        }});
+    segments.push_back(
+        {"block" + std::to_string(i), 24 * h * h, blocks_[i].ptr(),
+         [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable { return block(x, context); }});
   const auto classify = [norm = norm_, classifier = classifier_, is_mean = options_.mean_pooling](
                             const at::Tensor& x, const StepContext& context) mutable {
     StepContext of_samples = context;
     of_samples.rows = nullptr;
     return classifier(pool(norm ? norm(x) : x, *context.rows, is_mean), of_samples);
   };
-  segments.push_back({"head", 0, std::make_shared<Parts>(Parts::List{{"norm", norm_.ptr()}, {"classifier", classifier_.ptr()}}),
-                      classify});
+  segments.push_back(
+      {"head", 0, std::make_shared<Parts>(Parts::List{{"norm", module_of(norm_)}, {"classifier", classifier_.ptr()}}),
+       classify});
   return segments;
 }
 

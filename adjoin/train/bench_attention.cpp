@@ -48,7 +48,7 @@ Pass pass_of_libtorch(const BenchAttentionOptions& options) {
 SideBySide bench_attention(const BenchAttentionOptions& options) {
   require(options.length >= 1 && options.heads >= 1 && options.size >= 1,
           "bench attention: expected at least one row, one head and one feature");
-  require(options.method || (options.run.workers.dp == 1 && options.dropout == 0),
+  require(options.method || (options.run.workers.plan.dp == 1 && options.dropout == 0),
           "bench attention: expected one worker and no dropout for LibTorch's own");
   const auto pass = [](const BenchAttentionOptions& asked) {
     return [asked](const Communicator& world) {

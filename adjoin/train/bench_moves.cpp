@@ -94,7 +94,7 @@ std::array<double, 2> time_halo(const BenchMovesOptions& options, const Grid& gr
 }  // namespace
 
 BenchMovesResult bench_moves(const BenchMovesOptions& options) {
-  const int64_t ranks = options.workers.dp * options.workers.tp;
+  const int64_t ranks = options.workers.plan.ranks();
   require(options.rows >= ranks && options.columns >= ranks && options.times >= 1, [&] {
     return "bench moves: expected a matrix of at least " + std::to_string(ranks) +
            " rows and columns, one for each rank, and at least one measurement";

@@ -3,6 +3,7 @@
 #include <ATen/ops/randn.h>
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <random>
 
@@ -30,8 +31,7 @@ data::TokenStore random_samples(const Configuration& configuration) {
   data::TokenStoreBuilder samples(configuration.vocabulary_size);
   std::vector<int64_t> ids(static_cast<size_t>(configuration.sequence));
   for (int64_t i = 0; i < configuration.batch; ++i) {
-    for (int64_t& id : ids)
-      id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
+    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
     samples.add(ids, i % 2);
   }
   return samples.finish();
@@ -54,7 +54,8 @@ double median_seconds(int64_t times, const Communicator& world, const std::funct
 /// its input and that of its weight; and for attention two products forward and four backward.
 class MatrixProducts {
  public:
-  MatrixProducts(const Configuration& c, const Grid& grid) : layers_(c.layers) {
+  /// `length`: the tokens of a sample that are gone through.
+  MatrixProducts(const Configuration& c, const Grid& grid, int64_t length) : layers_(c.layers) {
     const at::TensorOptions type = c.precision == "fp64"   ? at::kDouble
                                    : c.precision == "bf16" ? at::kBFloat16
                                    : c.precision == "fp16" ? at::kHalf
@@ -67,10 +68,10 @@ class MatrixProducts {
     const std::pair<int64_t, int64_t> shapes[] = {
         {c.hidden, 3 * features}, {features, c.hidden}, {c.hidden, inner}, {inner, c.hidden}};
     for (const auto& [in, out] : shapes)
-      linears_.push_back({at::randn({samples * c.sequence, in}, type), at::randn({out, in}, type),
-                          at::randn({samples * c.sequence, out}, type)});
-    rows_ = at::randn({samples * heads, c.sequence, size}, type);
-    scores_ = at::randn({samples * heads, c.sequence, c.sequence}, type);
+      linears_.push_back({at::randn({samples * length, in}, type), at::randn({out, in}, type),
+                          at::randn({samples * length, out}, type)});
+    rows_ = at::randn({samples * heads, length, size}, type);
+    scores_ = at::randn({samples * heads, length, length}, type);
   }
 
   void run() const {
@@ -103,20 +104,22 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   const Configuration& c = options.configuration;
   validate(c);
   require(options.steps >= 1 && options.warm_up >= 0, "bench step: expected at least 1 measured step");
-  const TextClassification task(c, {words_of(c.vocabulary_size), data::ClassNames(), random_samples(c), {}});
+  const TextClassification task(c, {{words_of(c.vocabulary_size), data::ClassNames()}, random_samples(c), {}});
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
   run_workers(worker_options(c), [&](const Communicator& world) {
     Trainer trainer(c, task, world);
     trainer.initialize();
-    int64_t step = 0;
-    const auto train = [&] { trainer.step(samples, step++, c.lr); };
+    int64_t step = 0, tokens = 0;
+    const auto train = [&] { tokens += trainer.step(samples, step++, c.lr).tokens; };
     for (int64_t i = 0; i < options.warm_up; ++i) train();
+    tokens = 0;
     const double seconds = median_seconds(options.steps, world, train);
 
     const at::NoGradGuard no_gradient;
-    const MatrixProducts products(c, trainer.grid());
+    const MatrixProducts products(
+        c, trainer.grid(), std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
     products.run();
     const double alone = median_seconds(options.steps, world, [&] { products.run(); });
     if (speaks_for_process(world)) result = {seconds, static_cast<double>(c.batch) / seconds, alone / seconds};

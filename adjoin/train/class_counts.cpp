@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "adjoin/base/error.hpp"
+
 namespace adjoin::train {
 
 ClassCounts::ClassCounts(int64_t classes)

@@ -7,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -27,6 +28,7 @@ constexpr Field kFields[] = {
     {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that ranks have equally much to do", ""},
 
     {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
+    {"Model", "model", &C::model, "What is trained: a classifier of texts", "classifier"},
     {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
     {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
     {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
@@ -54,6 +56,8 @@ constexpr Field kFields[] = {
     {"Training", "seed", &C::seed, "Decides weights, dropout and the order of the samples, on every layout the same", "", 0, kMany},
 
     {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch", "", 1, 1e6},
+    {"Layout", "pp", &C::pp, "Pipeline-parallel ranks: not yet above 1", "", 1, 1e6},
+    {"Layout", "cp", &C::cp, "Context-parallel ranks, each with a part of every sequence: not yet above 1", "", 1, 1e6},
     {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
     {"Layout", "backend", &C::backend, "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
@@ -174,6 +178,7 @@ bool resumed_run_keeps(const Field& field) {
 
 void validate(const Configuration& c) {
   for (const Field& field : kFields) check_field(field, c);
+  validate(plan_of(c));
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.momentum < 1, "--momentum is 1, expected less");

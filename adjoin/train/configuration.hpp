@@ -19,6 +19,7 @@ struct Configuration {
   bool bucket = true;
 
   std::string preset = "small";
+  std::string model = "classifier";
   int64_t vocabulary_size = 8000;
   int64_t layers = 2;
   int64_t hidden = 128;
@@ -46,6 +47,8 @@ struct Configuration {
   int64_t seed = 1;
 
   int64_t dp = 1;
+  int64_t pp = 1;
+  int64_t cp = 1;
   int64_t tp = 1;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;

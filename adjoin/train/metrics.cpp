@@ -37,10 +37,8 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
     : file_(keep_up_to(path, last_step, evaluated_), OutputFile::Mode::append) {}
 
 void MetricsFile::add(const StepMetrics& metrics) {
-  nlohmann::ordered_json line = {{"kind", "step"},
-                                 {"step", metrics.step},
-                                 {"epoch", metrics.epoch},
-                                 {"loss", metrics.loss}};
+  nlohmann::ordered_json line = {
+      {"kind", "step"}, {"step", metrics.step}, {"epoch", metrics.epoch}, {"loss", metrics.loss}};
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
   line.update({{"learning_rate", metrics.learning_rate},
                {"tokens_per_second", metrics.tokens_per_second},

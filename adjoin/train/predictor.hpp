@@ -9,19 +9,13 @@
 
 namespace adjoin::train {
 
-struct Prediction {
-  std::string label;       // the name of the class
-  double probability = 0;  // of it
-};
-
 /// The model in a training run's output folder, held by one worker.
 class Predictor {
  public:
   /// Throws: InvalidArgument as open_model and load_weights do
   explicit Predictor(const std::string& model);
 
-  /// The likeliest class of each text, all of them computed as one batch.
-  /// Throws: Error where the model's scores are not finite
+  /// What the model's task predicts of each text, all of them computed as one batch.
   std::vector<Prediction> predict(std::span<const std::string> texts);
 
  private:

@@ -51,7 +51,7 @@ Parts parts_of(const Progress& progress) {
   const std::string steps = std::to_string(progress.steps), step = std::to_string(progress.step);
   char loss[48], speed[48];
   std::snprintf(loss, sizeof loss, "  loss %.4f", progress.loss);
-  std::snprintf(speed, sizeof speed, "  %.1f reviews/s", progress.reviews_per_second);
+  std::snprintf(speed, sizeof speed, "  %.1f samples/s", progress.samples_per_second);
   return {"step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps, loss,
           speed, "  " + clock_time(progress.seconds_left) + " left"};
 }
@@ -85,8 +85,8 @@ ProgressBar::~ProgressBar() {
   pause();
 }
 
-void ProgressBar::update(int64_t step, double loss, int64_t reviews) {
-  reviews_ += reviews;
+void ProgressBar::update(int64_t step, double loss, int64_t samples) {
+  samples_ += samples;
   if (std::isfinite(loss)) {
     smoothed_loss_ = any_ ? kMemory * smoothed_loss_ + (1 - kMemory) * loss : loss;
     any_ = true;
@@ -102,7 +102,7 @@ void ProgressBar::update(int64_t step, double loss, int64_t reviews) {
   const Progress progress{.step = step,
                           .steps = steps_,
                           .loss = smoothed_loss_,
-                          .reviews_per_second = static_cast<double>(reviews_) / seconds,
+                          .samples_per_second = static_cast<double>(samples_) / seconds,
                           .seconds_left = seconds / done * static_cast<double>(steps_ - step)};
   line_open_ = columns > 0;
   if (line_open_)

@@ -11,7 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/folder_replacement.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/read_text.hpp"
 
 namespace adjoin::train {
 namespace {

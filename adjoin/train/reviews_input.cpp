@@ -7,7 +7,8 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/vocabulary.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/read_checkpoint.hpp"
+#include "adjoin/train/read_text.hpp"
 #include "adjoin/train/text_part.hpp"
 #include "adjoin/train/token_cache.hpp"
 
@@ -33,8 +34,14 @@ struct Given {
 };
 
 Given given_by(const Configuration& configuration) {
-  if (!configuration.resume.empty())
-    return {tokenizer_to_resume(configuration.resume), classes_to_resume(configuration.resume)};
+  if (!configuration.resume.empty()) {
+    Given given;
+    read_checkpoint(configuration.resume, {}, [&](const SavedCheckpoint& checkpoint) {
+      Words words = read_words(checkpoint.folder);
+      given = {std::move(words.tokenizer), std::move(words.classes)};
+    });
+    return given;
+  }
   if (!configuration.vocab.empty()) return {data::WordPiece::load(configuration.vocab), std::nullopt};
   return {};
 }
@@ -103,7 +110,26 @@ void say_where_tokens_are(bool are_mapped, const std::string& trouble) {
     say(trouble.empty() ? "tokens kept in " + folder + " for the next start" : "tokens not kept: " + trouble);
 }
 
+/// Without the file a model was saved when there were two classes, negative and positive.
+data::ClassNames read_classes(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    require(std::filesystem::exists(path.parent_path()), [&] { return path.string() + ": the folder is gone"; });
+    return {};
+  }
+  try {
+    return data::ClassNames(Json::parse(read_text(path)).get<std::vector<std::string>>());
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path.string() + ": this is no list of names");
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(path.string() + ": " + error.what());
+  }
+}
+
 }  // namespace
+
+Words read_words(const std::filesystem::path& folder) {
+  return {data::WordPiece::load((folder / "vocab.txt").string()), read_classes(folder / "classes.json")};
+}
 
 TrainingInput read_training_input(const Configuration& c) {
   const TextSource source{c.data, {c.text_column, c.label_column}, c.samples};
@@ -138,11 +164,11 @@ TrainingInput read_training_input(const Configuration& c) {
   if (!train_request.is_null()) say_where_tokens_are(is_train_mapped && is_test_mapped, trouble);
   warn_of_dropped_bytes(c.data, dropped_bytes(*train) + dropped_bytes(*test));
   warn_of_one_class(c.data, classes, train->tokens);
-  return {*std::move(tokenizer), classes, std::move(train->tokens), std::move(test->tokens)};
+  return {{*std::move(tokenizer), classes}, std::move(train->tokens), std::move(test->tokens)};
 }
 
-data::TokenStore read_test_input(const TextSource& source, const data::WordPiece& tokenizer,
-                                 const data::ClassNames& classes, int64_t sequence) {
+data::TokenStore read_test_input(const TextSource& source, const Words& words, int64_t sequence) {
+  const auto& [tokenizer, classes] = words;
   const Json request = request_of(source, data::Part::test, described(tokenizer), classes, sequence);
   std::optional<KeptTokens> test = find_tokens(request);
   std::string trouble;  // of which only training speaks

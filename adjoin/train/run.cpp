@@ -9,7 +9,9 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/plan.hpp"
 #include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -17,7 +19,7 @@ namespace adjoin::train {
 namespace {
 
 void say_plan(const Configuration& c, const Task& task) {
-  const Grid one_worker(Communicator(), GridShape({{"dp", 1}, {"tp", 1}}));
+  const Grid one_worker(Communicator(), Plan().grid());
   int64_t parameters = 0;
   for (const nn::Parameter& parameter :
        nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
@@ -27,8 +29,9 @@ void say_plan(const Configuration& c, const Task& task) {
   say("model of " + grouped(parameters) + " parameters" + (about.empty() ? "" : ": " + about));
   say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +
       grouped(c.batch));
-  say(grouped(c.dp * c.tp) + (c.dp * c.tp == 1 ? " rank" : " ranks") + ": dp " + std::to_string(c.dp) + ", tp " +
-      std::to_string(c.tp) + (started_by_mpi() ? ", MPI processes" : ", threads"));
+  const Plan plan = plan_of(c);
+  say(grouped(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks") + ": " + plan.to_string() +
+      (started_by_mpi() ? ", MPI processes" : ", threads"));
   if (!c.resume.empty()) say("goes on from " + c.resume);
   say("writes to " + c.out);
 }
@@ -36,9 +39,7 @@ void say_plan(const Configuration& c, const Task& task) {
 }  // namespace
 
 void train(const Configuration& configuration) {
-  train(configuration, [](const Configuration& c) {
-    return std::make_unique<TextClassification>(c, read_training_input(c));
-  });
+  train(configuration, task_kind(configuration).make);
 }
 
 void train(const Configuration& configuration, const TaskMaker& make) {
@@ -64,31 +65,24 @@ void train(const Configuration& configuration, const TaskMaker& make) {
 EvaluationResult evaluate(const EvaluateOptions& options) {
   const SavedModel saved = open_model(options.model);
   Configuration configuration = saved.configuration;
-  configuration.dp = options.dp;
-  configuration.tp = options.tp;
+  configuration.dp = options.plan.dp;
+  configuration.tp = options.plan.tp;
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);
   check_workers(worker_options(configuration));
-  const auto or_of_run = [](const std::string& given, const std::string& of_run) {
-    return given.empty() ? of_run : given;
-  };
-  const data::Columns columns{or_of_run(options.columns.text, configuration.text_column),
-                              or_of_run(options.columns.label, configuration.label_column)};
-  saved.task->set_test(read_test_input({options.data, columns, options.samples}, saved.task->tokenizer(),
-                                       saved.task->classes(), configuration.sequence));
-  EvaluationResult result{.samples = saved.task->size(data::Part::test), .classes = saved.task->classes()};
+  saved.task->read_test(options.source);
+  EvaluationResult result{.task = saved.task, .evaluation = {}};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
     const Evaluation evaluation = trainer.evaluate(data::Part::test, options.batch);
     if (!speaks_for_process(world)) return;
-    result.loss = evaluation.loss;
-    result.counts = ClassCounts(result.classes.size(), evaluation.tally);
+    result.evaluation = evaluation;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
-  if (!std::isfinite(result.loss)) throw Error(options.model + ": the loss of this model is not finite");
+  if (!std::isfinite(result.evaluation.loss)) throw Error(options.model + ": the loss of this model is not finite");
   return result;
 }
 

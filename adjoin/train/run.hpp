@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "adjoin/data/class_names.hpp"
-#include "adjoin/train/class_counts.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/plan.hpp"
 #include "adjoin/train/task.hpp"
+#include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {
 
@@ -23,24 +23,20 @@ void train(const Configuration& configuration, const TaskMaker& make);
 /// What `adjoin evaluate` is asked.
 struct EvaluateOptions {
   std::string model;  // the output folder of a training run
-  std::string data;
-  data::Columns columns;  // without names those of the training run
-  int64_t samples = 0;    // 0: all
+  TextSource source;  // without names of columns those of the training run
   int64_t batch = 64;
-  int64_t dp = 1, tp = 1;
+  Plan plan;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };
 
 struct EvaluationResult {
-  int64_t samples = 0;
-  double loss = 0;
+  std::shared_ptr<const Task> task;  // whose test part was evaluated
+  Evaluation evaluation;
   double seconds = 0;
-  data::ClassNames classes;
-  ClassCounts counts{};
 };
 
-/// The mean loss and accuracy of a trained model over the test samples; the same on every process of an MPI job.
+/// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job.
 /// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options);
 

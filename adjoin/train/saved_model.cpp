@@ -1,9 +1,7 @@
 #include "adjoin/train/saved_model.hpp"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +9,10 @@
 #include "adjoin/train/checkpoint.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/output_file.hpp"
+#include "adjoin/train/plan.hpp"
 #include "adjoin/train/read_checkpoint.hpp"
+#include "adjoin/train/read_text.hpp"
+#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -29,24 +30,9 @@ Configuration read_configuration(const std::filesystem::path& path) {
   }
 }
 
-/// The classes that a model tells apart; without the file it was saved when there were two, negative and positive.
-data::ClassNames read_classes(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) {
-    require(std::filesystem::exists(path.parent_path()), [&] { return path.string() + ": the folder is gone"; });
-    return {};
-  }
-  try {
-    return data::ClassNames(nlohmann::json::parse(read_text(path)).get<std::vector<std::string>>());
-  } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(path.string() + ": this is no list of names");
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(path.string() + ": " + error.what());
-  }
-}
-
 /// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
 void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
-  const Grid one_worker(Communicator(), GridShape({{"dp", 1}, {"tp", 1}}));
+  const Grid one_worker(Communicator(), Plan().grid());
   const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
   check_weights(path, nn::parameters_of(*model.module));
 }
@@ -60,19 +46,6 @@ void read_weights(const SavedModel& saved, const Communicator& world, const torc
 }
 
 }  // namespace
-
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code none;
-  const auto status = std::filesystem::status(path, none);
-  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          [&] { return path.string() + ": expected a file"; });
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), [&] { return path.string() + ": the file cannot be opened"; });
-  std::ostringstream text;
-  text << file.rdbuf();
-  require(file.good() || file.eof(), [&] { return path.string() + ": the file cannot be read"; });
-  return text.str();
-}
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
                 const torch::nn::Module& model, const Grid& grid, const Metadata& metadata) {
@@ -88,8 +61,7 @@ SavedModel open_model(const std::filesystem::path& folder) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
-    TrainingInput input{data::WordPiece::load((place / "vocab.txt").string()), read_classes(place / "classes.json"), {}, {}};
-    saved.task = std::make_shared<TextClassification>(saved.configuration, std::move(input));
+    saved.task = task_kind(saved.configuration).open(saved.configuration, place);
     check_described(place / "model.safetensors", saved.configuration, *saved.task);
     return saved;
   };
@@ -143,22 +115,6 @@ void check_weights_to_resume(const std::string& folder, const Configuration& con
   read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
     check_described(checkpoint.folder / "model.safetensors", configuration, task);
   });
-}
-
-data::WordPiece tokenizer_to_resume(const std::string& folder) {
-  std::optional<data::WordPiece> tokenizer;
-  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
-    tokenizer = data::WordPiece::load((checkpoint.folder / "vocab.txt").string());
-  });
-  return *std::move(tokenizer);
-}
-
-data::ClassNames classes_to_resume(const std::string& folder) {
-  data::ClassNames classes;
-  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
-    classes = read_classes(checkpoint.folder / "classes.json");
-  });
-  return classes;
 }
 
 }  // namespace adjoin::train

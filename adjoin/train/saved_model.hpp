@@ -3,12 +3,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "adjoin/data/class_names.hpp"
-#include "adjoin/data/wordpiece.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/safetensors.hpp"
-#include "adjoin/train/text_classification.hpp"
+#include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace torch::nn {
@@ -20,7 +18,7 @@ namespace adjoin::train {
 /// A model in a training run's output folder: all that evaluation and prediction need beside the weights.
 struct SavedModel {
   Configuration configuration;
-  std::shared_ptr<TextClassification> task;  // without data
+  std::shared_ptr<Task> task;  // without data
   std::filesystem::path run;
   bool is_finished;  // else it is that of the run's checkpoint, which may be replaced at any time
 };
@@ -59,12 +57,5 @@ Configuration configuration_to_resume(const std::string& folder);
 /// model's size is allocated.
 /// Throws: InvalidArgument as load_weights does
 void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task);
-
-/// The vocabulary and the classes of the checkpoint in a training run's output folder. Throws: InvalidArgument as above
-data::WordPiece tokenizer_to_resume(const std::string& folder);
-data::ClassNames classes_to_resume(const std::string& folder);
-
-/// The text of a file. Throws: InvalidArgument where it cannot be read.
-std::string read_text(const std::filesystem::path& path);
 
 }  // namespace adjoin::train

@@ -29,12 +29,17 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     ranks.push_back(nlohmann::ordered_json{
         {"rank", rank.rank}, {"parameters", rank.parameters}, {"peak_memory_bytes", rank.peak_memory_bytes}});
   const Configuration& c = summary.configuration;
-  nlohmann::ordered_json json = {
-      {"config", to_json(c)},
-      {"layout", {{"dp", c.dp}, {"tp", c.tp}, {"backend", c.backend}, {"ranks", summary.ranks.size()}}},
-      {"ranks", ranks},
-      {"train_loss", summary.train_loss},
-      {"test_loss", summary.test_loss}};
+  nlohmann::ordered_json json = {{"config", to_json(c)},
+                                 {"layout",
+                                  {{"dp", c.dp},
+                                   {"pp", c.pp},
+                                   {"cp", c.cp},
+                                   {"tp", c.tp},
+                                   {"backend", c.backend},
+                                   {"ranks", summary.ranks.size()}}},
+                                 {"ranks", ranks},
+                                 {"train_loss", summary.train_loss},
+                                 {"test_loss", summary.test_loss}};
   for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
   json["train_seconds"] = summary.train_seconds;
   json["skipped_steps"] = summary.skipped_steps;

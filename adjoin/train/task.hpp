@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "adjoin/movement/step_context.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/measure.hpp"
+#include "adjoin/train/text_source.hpp"
 
 namespace adjoin::train {
 
@@ -28,9 +30,16 @@ struct TaskFile {
   std::string name, content;
 };
 
+/// What a model says of a text.
+struct Prediction {
+  std::string label;  ///< the name of the class, or of what is measured
+  double value = 0;   ///< its probability, or what was measured
+};
+
 /// What a model is trained for: data, model, loss and measures. The training loop knows no more of them than stands here.
 ///
-/// All workers have the same task, and none of its functions communicates; it is used by several threads at once.
+/// All workers have the same task, and it is used by several threads at once. Of its functions only those that are given a
+/// batch's output and the grid may communicate.
 class Task {
  public:
   Task() = default;
@@ -53,18 +62,32 @@ class Task {
   virtual double units(data::Part, std::span<const int64_t> samples) const {
     return static_cast<double>(samples.size());
   }
-  /// The sum of the losses of a micro-batch's units, a scalar that is differentiable.
-  virtual at::Tensor loss(const at::Tensor& output, const MicroBatch& batch) const = 0;
+  /// The sum of the losses of a micro-batch's units, a scalar that is differentiable, on each rank along tp.
+  virtual at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid& grid) const = 0;
 
-  /// Numbers of a micro-batch that add up over workers and micro-batches, always as many; and the measures of their sum.
-  /// batch.context.training says whether it is a step of the training or an evaluation, which may count more.
+  /// Numbers of a micro-batch that add up over workers and micro-batches, always as many; and the measures of the mean loss
+  /// and their sum. batch.context.training says whether it is a step of the training or an evaluation, which may count more.
   virtual std::vector<double> tally(const at::Tensor&, const MicroBatch&) const { return {}; }
-  virtual std::vector<Measure> measures(std::span<const double> /*tally*/, double /*units*/) const { return {}; }
+  virtual std::vector<Measure> measures(double /*loss*/, std::span<const double> /*tally*/, double /*units*/) const {
+    return {};
+  }
 
   /// Of the model, for people: "2 blocks of 64 features and 4 heads".
   virtual std::string description() const { return ""; }
   /// What a model's folder holds so that the model can be used without the data.
   virtual std::vector<TaskFile> files() const { return {}; }
+
+  /// Takes other samples for the test part: those of a source, or texts of which nothing else is known. Not while the task is
+  /// used by others. Throws: InvalidArgument where the source cannot be read, or the task knows no texts
+  virtual void read_test(const TextSource& source);
+  virtual void take_texts(std::span<const std::string> texts);
+  /// Of each sample of a micro-batch.
+  virtual std::vector<Prediction> predictions(const at::Tensor& output, const MicroBatch& batch,
+                                              const Grid& grid) const;
+
+  /// What an evaluation's tally tells beside the measures: a text of at most so many columns, and numbers by name.
+  virtual std::string report(std::span<const double> /*tally*/, size_t /*columns*/) const { return ""; }
+  virtual nlohmann::ordered_json details(std::span<const double> tally) const;
 };
 
 }  // namespace adjoin::train

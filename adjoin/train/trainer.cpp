@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
+#include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -33,11 +34,9 @@ class Autocast {
 };
 
 GridShape grid_shape(const Configuration& configuration, const Communicator& world) {
-  require(configuration.dp * configuration.tp == world.size(), [&] {
-    return "--dp " + std::to_string(configuration.dp) + " times --tp " + std::to_string(configuration.tp) + " needs " +
-           std::to_string(configuration.dp * configuration.tp) + " ranks, there are " + std::to_string(world.size());
-  });
-  return GridShape({{"dp", static_cast<int>(configuration.dp)}, {"tp", static_cast<int>(configuration.tp)}});
+  const Plan plan = plan_of(configuration);
+  require(plan.ranks() == world.size(), [&] { return plan.needs() + ", there are " + std::to_string(world.size()); });
+  return plan.grid();
 }
 
 /// Whether any worker was interrupted, which all act on together.
@@ -120,14 +119,14 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
         task_.micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
                           {.seed = static_cast<uint64_t>(configuration_.seed), .step = step, .training = true});
     const at::Tensor output = forward(batch);
-    const at::Tensor loss = task_.loss(output, batch) / units;
+    const at::Tensor loss = task_.loss(output, batch, grid_) / units;
     loss.backward(at::full_like(loss, loss_scale));
     sums.add(loss.item<double>(), batch, task_.tally(output.detach(), batch));
   }
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   sums.add_up(grid_);
   return {.loss = sums.loss(),
-          .measures = task_.measures(sums.tally(), units),
+          .measures = task_.measures(sums.loss(), sums.tally(), units),
           .gradient_norm = update.norm,
           .tokens = sums.tokens(),
           .interrupted = sums.interrupted(),
@@ -136,7 +135,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
   const at::NoGradGuard no_gradient;
-  return forward(batch).to(at::kDouble);
+  return forward(batch);
 }
 
 Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
@@ -152,16 +151,15 @@ Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
   Sums sums;
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
+    const at::NoGradGuard no_gradient;
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
     const MicroBatch batch = task_.micro_batch(part, samples, part_of(samples), {});
     const at::Tensor result = output(batch);
-    sums.add(task_.loss(result, batch).item<double>(), batch, task_.tally(result, batch));
+    sums.add(task_.loss(result, batch, grid_).item<double>(), batch, task_.tally(result, batch));
   }
   sums.add_up(grid_);
-  const double units = task_.units(part, order);
-  return {.loss = units > 0 ? sums.loss() / units : 0,
-          .measures = task_.measures(sums.tally(), units),
-          .tally = sums.tally()};
+  const double units = task_.units(part, order), loss = units > 0 ? sums.loss() / units : 0;
+  return {.loss = loss, .measures = task_.measures(loss, sums.tally(), units), .tally = sums.tally()};
 }
 
 }  // namespace adjoin::train

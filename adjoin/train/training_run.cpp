@@ -16,6 +16,7 @@
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/output_file.hpp"
 #include "adjoin/train/read_checkpoint.hpp"
+#include "adjoin/train/read_text.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/schedule.hpp"
 
@@ -278,7 +279,8 @@ void TrainingRun::evaluate_and_record() {
   if (!root()) return;
   metrics_->add(EvaluationMetrics{state_.step, evaluation.loss, evaluation.measures});
   progress_->pause();
-  std::string line = "step " + std::to_string(state_.step) + "  test loss " + to_string(Measure{.value = evaluation.loss});
+  std::string line =
+      "step " + std::to_string(state_.step) + "  test loss " + to_string(Measure{.value = evaluation.loss});
   for (const Measure& measure : evaluation.measures) line += "  " + measure.name + " " + to_string(measure);
   say(line);
 }

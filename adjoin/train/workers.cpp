@@ -21,7 +21,7 @@ namespace {
 
 /// Ranks that share this machine.
 int64_t ranks_here(const WorkerOptions& options) {
-  return started_by_mpi() ? mpi_job_ranks_here() : options.dp * options.tp;
+  return started_by_mpi() ? mpi_job_ranks_here() : options.plan.ranks();
 }
 
 int threads_of_a_rank(const WorkerOptions& options) {
@@ -49,8 +49,7 @@ LaunchOptions launch_options(const WorkerOptions& options) {
 }  // namespace
 
 WorkerOptions worker_options(const Configuration& c) {
-  return {.dp = c.dp,
-          .tp = c.tp,
+  return {.plan = plan_of(c),
           .backend = c.backend,
           .threads_per_rank = c.threads_per_rank,
           .deterministic = c.deterministic,
@@ -59,19 +58,13 @@ WorkerOptions worker_options(const Configuration& c) {
 }
 
 void check_workers(const WorkerOptions& options) {
-  const int64_t ranks = options.dp * options.tp;
-  require(options.dp >= 1 && options.tp >= 1, [&] {
-    return "--dp is " + std::to_string(options.dp) + " and --tp " + std::to_string(options.tp) +
-           ", expected at least 1";
-  });
+  validate(options.plan);
+  const int64_t ranks = options.plan.ranks();
   require(options.backend != "mpi" || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
   require(options.backend != "threads" || !started_by_mpi(),
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
-  const auto needs = [&] {
-    return "--dp " + std::to_string(options.dp) + " times --tp " + std::to_string(options.tp) + " needs " +
-           std::to_string(ranks) + " ranks, ";
-  };
+  const auto needs = [&] { return options.plan.needs() + ", "; };
   require(started_by_mpi() || ranks <= kMostThreads,
           [&] { return needs() + "expected at most " + std::to_string(kMostThreads) + " threads of one process"; });
   require(!started_by_mpi() || mpi_job_size() == ranks,
@@ -86,7 +79,7 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
     at::set_num_threads(threads);
     in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });
   };
-  launch(static_cast<int>(options.dp * options.tp), run, launch_options(options));
+  launch(static_cast<int>(options.plan.ranks()), run, launch_options(options));
 }
 
 bool speaks_for_process(const Communicator& world) {

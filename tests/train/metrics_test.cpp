@@ -39,7 +39,7 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
             R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,)"
             R"("tokens_per_second":1000.0,"step_seconds":0.125,"skipped":false})"
             "\n"
-            R"({"kind":"step","step":2,"epoch":0.0,"loss":null,"accuracy":0.0,"learning_rate":0.0,)"
+            R"({"kind":"step","step":2,"epoch":0.0,"loss":null,"learning_rate":0.0,)"
             R"("tokens_per_second":0.0,"step_seconds":0.0,"skipped":true,"loss_scale":65536.0})"
             "\n"
             R"({"kind":"evaluation","step":1,"loss":0.5,"accuracy":1.0})"

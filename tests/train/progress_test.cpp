@@ -18,13 +18,13 @@ TEST(ClockTime, shows_minutes_and_hours) {
 }
 
 TEST(ProgressLine, has_step_loss_speed_and_time_left) {
-  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .reviews_per_second = 123.45, .seconds_left = 65};
-  EXPECT_EQ(progress_line(half), "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left");
+  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .samples_per_second = 123.45, .seconds_left = 65};
+  EXPECT_EQ(progress_line(half), "step  50/100  loss 0.6931  123.5 samples/s  1:05 left");
 }
 
 TEST(ProgressLine, fits_a_terminal_of_any_width_with_a_bar_where_there_is_room) {
-  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .reviews_per_second = 123.45, .seconds_left = 65};
-  const std::string all = "step  50/100  loss 0.6931  123.5 reviews/s  1:05 left";
+  const Progress half{.step = 50, .steps = 100, .loss = 0.69314, .samples_per_second = 123.45, .seconds_left = 65};
+  const std::string all = "step  50/100  loss 0.6931  123.5 samples/s  1:05 left";
   EXPECT_EQ(progress_bar(half, 200), "[============            ] " + all);
   EXPECT_EQ(progress_bar(half, 80), "[===========            ] " + all);
   EXPECT_EQ(progress_bar(half, 60), all);

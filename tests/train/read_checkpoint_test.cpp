@@ -10,7 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/folder_replacement.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/read_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 

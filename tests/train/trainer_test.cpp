@@ -10,6 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/parameter.hpp"
+#include "adjoin/train/class_counts.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/text_classification.hpp"
@@ -55,7 +56,7 @@ const Corpus& corpus() {
 /// A task, and one worker that trains for it.
 struct Learner {
   Learner(const Configuration& c, const Communicator& world, const data::TokenStore& test = corpus().dataset)
-      : task(c, {corpus().tokenizer, data::ClassNames(), corpus().dataset, test}), trainer(c, task, world) {}
+      : task(c, {{corpus().tokenizer, data::ClassNames()}, corpus().dataset, test}), trainer(c, task, world) {}
   TextClassification task;
   Trainer trainer;
 };
@@ -70,8 +71,7 @@ std::vector<double> losses(const Configuration& configuration, const Communicato
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step)
     losses.push_back(
-        learner.trainer.step(sampler.next(), step, learning_rate(configuration, step, kSteps), loss_scale)
-            .loss);
+        learner.trainer.step(sampler.next(), step, learning_rate(configuration, step, kSteps), loss_scale).loss);
   return losses;
 }
 
@@ -205,7 +205,8 @@ TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_eve
       }
     });
     const Learner learner(c, Communicator());
-    for (const at::Tensor& parameter : learner.trainer.module().parameters()) EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+    for (const at::Tensor& parameter : learner.trainer.module().parameters())
+      EXPECT_EQ(parameter.scalar_type(), at::kFloat);
   }
 }
 

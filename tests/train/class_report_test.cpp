@@ -1,4 +1,4 @@
-#include "adjoin/cli/class_report.hpp"
+#include "adjoin/train/class_report.hpp"
 
 #include <ATen/ops/eye.h>
 #include <ATen/ops/tensor.h>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-namespace adjoin::cli {
+namespace adjoin::train {
 namespace {
 
-train::ClassCounts counts_of(int64_t classes, const std::vector<int64_t>& labels, const std::vector<int64_t>& taken) {
-  train::ClassCounts counts(classes);
+ClassCounts counts_of(int64_t classes, const std::vector<int64_t>& labels, const std::vector<int64_t>& taken) {
+  ClassCounts counts(classes);
   counts.add(at::eye(classes).index({at::tensor(taken, at::kLong)}), at::tensor(labels, at::kLong));
   return counts;
 }
@@ -44,4 +44,4 @@ TEST(ClassReport, of_classes_too_many_to_pair_has_no_matrix) {
 }
 
 }  // namespace
-}  // namespace adjoin::cli
+}  // namespace adjoin::train

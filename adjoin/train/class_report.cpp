@@ -1,4 +1,4 @@
-#include "adjoin/cli/class_report.hpp"
+#include "adjoin/train/class_report.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 #include "adjoin/base/utf8.hpp"
 
-namespace adjoin::cli {
+namespace adjoin::train {
 namespace {
 
 constexpr size_t kLongestName = 24;  // characters
@@ -56,14 +56,14 @@ std::string aligned(const std::vector<Row>& rows, size_t columns) {
   return text;
 }
 
-std::string f1_table(const data::ClassNames& classes, const train::ClassCounts& counts, size_t columns) {
+std::string f1_table(const data::ClassNames& classes, const ClassCounts& counts, size_t columns) {
   std::vector<Row> rows{{"class", "samples", "F1"}};
   for (int64_t c = 0; c < classes.size(); ++c)
     rows.push_back({shown_name(classes.name(c)), std::to_string(counts.of_class(c)), three_digits(counts.f1(c))});
   return aligned(rows, columns);
 }
 
-std::string confusion_matrix(const data::ClassNames& classes, const train::ClassCounts& counts, size_t columns) {
+std::string confusion_matrix(const data::ClassNames& classes, const ClassCounts& counts, size_t columns) {
   std::vector<Row> rows{{"is \\ taken for"}};
   for (int64_t c = 0; c < classes.size(); ++c) rows.front().push_back(shown_name(classes.name(c)));
   for (int64_t actual = 0; actual < classes.size(); ++actual) {
@@ -75,9 +75,9 @@ std::string confusion_matrix(const data::ClassNames& classes, const train::Class
 
 }  // namespace
 
-std::string class_report(const data::ClassNames& classes, const train::ClassCounts& counts, size_t columns) {
+std::string class_report(const data::ClassNames& classes, const ClassCounts& counts, size_t columns) {
   const std::string matrix = counts.has_pairs() ? confusion_matrix(classes, counts, columns) : "";
   return f1_table(classes, counts, columns) + (matrix.empty() ? "" : "\n" + matrix);
 }
 
-}  // namespace adjoin::cli
+}  // namespace adjoin::train

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace adjoin::train {
+
+/// The text of a file. Throws: InvalidArgument where it cannot be read.
+std::string read_text(const std::filesystem::path& path);
+
+}  // namespace adjoin::train

@@ -1,0 +1,28 @@
+#include "adjoin/train/tasks.hpp"
+
+#include <algorithm>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/text_classification.hpp"
+
+namespace adjoin::train {
+namespace {
+
+constexpr TaskKind kKinds[] = {
+    {"classifier", TextClassification::make, TextClassification::open},
+};
+
+}  // namespace
+
+std::span<const TaskKind> task_kinds() {
+  return kKinds;
+}
+
+const TaskKind& task_kind(const Configuration& configuration) {
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const TaskKind& k) { return k.model == configuration.model; });
+  require(kind != std::end(kKinds), [&] { return "--model is \"" + configuration.model + "\", which is no task"; });
+  return *kind;
+}
+
+}  // namespace adjoin::train
