@@ -10,6 +10,7 @@ if(NOT ADJOIN_CORE_ONLY)
   find_package(tomlplusplus REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+  pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 endif()
 
 if(NOT ADJOIN_CORE_ONLY OR ADJOIN_BUILD_TESTS)  # the examples' options need it too

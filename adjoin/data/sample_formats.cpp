@@ -40,7 +40,8 @@ std::optional<size_t> find_column(const std::vector<std::string>& there, const s
 
 class SeparatedSamples final : public SampleReader {
  public:
-  SeparatedSamples(const std::string& path, Separator separator, const Columns& wanted) : csv_(path, separator) {
+  SeparatedSamples(const std::string& path, Separator separator, const Columns& wanted)
+      : csv_(path, separator), text_alone_(wanted.text_alone) {
     require(csv_.next(fields_), [&] { return path + ": the file is empty; expected a header and samples"; });
     columns_ = find_columns(fields_, wanted, path + ":" + std::to_string(csv_.line()));
   }
@@ -52,6 +53,7 @@ class SeparatedSamples final : public SampleReader {
     }
     any_ = true;
     sample.text = fields_[columns_.text];
+    if (text_alone_) return true;
     sample.label = fields_[columns_.label];
     dropped_bytes_ += drop_invalid_utf8(sample.text);
     return true;
@@ -61,6 +63,7 @@ class SeparatedSamples final : public SampleReader {
 
  private:
   CsvReader csv_;
+  bool text_alone_;
   std::vector<std::string> fields_;
   FoundColumns columns_{};
   bool any_ = false;
@@ -72,7 +75,7 @@ class JsonLineSamples final : public SampleReader {
     require(read_object(), [&] { return path + ": the file is empty; expected a JSON object a line"; });
     const std::vector<std::string> there = keys();
     const FoundColumns found = find_columns(there, wanted, path + ":" + std::to_string(line_));
-    names_ = {there[found.text], there[found.label]};
+    names_ = {there[found.text], there[found.label], wanted.text_alone};
   }
 
   bool next(Sample& sample) override {
@@ -81,6 +84,7 @@ class JsonLineSamples final : public SampleReader {
     const nlohmann::json& text = member(names_.text);
     if (!text.is_string()) fail("\"" + names_.text + "\" is " + text.type_name() + ", expected a string");
     sample.text = text.get<std::string>();
+    if (names_.text_alone) return true;
     const nlohmann::json& label = member(names_.label);
     if (!label.is_string() && !label.is_number() && !label.is_boolean())
       fail("\"" + names_.label + "\" is " + label.type_name() + ", expected a string, a number or a boolean");
@@ -123,7 +127,7 @@ class JsonLineSamples final : public SampleReader {
 
 class TextFileSamples final : public SampleReader {
  public:
-  explicit TextFileSamples(std::vector<fs::path> files) : files_(std::move(files)) {}
+  TextFileSamples(std::vector<fs::path> files, bool text_alone) : files_(std::move(files)), text_alone_(text_alone) {}
 
   bool next(Sample& sample) override {
     if (at_ == files_.size()) return false;
@@ -132,6 +136,7 @@ class TextFileSamples final : public SampleReader {
     std::ifstream file(path, std::ios::binary);
     sample.text.assign(std::istreambuf_iterator<char>(file), {});
     require(file.is_open() && !file.bad(), [&] { return path.string() + ": cannot read the text"; });
+    if (text_alone_) return true;
     sample.label = path.parent_path().filename().string();
     dropped_bytes_ += drop_invalid_utf8(sample.text);
     return true;
@@ -141,6 +146,7 @@ class TextFileSamples final : public SampleReader {
 
  private:
   std::vector<fs::path> files_;
+  bool text_alone_;
   size_t at_ = 0;
 };
 
@@ -166,9 +172,10 @@ std::string listed(const std::vector<std::string>& names, size_t most) {
 
 FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
   const auto text = find_column(there, wanted.text, {"text", "review"});
-  const auto label = find_column(there, wanted.label, {"label", "sentiment"});
+  const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"});
   if (text && label) {
-    require(*text != *label, [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
+    require(*text != *label || wanted.text_alone,
+            [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
     return {*text, *label};
   }
   const auto missing = [](const std::string& name, const char* option, const char* usual) {
@@ -189,8 +196,12 @@ std::unique_ptr<SampleReader> open_json_lines(const std::string& path, const Col
   return std::make_unique<JsonLineSamples>(path, columns);
 }
 
-std::unique_ptr<SampleReader> open_text_files(std::vector<fs::path> files) {
-  return std::make_unique<TextFileSamples>(std::move(files));
+std::unique_ptr<SampleReader> open_text_files(std::vector<fs::path> files, bool text_alone) {
+  return std::make_unique<TextFileSamples>(std::move(files), text_alone);
+}
+
+std::string_view without_gz(std::string_view path) {
+  return path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
 }
 
 }  // namespace adjoin::data

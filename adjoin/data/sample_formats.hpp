@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adjoin/data/csv.hpp"
@@ -15,13 +16,17 @@ namespace adjoin::data {
 /// A file of separated fields, whose first record names the columns.
 std::unique_ptr<SampleReader> open_separated(const std::string& path, Separator separator, const Columns& columns);
 
-/// One JSON object a line. Labels may be strings, numbers or booleans.
+/// One JSON object a line. Labels may be strings, numbers or booleans. As JSON is UTF-8, bytes that are not are dropped
+/// in any case.
 std::unique_ptr<SampleReader> open_json_lines(const std::string& path, const Columns& columns);
 
 /// Text files, each in a folder that names its class.
-std::unique_ptr<SampleReader> open_text_files(std::vector<std::filesystem::path> files);
+std::unique_ptr<SampleReader> open_text_files(std::vector<std::filesystem::path> files, bool text_alone = false);
 
-/// Where text and label stand among the columns that a file has.
+/// A path without the ".gz" at its end.
+std::string_view without_gz(std::string_view path);
+
+/// Where text and label stand among the columns that a file has. Of text alone the label is the text.
 struct FoundColumns {
   size_t text, label;
 };

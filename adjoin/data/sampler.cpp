@@ -36,6 +36,7 @@ Sampler::Sampler(SamplerOptions options, std::vector<int64_t> lengths)
   require(options_.batch > 0, "Sampler: expected a batch of at least 1, got " + std::to_string(options_.batch));
   require(options_.bucket_batches >= 0,
           "Sampler: expected bucket_batches of at least 0, got " + std::to_string(options_.bucket_batches));
+  if (lengths_.empty()) options_.bucket_batches = 0;
   require(options_.bucket_batches == 0 || std::ssize(lengths_) == options_.samples,
           "Sampler: buckets need the length of each of the " + std::to_string(options_.samples) + " samples, got " +
               std::to_string(lengths_.size()));
@@ -43,6 +44,7 @@ Sampler::Sampler(SamplerOptions options, std::vector<int64_t> lengths)
 
 std::vector<int64_t> Sampler::next() {
   if (ordered_epoch_ != position_.epoch) {
+    order_ = {};  // or there would be two of them for a moment
     order_ = epoch_order(position_.epoch);
     ordered_epoch_ = position_.epoch;
   }

@@ -23,9 +23,10 @@ struct SamplerOptions {
 
 /// Gives the global batches of a training: every epoch all samples in a new order, the last batch the smaller rest.
 /// The order is a function of options and epoch alone, so workers agree on it without talking to each other.
+/// Cost: 8 bytes a sample, and 24 more with buckets and lengths
 class Sampler {
  public:
-  /// `lengths` of the samples are needed only for buckets.
+  /// `lengths` of the samples are needed only for buckets; without any, all samples are as long, and buckets change nothing.
   /// Throws: InvalidArgument where there is no sample, no batch, or a length lacks.
   explicit Sampler(SamplerOptions options, std::vector<int64_t> lengths = {});
 

@@ -39,10 +39,20 @@ std::vector<fs::path> tree_files(const fs::path& folder) {
   return files;
 }
 
-std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {
+std::string tree_name(Part part) {
+  return part == Part::train ? "train" : "test";
+}
+
+/// "" where none of the names is there.
+fs::path named_file(const fs::path& folder, Part part) {
   for (const std::string& name : file_names(part))
-    if (fs::is_regular_file(folder / name)) return {folder / name};
-  const std::string tree = part == Part::train ? "train" : "test";
+    if (fs::is_regular_file(folder / name)) return folder / name;
+  return {};
+}
+
+std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {
+  if (const fs::path file = named_file(folder, part); !file.empty()) return {file};
+  const std::string tree = tree_name(part);
   require(fs::is_directory(folder / tree), [&] {
     return folder.string() + ": no " + tree + "ing samples; expected one of " + listed(file_names(part), kMostFiles) +
            " or a folder " + tree + " with pos/*.txt and neg/*.txt";
@@ -63,17 +73,24 @@ std::vector<fs::path> sample_files(const std::string& path, Part part) {
   return {path};
 }
 
+bool has_samples(const std::string& folder, Part part) {
+  return !named_file(folder, part).empty() || fs::is_directory(fs::path(folder) / tree_name(part) / "pos");
+}
+
+std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns) {
+  const std::string_view name = without_gz(file);
+  if (name.ends_with(".jsonl")) return open_json_lines(file, columns);
+  return open_separated(file, name.ends_with(".tsv") ? Separator::tab : Separator::comma, columns);
+}
+
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns) {
   std::vector<fs::path> files = sample_files(path, part);
   const std::string file = files.front().string();
-  std::string_view name = file;
-  if (name.ends_with(".gz")) name.remove_suffix(3);
-  if (name.ends_with(".jsonl")) return open_json_lines(file, columns);
-  const bool is_tree = fs::is_directory(path) && name.ends_with(".txt");
-  if (!is_tree) return open_separated(file, name.ends_with(".tsv") ? Separator::tab : Separator::comma, columns);
+  const bool is_tree = fs::is_directory(path) && without_gz(file).ends_with(".txt");
+  if (!is_tree) return open_sample_file(file, columns);
   require(columns.text.empty() && columns.label.empty(),
           [&] { return path + ": --text-column and --label-column name columns, which text files have none of"; });
-  return open_text_files(std::move(files));
+  return open_text_files(std::move(files), columns.text_alone);
 }
 
 std::vector<int64_t> balanced_order(std::span<const int32_t> labels, int64_t count) {

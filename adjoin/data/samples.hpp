@@ -19,10 +19,11 @@ enum class Part { train, test };
 /// The columns of text and label by their names in a file; "": those that have one of the usual names.
 struct Columns {
   std::string text, label;
+  bool text_alone = false;  // labels are not looked for, and bytes that are not UTF-8 are kept
 };
 
-/// Reads labelled texts one after the other, whatever they are kept in. Texts are as they stand there, but for bytes that
-/// are not UTF-8, which are dropped and counted.
+/// Reads texts, labelled ones unless asked for text alone, one after the other, whatever they are kept in. Texts are as
+/// they stand there, but for bytes that are not UTF-8, which are dropped and counted unless they are to be kept.
 class SampleReader {
  public:
   virtual ~SampleReader() = default;
@@ -47,9 +48,16 @@ class SampleReader {
 /// Throws: InvalidArgument where there are none.
 std::vector<std::filesystem::path> sample_files(const std::string& path, Part part);
 
+/// Whether a folder has files of a part, as sample_files finds them.
+bool has_samples(const std::string& folder, Part part);
+
 /// Opens one part of a data set, as sample_files finds it.
 /// Throws: InvalidArgument as sample_files does, and where a file cannot be opened or lacks a column.
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns = {});
+
+/// Opens one file of samples by what its name ends in: .jsonl, .tsv, or any other for CSV, each also with .gz.
+/// Throws: InvalidArgument where it cannot be opened or lacks a column.
+std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns);
 
 /// The order in which the first samples are to be used: the classes by turns, from the last to the first, each in the
 /// order of the file; where one runs out the others go on. At most `count` indices.

@@ -66,6 +66,7 @@ class Mapping {
     const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     size_ = is_file ? static_cast<size_t>(status.st_size) : 0;
     if (size_ >= sizeof(Header)) begin_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (begin_ != MAP_FAILED) ::madvise(begin_, size_, MADV_RANDOM);  // as samples are taken: read no neighbours
     ::close(descriptor);
     require(size_ >= sizeof(Header), [&] { return path.string() + ": is too short for a token file"; });
     require(begin_ != MAP_FAILED, [&] { return path.string() + ": cannot be mapped: " + std::strerror(errno); });
@@ -127,11 +128,20 @@ TokenFileWriter::~TokenFileWriter() {
 }
 
 void TokenFileWriter::add(std::span<const int64_t> ids, int64_t label) {
+  append(ids);
+  end_sample(label);
+}
+
+void TokenFileWriter::append(std::span<const int64_t> ids) {
   for (const int64_t id : ids) {
     const auto bits = static_cast<uint32_t>(id);  // the first bytes of which are those of its 16 low bits
     write(&bits, narrow_ ? 2 : 4);
   }
-  begins_.push_back(begins_.back() + std::ssize(ids));
+  tokens_ += std::ssize(ids);
+}
+
+void TokenFileWriter::end_sample(int64_t label) {
+  begins_.push_back(tokens_);
   labels_.push_back(static_cast<int32_t>(label));
 }
 
@@ -188,7 +198,8 @@ TokenFile map_token_file(const std::filesystem::path& path) {
   check_header(header, file->size(), path.string());
   const Places places = places_of(header);
   TokenStore::Arrays arrays{.begins = file->at<int64_t>(places.begins, header.samples + 1),
-                            .labels = file->at<int32_t>(places.labels, header.samples)};
+                            .labels = file->at<int32_t>(places.labels, header.samples),
+                            .mapped = true};
   check_begins(arrays.begins, header.tokens, path.string());
   if (header.id_bytes == 2)
     arrays.narrow = file->at<uint16_t>(sizeof(Header), header.tokens);

@@ -28,6 +28,10 @@ class TokenFileWriter {
 
   void add(std::span<const int64_t> ids, int64_t label);
 
+  /// The same in parts: ids of a sample, and its end.
+  void append(std::span<const int64_t> ids);
+  void end_sample(int64_t label);
+
   /// Puts the file into its place when all of it is on the disk.
   void publish(std::string_view text);
 
@@ -42,6 +46,7 @@ class TokenFileWriter {
   int descriptor_ = -1;
   bool narrow_;
   std::vector<char> pending_;
+  int64_t tokens_ = 0;
   std::vector<int64_t> begins_{0};
   std::vector<int32_t> labels_;
 };

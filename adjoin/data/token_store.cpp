@@ -1,18 +1,48 @@
 #include "adjoin/data/token_store.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 namespace adjoin::data {
+namespace {
+
+/// Takes a part of mapped ids, and what the system has mapped around it, out of this process's memory. What is looked at
+/// again comes from the system's cache, or the disk.
+template <class Number>
+void forget(std::span<const Number> all, size_t first, size_t count) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t around = std::max<uintptr_t>(page, 1 << 16);  // as much as Linux maps at a time
+  const auto place = [&](size_t i) { return reinterpret_cast<uintptr_t>(all.data() + i); };
+  const uintptr_t begin = std::max(place(first) / around * around, place(0) / page * page);
+  const uintptr_t end = std::min((place(first + count) + around - 1) / around * around, place(all.size()));
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+template <class Number>
+std::vector<int64_t> copied(std::span<const Number> all, size_t first, size_t count, bool forgets) {
+  const auto ids = all.subspan(first, count);
+  std::vector<int64_t> copy(ids.begin(), ids.end());
+  if (forgets) forget(all, first, count);
+  return copy;
+}
+
+}  // namespace
 
 std::vector<int64_t> TokenStore::ids(int64_t sample) const {
-  const auto first = static_cast<size_t>(begin(sample)), count = static_cast<size_t>(length(sample));
-  if (arrays_.wide.empty()) {
-    const auto ids = arrays_.narrow.subspan(first, count);
-    return {ids.begin(), ids.end()};
-  }
-  const auto ids = arrays_.wide.subspan(first, count);
-  return {ids.begin(), ids.end()};
+  return run(begin(sample), length(sample), false);
+}
+
+std::vector<int64_t> TokenStore::ids(int64_t sample, int64_t first, int64_t count) const {
+  return run(begin(sample) + first, count, arrays_.mapped);
+}
+
+std::vector<int64_t> TokenStore::run(int64_t first, int64_t count, bool forgets) const {
+  const auto from = static_cast<size_t>(first), many = static_cast<size_t>(count);
+  return arrays_.wide.empty() ? copied(arrays_.narrow, from, many, forgets) : copied(arrays_.wide, from, many, forgets);
 }
 
 std::vector<int64_t> TokenStore::lengths() const {

@@ -18,6 +18,7 @@ class TokenStore {
     std::span<const uint32_t> wide{};
     std::span<const int64_t> begins{};  // of each sample's ids, and their end: one more than samples
     std::span<const int32_t> labels{};  // one a sample
+    bool mapped = false;                // from a file
   };
 
   /// No samples.
@@ -29,11 +30,15 @@ class TokenStore {
   int64_t length(int64_t sample) const { return begin(sample + 1) - begin(sample); }
   int64_t label(int64_t sample) const { return arrays_.labels[static_cast<size_t>(sample)]; }
   std::vector<int64_t> ids(int64_t sample) const;
+  /// `count` ids of a sample from its id `first` on. Of a mapped file they do not stay in this process's memory, so that
+  /// what was read of a long sample does not add up.
+  std::vector<int64_t> ids(int64_t sample, int64_t first, int64_t count) const;
   std::vector<int64_t> lengths() const;
 
   const Arrays& arrays() const { return arrays_; }
 
  private:
+  std::vector<int64_t> run(int64_t first, int64_t count, bool forgets) const;
   int64_t begin(int64_t sample) const { return arrays_.begins[static_cast<size_t>(sample)]; }
 
   Arrays arrays_;

@@ -96,10 +96,19 @@ TEST(Sampler, takes_one_batch_of_all_where_the_batch_is_larger) {
   EXPECT_EQ(sorted_samples(take(sampler, 1)), first_integers(3));
 }
 
+TEST(Sampler, takes_samples_without_lengths_as_equally_long) {
+  Sampler plain({.samples = 100, .batch = 10, .seed = 1});
+  Sampler bucketed({.samples = 100, .batch = 10, .seed = 1, .bucket_batches = 5});
+  EXPECT_EQ(take(bucketed, 10), take(plain, 10));
+}
+
 TEST(Sampler, refuses_what_makes_no_batches) {
   EXPECT_THAT(refusal([] { Sampler({.samples = 0, .batch = 1}); }), HasSubstr("at least one sample, got 0"));
   EXPECT_THAT(refusal([] { Sampler({.samples = 1, .batch = 0}); }), HasSubstr("a batch of at least 1, got 0"));
-  EXPECT_THAT(refusal([] { Sampler({.samples = 3, .bucket_batches = 1}); }), HasSubstr("each of the 3 samples, got 0"));
+  EXPECT_THAT(refusal([] {
+                Sampler({.samples = 3, .bucket_batches = 1}, {5, 6});
+              }),
+              HasSubstr("each of the 3 samples, got 2"));
   Sampler sampler({.samples = 10, .batch = 4});
   EXPECT_THAT(refusal([&] { sampler.seek({0, 3}); }), HasSubstr("an epoch has 3 steps, there is no step 3"));
 }

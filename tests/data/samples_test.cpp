@@ -79,6 +79,17 @@ TEST(OpenSamples, drops_and_counts_bytes_that_are_not_utf8) {
   EXPECT_EQ(reader->dropped_bytes(), 3);
 }
 
+TEST(OpenSamples, reads_text_alone_to_the_byte_where_it_is_asked_for) {
+  const TemporaryFolder folder;
+  const Columns alone{.text = "", .label = "", .text_alone = true};
+  folder.write("train.csv", "id,text\n1,a\xff b\n2,\"c\r\n\"\n");
+  EXPECT_THAT(described(folder.path(), Part::train, alone), ElementsAre(" a\xff b", " c\r\n"));
+  folder.write("test.jsonl", "{\"text\": \"a\\n\"}\n");
+  EXPECT_THAT(described(folder.path(), Part::test, alone), ElementsAre(" a\n"));
+  EXPECT_THAT(refusal([&] { described(folder.path(), Part::train); }), HasSubstr("no column \"label\""));
+  EXPECT_THAT(refusal_of("train.csv", "a,b\n1,2\n", alone), HasSubstr("no column \"text\" or \"review\""));
+}
+
 TEST(OpenSamples, refuses_a_missing_path) {
   EXPECT_EQ(refusal([] { described("/nowhere/imdb", Part::train); }), "/nowhere/imdb: no such file or folder");
 }

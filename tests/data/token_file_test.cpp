@@ -42,6 +42,26 @@ TEST(TokenFile, is_mapped_as_it_was_written) {
   EXPECT_EQ(files_in(folder), 1u);
 }
 
+TEST(TokenFile, takes_a_sample_in_parts_and_gives_it_in_parts_again_and_again) {
+  const TemporaryFolder folder;
+  std::vector<int64_t> all(100'000);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i % 501);
+  TokenFileWriter file(folder.path("a"), 600);
+  file.append(std::span(all).first(70'000));
+  file.append(std::span(all).subspan(70'000));
+  file.end_sample(3);
+  file.add(std::vector<int64_t>{7}, 4);
+  file.publish("");
+  const TokenStore tokens = map_token_file(folder.path("a")).tokens;
+  EXPECT_EQ(tokens.length(0), 100'000);
+  EXPECT_EQ(tokens.label(1), 4);
+  for (int round = 0; round < 2; ++round)
+    for (int64_t first = 0; first < 100'000; first += 20'000)
+      EXPECT_EQ(tokens.ids(0, first, 20'000), std::vector(all.begin() + first, all.begin() + first + 20'000));
+  EXPECT_EQ(tokens.ids(0), all);
+  EXPECT_THAT(tokens.ids(1, 0, 1), ElementsAre(7));
+}
+
 TEST(TokenFile, may_hold_no_samples) {
   const TemporaryFolder folder;
   TokenFileWriter(folder.path("none"), 10).publish("");

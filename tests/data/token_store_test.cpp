@@ -38,6 +38,14 @@ TEST(TokenStore, takes_16_bits_an_id_where_the_vocabulary_fits_them) {
   EXPECT_EQ(three_samples(65537).arrays().wide.size(), 4u);
 }
 
+TEST(TokenStore, gives_a_part_of_a_sample) {
+  for (const int64_t words : {int64_t{65536}, int64_t{65537}}) {
+    EXPECT_THAT(three_samples(words).ids(0, 1, 2), ElementsAre(65535, 3));
+    EXPECT_THAT(three_samples(words).ids(2, 0, 1), ElementsAre(words - 1));
+    EXPECT_THAT(three_samples(words).ids(1, 0, 0), IsEmpty());
+  }
+}
+
 TEST(TokenStore, holds_nothing_at_first) {
   EXPECT_EQ(TokenStore().size(), 0);
   EXPECT_THAT(TokenStore().lengths(), IsEmpty());

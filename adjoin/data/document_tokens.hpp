@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "adjoin/data/documents.hpp"
+#include "adjoin/data/samples.hpp"
+#include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/token_store.hpp"
+
+namespace adjoin::data {
+
+/// What some documents come to.
+struct DocumentCounts {
+  int64_t documents = 0;
+  int64_t bytes = 0;   // of their texts
+  int64_t tokens = 0;  // the ends of the documents among them
+};
+
+/// Documents as one run of tokens: those of each, and the end of a document.
+struct DocumentTokens {
+  std::string name;   // the file
+  TokenStore tokens;  // one sample
+  DocumentCounts counts;
+  int64_t words = 0;  // of the vocabulary; tokens are to be below
+  int64_t end_of_document = 0;
+};
+
+/// A vocabulary of subwords, learned from the documents of the training part, evenly from all of it where it is long.
+/// Throws: InvalidArgument as learn_subwords and the documents' readers do
+std::shared_ptr<const TextVocabulary> learn_subwords(const Documents& documents, const SubwordOptions& options);
+
+/// Writes the documents into a token file, so that its place never holds half of one. Its text says of which vocabulary it
+/// is and what the documents come to.
+/// Cost: memory of the longest document
+/// Throws: InvalidArgument as the reader does; IoError
+DocumentCounts write_document_tokens(const std::filesystem::path& place, SampleReader& documents,
+                                     const TextVocabulary& vocabulary);
+
+/// Maps such a file. Nothing but its ends is looked at, however long it is.
+/// Throws: InvalidArgument as map_token_file does, and where it does not hold documents in this vocabulary
+DocumentTokens map_document_tokens(const std::filesystem::path& path, const TextVocabulary& vocabulary);
+
+}  // namespace adjoin::data

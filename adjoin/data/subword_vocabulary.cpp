@@ -1,0 +1,199 @@
+#include "adjoin/data/subword_vocabulary.hpp"
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
+
+namespace adjoin::data {
+namespace {
+
+namespace sp = sentencepiece;
+
+constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581, which sentencepiece writes for a space
+constexpr size_t kLongestRun = 1 << 16;              // bytes that are encoded at once
+constexpr size_t kLongestSentence = 4000;            // bytes; sentencepiece leaves out what is longer than 4192
+
+void require_ok(const sp::util::Status& status, const std::string& where) {
+  require(status.ok(), [&] { return where + ": " + status.message(); });
+}
+
+/// The bytes at `at` that sentencepiece could not give back: one that is not UTF-8, or its sign for a space. 0: none.
+size_t length_of_lost(std::string_view text, size_t at, int code_point_length) {
+  if (code_point_length == 0) return 1;
+  return text.substr(at).starts_with(kSpace) ? kSpace.size() : 0;
+}
+
+/// Calls `run` with what sentencepiece keeps of a text, in runs of at most `longest` bytes that end before a space where
+/// they can, and `byte` with each byte between.
+template <class Run, class Byte>
+void for_each_run(std::string_view text, size_t longest, Run run, Byte byte) {
+  size_t begin = 0, at = 0, space = 0;
+  const auto end_run = [&](size_t end) {
+    if (end > begin) run(text.substr(begin, end - begin));
+    begin = end;
+  };
+  while (at < text.size()) {
+    const auto length = static_cast<size_t>(decode_utf8(text, at).length);
+    if (const size_t lost = length_of_lost(text, at, static_cast<int>(length)); lost > 0) {
+      end_run(at);
+      for (size_t end = at + lost; at < end; ++at) byte(static_cast<unsigned char>(text[at]));
+      begin = at;
+      continue;
+    }
+    if (at + length - begin > longest) end_run(space > begin ? space : at);
+    if (text[at] == ' ') space = at;
+    at += length;
+  }
+  end_run(at);
+}
+
+class SubwordVocabulary final : public TextVocabulary {
+ public:
+  SubwordVocabulary(std::string content, const std::string& name) : content_(std::move(content)) {
+    require(!content_.empty() && model_.LoadFromSerializedProto(content_).ok(),
+            [&] { return name + ": is no vocabulary of a language model"; });
+    end_ = model_.eos_id();
+    require(end_ >= 0, [&] { return name + ": the vocabulary has no end of a document, </s>"; });
+    for (size_t byte = 0; byte < bytes_.size(); ++byte) {
+      char piece[8];
+      std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
+      bytes_[byte] = model_.PieceToId(piece);
+      require(model_.IsByte(static_cast<int>(bytes_[byte])),
+              [&] { return name + ": the vocabulary has no piece for each byte (byte_fallback)"; });
+    }
+    for (int id = 0; id < model_.GetPieceSize(); ++id) pieces_.push_back(spelled(id));
+    for (size_t byte = 0; byte < bytes_.size(); ++byte)
+      pieces_[static_cast<size_t>(bytes_[byte])] = static_cast<char>(byte);
+    const std::string_view probe = "  A  \xef\xac\x81\n\t b ";  // fi in one character, which most normalisations cut
+    require(decode(encode(probe)) == probe,
+            [&] { return name + ": the vocabulary changes texts (it normalises them, or adds or removes spaces)"; });
+  }
+
+  int64_t size() const override { return std::ssize(pieces_); }
+  int64_t end_of_document() const override { return end_; }
+  const std::string& content() const override { return content_; }
+  using TextVocabulary::encode;
+
+  void encode(std::string_view text, std::vector<int64_t>& ids) const override {
+    std::vector<int> found;
+    const auto run = [&](std::string_view part) {
+      require_ok(model_.Encode(part, &found), "the text cannot be encoded");
+      ids.insert(ids.end(), found.begin(), found.end());
+    };
+    for_each_run(text, kLongestRun, run, [&](unsigned char byte) { ids.push_back(bytes_[byte]); });
+  }
+
+  std::string_view bytes_of(int64_t id) const override {
+    require_id(id);
+    return pieces_[static_cast<size_t>(id)];
+  }
+
+ private:
+  /// What a piece stands for, unless it is a byte.
+  std::string spelled(int id) const {
+    if (model_.IsControl(id) || model_.IsUnknown(id)) return {};
+    std::string piece = model_.IdToPiece(id);
+    for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos; ++at) piece.replace(at, kSpace.size(), " ");
+    return piece;
+  }
+
+  std::string content_;
+  sp::SentencePieceProcessor model_;
+  std::vector<std::string> pieces_;
+  std::array<int64_t, 256> bytes_{};
+  int64_t end_ = 0;
+};
+
+/// Texts as sentencepiece takes them for learning: without what it reserves for itself, in parts that are not too long,
+/// and at their end a space, which is a required character and else might be in none of them.
+class Sentences final : public sp::SentenceIterator {
+ public:
+  Sentences(const std::function<bool(std::string&)>& next, int64_t most) : next_text_(next), left_(most) { Next(); }
+
+  bool done() const override { return at_ == parts_.size(); }
+  const std::string& value() const override { return parts_[at_]; }
+  sp::util::Status status() const override { return {}; }
+
+  void Next() override {
+    if (at_ < parts_.size()) ++at_;
+    while (at_ == parts_.size() && left_ > 0 && next_text_(text_)) cut();
+    if (at_ < parts_.size()) any_ = true;
+    if (at_ == parts_.size() && any_ && !ended_) parts_.push_back(" "), ended_ = true;
+  }
+
+ private:
+  void cut() {
+    parts_.clear();
+    at_ = 0;
+    std::replace(text_.begin(), text_.end(), '\t', '\n');  // a tab is a border of sentencepiece's
+    for_each_run(
+        text_, kLongestSentence,
+        [&](std::string_view part) {
+          if (left_ > 0) parts_.emplace_back(part);
+          left_ -= std::ssize(part);
+        },
+        [](unsigned char) {});
+  }
+
+  const std::function<bool(std::string&)>& next_text_;
+  int64_t left_;
+  std::string text_;
+  std::vector<std::string> parts_;
+  size_t at_ = 0;
+  bool any_ = false, ended_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(std::string&)>& next,
+                                                     const SubwordOptions& options) {
+  constexpr int64_t kFewest = 256 + 2;  // the bytes, <unk> and </s>
+  require(options.size > kFewest, [&] {
+    return "a vocabulary of subwords has more than " + std::to_string(kFewest) + " pieces; got a size of " +
+           std::to_string(options.size);
+  });
+  Sentences sentences(next, options.text_bytes);
+  require(!sentences.done(), [] { return "there is no text to learn a vocabulary from"; });
+  const std::unordered_map<std::string, std::string> how = {
+      {"model_type", "bpe"},
+      {"vocab_size", std::to_string(options.size)},
+      {"hard_vocab_limit", "false"},  // fewer where nothing is left to join
+      {"character_coverage", "0.9995"},
+      {"byte_fallback", "true"},
+      {"required_chars", std::string(kSpace)},
+      {"normalization_rule_name", "identity"},
+      {"add_dummy_prefix", "false"},
+      {"remove_extra_whitespaces", "false"},
+      {"bos_id", "-1"},
+      {"pad_id", "-1"},
+      {"unk_id", "0"},
+      {"eos_id", "1"},
+      {"num_threads", "1"},
+      {"input_sentence_size", "0"},
+      {"shuffle_input_sentence", "false"},
+      {"minloglevel", "4"},  // it would write to the terminal
+  };
+  std::string model;
+  const sp::util::Status status = sp::SentencePieceTrainer::Train(how, &sentences, &model);
+  require(std::string_view(status.message()).find("smaller than required_chars") == std::string_view::npos, [&] {
+    return "a vocabulary of " + std::to_string(options.size) +
+           " pieces has too little room for the bytes and the texts' characters; take a larger one";
+  });
+  require_ok(status, "a vocabulary of subwords cannot be learned");
+  return subword_vocabulary(std::move(model), "the vocabulary that was learned");
+}
+
+std::shared_ptr<const TextVocabulary> subword_vocabulary(std::string content, const std::string& name) {
+  return std::make_shared<const SubwordVocabulary>(std::move(content), name);
+}
+
+}  // namespace adjoin::data

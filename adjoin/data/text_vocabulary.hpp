@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace adjoin::data {
+
+/// What turns the texts of a language model into ids and ids into bytes again, losing nothing: the bytes of the ids of a
+/// text are the text, also where it is not UTF-8. (WordPiece, the classifier's, keeps neither case nor spaces.) Values do
+/// not change after construction, so threads may share one.
+class TextVocabulary {
+ public:
+  virtual ~TextVocabulary() = default;
+
+  /// How many ids there are; they are below.
+  virtual int64_t size() const = 0;
+
+  /// The id that follows a document's last; no text has it, and it has no bytes.
+  virtual int64_t end_of_document() const = 0;
+
+  /// Appends the ids of a text.
+  virtual void encode(std::string_view text, std::vector<int64_t>& ids) const = 0;
+
+  /// The bytes of one id. Of ids one after another these may complete a character of UTF-8.
+  /// Throws: InvalidArgument for what is no id
+  virtual std::string_view bytes_of(int64_t id) const = 0;
+
+  /// What its file holds.
+  virtual const std::string& content() const = 0;
+
+  std::vector<int64_t> encode(std::string_view text) const;
+  std::string decode(std::span<const int64_t> ids) const;
+
+  /// Tells vocabularies apart, whatever their files are called.
+  uint64_t hash() const;
+  void save(const std::string& path) const;
+
+ protected:
+  void require_id(int64_t id) const;
+};
+
+/// The 256 bytes, and the end of a document.
+std::shared_ptr<const TextVocabulary> byte_vocabulary();
+
+/// The vocabulary whose content this is; `name` begins what is said about a wrong one.
+/// Throws: InvalidArgument
+std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const std::string& name);
+
+/// Reads the file of a vocabulary.
+/// Throws: InvalidArgument where it is missing or is none
+std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path);
+
+}  // namespace adjoin::data
