@@ -21,6 +21,7 @@ struct Program {
 void add_train(Program& program);
 void add_evaluate(Program& program);
 void add_predict(Program& program);
+void add_generate(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
 /// `bench attention`, below `bench`.

@@ -27,7 +27,7 @@ nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
 void print(const train::EvaluationResult& result) {
   const train::Evaluation& evaluation = result.evaluation;
   for (const train::Measure& measure : evaluation.measures)
-    std::printf("%s %s   ", measure.name.c_str(), to_string(measure).c_str());
+    std::printf("%s %s   ", spoken(measure).c_str(), to_string(measure).c_str());
   std::printf("loss %.4f   %ld samples in %.1f s\n", evaluation.loss,
               static_cast<long>(result.task->size(data::Part::test)), result.seconds);
   const std::string report = result.task->report(evaluation.tally, kColumns);
@@ -54,10 +54,10 @@ void run(const Options& options) {
 
 void add_evaluate(Program& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test reviews",
+  CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test texts",
                                   [options] { run(*options); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
-  command->add_option("--data", options->source.data, "Reviews, as for adjoin train; the test part is used (required)")
+  command->add_option("--data", options->source.data, "Texts, as for adjoin train; the test part is used (required)")
       ->option_text("PATH");
   command
       ->add_option("--text-column", options->source.columns.text,
@@ -70,8 +70,8 @@ void add_evaluate(Program& program) {
   add_number(*command, "--samples", options->source.samples, "Test samples to use, in a balanced order; 0: all [0]");
   add_number(*command, "--batch", options->batch, "Samples computed at once over all ranks [64]");
   command->add_flag("--json", options->json,
-                    "Print one JSON object: samples, loss, accuracy, seconds, classes, f1 of each, confusion [false]");
-  add_layout_options(*command, options->plan, options->backend, options->threads_per_rank);
+                    "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or perplexity and bits_per_byte [false]");
+  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend, options->threads_per_rank);
 }
 
 }  // namespace adjoin::cli

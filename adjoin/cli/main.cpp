@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   adjoin::cli::add_train(program);
   adjoin::cli::add_evaluate(program);
   adjoin::cli::add_predict(program);
+  adjoin::cli::add_generate(program);
   adjoin::cli::add_tokenize(program);
   adjoin::cli::add_bench(program);
   adjoin::cli::add_doctor(program);

@@ -47,4 +47,9 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, std::optiona
   return add<double>(command, name, variable, help)->option_text("NUMBER");
 }
 
+CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<int64_t>& variable,
+                        const std::string& help) {
+  return add<int64_t>(command, name, variable, help)->option_text("INTEGER");
+}
+
 }  // namespace adjoin::cli

@@ -16,5 +16,7 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, int64_t& var
 CLI::Option* add_number(CLI::App& command, const std::string& name, double& variable, const std::string& help);
 CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<double>& variable,
                         const std::string& help);
+CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<int64_t>& variable,
+                        const std::string& help);
 
 }  // namespace adjoin::cli

@@ -112,7 +112,11 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
 
 Configuration GivenConfiguration::resolve() const {
   const std::string run = train::run_to_resume(values.resume, values.out);
-  Configuration resolved = run.empty() ? train::configuration_of(values.preset) : train::configuration_to_resume(run);
+  const CLI::Option* preset = command->get_option_no_throw("--preset");
+  const bool is_named = preset != nullptr && preset->count() > 0;
+  Configuration resolved =
+      run.empty() ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
+                  : train::configuration_to_resume(run);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
@@ -153,6 +157,7 @@ std::string preset_table() {
   };
   using P = train::Preset;
   column("", &P::name);
+  column("model", &P::model);
   column("vocabulary-size", &P::vocabulary_size);
   column("layers", &P::layers);
   column("hidden", &P::hidden);
@@ -172,7 +177,8 @@ std::string preset_table() {
   return out.str();
 }
 
-void add_layout_options(CLI::App& command, train::Plan& plan, std::string& backend, int64_t& threads_per_rank) {
+void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes, std::string& backend,
+                        int64_t& threads_per_rank) {
   const auto field_of = [](std::string_view name) {
     const auto fields = train::fields();
     return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
@@ -183,8 +189,7 @@ void add_layout_options(CLI::App& command, train::Plan& plan, std::string& backe
   const auto add = [&](std::string_view name, int64_t& variable) {
     add_number(command, train::option_of(name), variable, help_of(field_of(name)))->group("Layout");
   };
-  add("dp", plan.dp);
-  add("tp", plan.tp);
+  for (const auto& [axis, size] : axes) add(axis, *size);
   const Field field = field_of("backend");
   command.add_option("--backend", backend, help_of(field))->option_text(metavariable(field))->group("Layout");
   add("threads_per_rank", threads_per_rank);

@@ -22,10 +22,13 @@ struct PredictOptions {
 
 void answer(train::Predictor& predictor, std::span<const std::string> texts, bool json) {
   for (const train::Prediction& prediction : predictor.predict(texts)) {
+    nlohmann::ordered_json fields;
+    if (!prediction.label.empty()) fields["label"] = prediction.label;
+    fields[prediction.what] = prediction.value;
     if (json)
-      std::puts(nlohmann::ordered_json{{"label", prediction.label}, {"probability", prediction.value}}.dump().c_str());
+      std::puts(fields.dump().c_str());
     else
-      std::printf("%s\t%.4f\n", printable(prediction.label).c_str(), prediction.value);
+      std::printf("%s%.4f\n", prediction.label.empty() ? "" : (printable(prediction.label) + "\t").c_str(), prediction.value);
   }
   flush_output();
 }
@@ -50,10 +53,10 @@ void add_predict(Program& program) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       add_command(program, program.app, "predict",
-                  "Print for each text its likeliest class and the probability of that, separated by a tab",
+                  "Print for each text its likeliest class and the probability of that, separated by a tab; or how many bits a decoder needs for a byte of it",
                   [options, &program] { run_predict(*options, program.texts); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
-  command->add_flag("--json", options->json, "Print one JSON object a line: label, probability [false]");
+  command->add_flag("--json", options->json, "Print one JSON object a line: label and probability, or bits_per_byte [false]");
   command
       ->add_option("text", program.texts,
                    "Reviews; without any, one a line is read from standard input and answered as it comes. A text that "

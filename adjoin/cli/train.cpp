@@ -5,7 +5,7 @@ namespace adjoin::cli {
 
 void add_train(Program& program) {
   auto given = std::make_shared<std::shared_ptr<GivenConfiguration>>();
-  CLI::App* command = add_command(program, program.app, "train", "Train a text classifier on movie reviews", [given] {
+  CLI::App* command = add_command(program, program.app, "train", "Train a classifier of texts, or a decoder that writes them", [given] {
     const train::Configuration configuration = (*given)->resolve();
     require_given(configuration.data, "--data");
     require_given(configuration.out, "--out");

@@ -20,28 +20,31 @@ constexpr double kLarge = 1 << 24;       // sizes whose products with each other
 // clang-format off
 constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most
-    {"Data", "data", &C::data, "Training and test reviews: a folder with train and test .csv, .tsv or .jsonl files, each also .gz, the folder tree of aclImdb, or \"sample\" for the embedded corpus (required)", ""},
+    {"Data", "data", &C::data, "Training and test texts: a folder with train and test .csv, .tsv or .jsonl files, each also .gz, the folder tree of aclImdb, or \"sample\" for the embedded corpus; for a decoder also one such file, a file of paragraphs, a folder of .txt files, or one that adjoin tokenize wrote (required)", ""},
+    {"Data", "test", &C::test, "File or folder of a decoder's test texts; without it the last 20th of the documents are held out", ""},
     {"Data", "text_column", &C::text_column, "Name of the column of texts; without it \"text\" or \"review\"", ""},
     {"Data", "label_column", &C::label_column, "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", ""},
-    {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; without it one is trained on the training reviews", ""},
-    {"Data", "samples", &C::samples, "Training and test samples to use, in a balanced order; 0: all", "", 0, kMany},
-    {"Data", "bucket", &C::bucket, "Put reviews of similar length into one batch, so that ranks have equally much to do", ""},
+    {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the file of a vocabulary that adjoin wrote. Without it one is trained on the training texts", ""},
+    {"Data", "samples", &C::samples, "Training and test samples of a classifier to use, in a balanced order; 0: all", "", 0, kMany},
+    {"Data", "bucket", &C::bucket, "Put samples of similar length into one batch, so that ranks have equally much to do", ""},
 
     {"Data", "validation", &C::validation, "Part of the training samples, below 1, that is held out and evaluated instead of the test samples while the run goes on; the weights that do best on it become the model; 0: none", "", 0, 1},
 
-    {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large"},
-    {"Model", "model", &C::model, "What is trained: a classifier of texts", "classifier"},
-    {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the reviews (where --vocab is not given)", "", 64, kLarge},
+    {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large|gpt-tiny|gpt-small|gpt2"},
+    {"Model", "model", &C::model, "What is trained: a classifier of texts, or a decoder, which says what comes next", "classifier|decoder"},
+    {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the texts (where --vocab names none)", "", 64, kLarge},
     {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
     {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
     {"Model", "heads", &C::heads, "Attention heads", "", 1, kLarge},
-    {"Model", "sequence", &C::sequence, "Most tokens of a review, [CLS] and [SEP] included; the rest is cut", "", 2, kLarge},
+    {"Model", "key_heads", &C::key_heads, "Heads of a decoder's keys and values, which divide --heads; 0: as many", "", 0, kLarge},
+    {"Model", "activation", &C::activation, "Between the layers of a decoder's feed-forward", "gelu|swiglu"},
+    {"Model", "sequence", &C::sequence, "Most tokens of a text that is classified, [CLS] and [SEP] included, the rest is cut; a decoder's context", "", 2, kLarge},
     {"Model", "pooling", &C::pooling, "What the classifier sees: the first token, or the mean of all", "cls|mean"},
-    {"Model", "positions", &C::positions, "Position embeddings", "none|learned"},
+    {"Model", "positions", &C::positions, "How tokens know their places: not at all, by embeddings, or, in a decoder, by turning queries and keys", "none|learned|rotary"},
     {"Model", "score_scale", &C::score_scale, "Attention scores are divided by the square root of this size", "hidden|head"},
-    {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block", ""},
+    {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block; a decoder has one in any case", ""},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
-    {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of its review in training, 0 up to below 1", "", 0, 1},
+    {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
 
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
     {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations", "", 1, kLarge},
@@ -76,16 +79,19 @@ constexpr Field kFields[] = {
 };
 
 constexpr Preset kPresets[] = {
-    // name    vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
-    {"tiny",         2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,    10, 1e-3,        0.01,  "fp32"},
-    {"small",        8000,     1,    64,    4,     512,  "mean",    "none", "head",    false,          0.2,          0.5,    32,     4, 2e-3,        0.05,  "fp32"},
-    {"bert-base",   30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
-    {"bert-large",  30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+    // name  model         vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
+    {"tiny", "classifier",        2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,    10, 1e-3,        0.01,  "fp32"},
+    {"small", "classifier",       8000,     1,    64,    4,     512,  "mean",    "none", "head",    false,          0.2,          0.5,    32,     4, 2e-3,        0.05,  "fp32"},
+    {"bert-base", "classifier",  30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+    {"bert-large", "classifier", 30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
+    {"gpt-tiny", "decoder",      512,     2,    64,    4,     128,  "mean",  "rotary", "head",     true,          0.0,          0.0,    16,    10, 3e-3,        0.01,  "fp32"},
+    {"gpt-small", "decoder",    4000,     4,   256,    8,     256,  "mean",  "rotary", "head",     true,          0.1,          0.0,    16,     1, 1e-3,         0.1,  "fp32"},
+    {"gpt2", "decoder",        50257,    12,   768,   12,    1024,  "mean", "learned", "head",     true,          0.1,          0.0,     8,     1, 3e-4,         0.1,  "fp32"},
 };
 // clang-format on
 
 constexpr std::string_view kOfPresets[] = {
-    "vocabulary_size", "layers",  "hidden",        "heads", "sequence", "pooling", "positions",    "score_scale",
+    "model",  "vocabulary_size", "layers",  "hidden",        "heads", "sequence", "pooling", "positions",    "score_scale",
     "final_norm",      "dropout", "token_dropout", "batch", "epochs",   "lr",      "weight_decay", "precision"};
 
 bool is_among(std::string_view choices, std::string_view value) {
@@ -131,6 +137,29 @@ void check_field(const Field& field, const Configuration& configuration) {
   }
 }
 
+/// What one kind of model alone knows.
+void check_model(const Configuration& c) {
+  const bool is_decoder = c.model == "decoder";
+  const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
+    require(!wrong, [&] { return option + " is for a " + of + ", and --model is " + c.model; });
+  };
+  refuse(!is_decoder && c.positions == "rotary", "--positions rotary", "decoder");
+  refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
+  refuse(!is_decoder && c.activation != "gelu", "--activation " + c.activation, "decoder");
+  refuse(!is_decoder && !c.test.empty(), "--test", "decoder");
+  refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
+  refuse(is_decoder && c.samples != 0, "--samples", "classifier");
+  refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
+  if (c.key_heads == 0) return;
+  require(c.heads % c.key_heads == 0, [&] {
+    return "--heads " + std::to_string(c.heads) + " is not divisible by --key-heads " + std::to_string(c.key_heads);
+  });
+  require(c.tp <= c.key_heads, [&] {
+    return "--tp " + std::to_string(c.tp) + " is more than --key-heads " + std::to_string(c.key_heads) +
+           ": a tensor-parallel rank needs at least one head of keys";
+  });
+}
+
 }  // namespace
 
 std::span<const Field> fields() {
@@ -151,6 +180,7 @@ Configuration configuration_of(std::string_view preset) {
   }
   Configuration c;
   c.preset = found->name;
+  c.model = found->model;
   c.vocabulary_size = found->vocabulary_size;
   c.layers = found->layers;
   c.hidden = found->hidden;
@@ -168,6 +198,10 @@ Configuration configuration_of(std::string_view preset) {
   c.weight_decay = found->weight_decay;
   c.precision = found->precision;
   return c;
+}
+
+std::string_view default_preset(std::string_view model) {
+  return model == "decoder" ? "gpt-small" : Configuration().preset;
 }
 
 bool preset_decides(std::string_view field) {
@@ -195,6 +229,7 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": a micro-batch needs at least one sample";
   });
+  check_model(c);
   require(c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
   });

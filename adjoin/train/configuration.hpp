@@ -12,6 +12,7 @@ namespace adjoin::train {
 /// Everything that decides a training run. Names, meanings, units and ranges stand in the table that fields() gives.
 struct Configuration {
   std::string data;
+  std::string test;
   std::string text_column;
   std::string label_column;
   std::string vocab;
@@ -25,6 +26,8 @@ struct Configuration {
   int64_t layers = 2;
   int64_t hidden = 128;
   int64_t heads = 4;
+  int64_t key_heads = 0;
+  std::string activation = "gelu";
   int64_t sequence = 256;
   std::string pooling = "mean";
   std::string positions = "learned";
@@ -85,7 +88,7 @@ std::span<const Field> fields();
 
 /// What a preset decides: the other fields keep their defaults.
 struct Preset {
-  std::string_view name;
+  std::string_view name, model;
   int64_t vocabulary_size, layers, hidden, heads, sequence;
   std::string_view pooling, positions, score_scale;
   bool final_norm;
@@ -97,6 +100,9 @@ struct Preset {
 
 /// The table of all presets.
 std::span<const Preset> presets();
+
+/// The preset of a model, where none is named.
+std::string_view default_preset(std::string_view model);
 
 /// A configuration as the preset of this name gives it.
 /// Throws: InvalidArgument that lists the known names.

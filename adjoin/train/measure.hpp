@@ -12,6 +12,9 @@ struct Measure {
   bool operator==(const Measure&) const = default;
 };
 
+/// "bits per byte" of "bits_per_byte".
+std::string spoken(const Measure& measure);
+
 /// "87.55 %" or "0.2850".
 std::string to_string(const Measure& measure);
 

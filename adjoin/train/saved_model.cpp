@@ -37,14 +37,6 @@ void check_described(const std::filesystem::path& path, const Configuration& con
   check_weights(path, nn::parameters_of(*model.module));
 }
 
-/// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
-void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
-  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", nn::parameters_of(model));
-  read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
-    load_weights(checkpoint.folder / "model.safetensors", nn::parameters_of(model), checkpoint.name);
-  });
-}
-
 }  // namespace
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
@@ -72,6 +64,13 @@ SavedModel open_model(const std::filesystem::path& folder) {
   std::optional<SavedModel> saved;
   read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
   return *std::move(saved);
+}
+
+void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
+  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", nn::parameters_of(model));
+  read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
+    load_weights(checkpoint.folder / "model.safetensors", nn::parameters_of(model), checkpoint.name);
+  });
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {

@@ -32,6 +32,9 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
 SavedModel open_model(const std::filesystem::path& folder);
 
+/// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
+void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model);
+
 /// A worker's model with the weights of a training run, in the layout of `configuration`; called by all workers of the
 /// world, which read the same ones. `saved` outlives it.
 /// Throws: InvalidArgument as load_weights does

@@ -32,8 +32,9 @@ struct TaskFile {
 
 /// What a model says of a text.
 struct Prediction {
-  std::string label;  ///< the name of the class, or of what is measured
-  double value = 0;   ///< its probability, or what was measured
+  std::string label{};               ///< the name of the class, where there are classes
+  std::string what = "probability";  ///< the name of the value
+  double value = 0;
 };
 
 /// What a model is trained for: data, model, loss and measures. The training loop knows no more of them than stands here.
@@ -47,9 +48,9 @@ class Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  /// The samples of a part, and the rows of activations of each.
+  /// The samples of a part, and the rows of activations of each; none where they are about as long.
   virtual int64_t size(data::Part part) const = 0;
-  virtual std::vector<int64_t> lengths(data::Part part) const = 0;
+  virtual std::vector<int64_t> lengths(data::Part) const { return {}; }
 
   /// This worker's part of the model on a grid {dp, tp}, with tensors of these options; its weights are not drawn yet.
   virtual models::Model model(const Grid& grid, const at::TensorOptions& tensor) const = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/language_modelling.hpp"
 #include "adjoin/train/text_classification.hpp"
 
 namespace adjoin::train {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr TaskKind kKinds[] = {
     {"classifier", TextClassification::make, TextClassification::open},
+    {"decoder", LanguageModelling::make, LanguageModelling::open},
 };
 
 }  // namespace

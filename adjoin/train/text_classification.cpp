@@ -147,7 +147,7 @@ std::vector<Prediction> TextClassification::predictions(const at::Tensor& scores
   for (int64_t i = 0; i < scores.size(0); ++i) {
     const auto probability = probabilities[i].item<double>();
     if (!std::isfinite(probability)) throw Error("the model's scores are not finite");
-    predictions.push_back({input_.classes.name(classes[i].item<int64_t>()), probability});
+    predictions.push_back({.label = input_.classes.name(classes[i].item<int64_t>()), .value = probability});
   }
   return predictions;
 }

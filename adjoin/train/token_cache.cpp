@@ -22,9 +22,21 @@ std::string hexadecimal(uint64_t number) {
   return text;
 }
 
-/// The file for a request: two requests of one hash are told apart by the text in it.
-fs::path file_for(const fs::path& folder, const Json& request) {
-  return folder / (hexadecimal(mix(hash_of(request.dump()))) + ".tokens");
+constexpr const char* kTokens = ".tokens";  // two requests of one hash are told apart by the text in the file
+
+/// Of files below a place.
+Json identity_of(const fs::path& place, const std::vector<fs::path>& files) {
+  std::vector<int64_t> numbers;
+  for (const fs::path& file : files) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0) status = {};  // whoever reads the file says what is wrong
+    const auto path = static_cast<int64_t>(hash_of(file.filename().string()));
+    numbers.insert(numbers.end(), {path, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec});
+  }
+  std::error_code none;
+  return {{"place", hexadecimal(hash_of(fs::canonical(place, none).string()))},
+          {"files", files.size()},
+          {"state", hexadecimal(mix(hash_of(std::span<const int64_t>(numbers))))}};
 }
 
 }  // namespace
@@ -42,25 +54,30 @@ std::optional<fs::path> cache_folder() {
 
 Json identity_of(const std::string& data, data::Part part) {
   const std::vector<fs::path> files = data::sample_files(data, part);
-  std::vector<int64_t> numbers;
-  for (const fs::path& file : files) {
-    struct stat status {};
-    if (::stat(file.c_str(), &status) != 0) status = {};  // whoever reads the file says what is wrong
-    const auto path = static_cast<int64_t>(hash_of(file.filename().string()));
-    numbers.insert(numbers.end(), {path, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec});
-  }
+  return identity_of(files.front(), files);
+}
+
+Json identity_of_files(const fs::path& path) {
+  std::vector<fs::path> files;
   std::error_code none;
-  const fs::path place = fs::canonical(files.front(), none);
-  return {{"place", hexadecimal(hash_of(place.string()))},
-          {"files", files.size()},
-          {"state", hexadecimal(mix(hash_of(std::span<const int64_t>(numbers))))}};
+  for (fs::recursive_directory_iterator file(path, none), end; file != end; file.increment(none))
+    files.push_back(file->path());
+  std::sort(files.begin(), files.end());
+  if (files.empty()) files.push_back(path);
+  return identity_of(path, files);
+}
+
+std::optional<fs::path> cache_place(const Json& request, const char* ending) {
+  const auto folder = cache_folder();
+  if (!folder) return std::nullopt;
+  return *folder / (hexadecimal(mix(hash_of(request.dump()))) + ending);
 }
 
 std::optional<KeptTokens> find_tokens(const Json& request) {
-  const auto folder = cache_folder();
-  if (!folder || request.is_null()) return std::nullopt;
+  const auto place = cache_place(request, kTokens);
+  if (!place || request.is_null()) return std::nullopt;
   try {
-    data::TokenFile file = data::map_token_file(file_for(*folder, request));
+    data::TokenFile file = data::map_token_file(*place);
     Json text = Json::parse(file.text);
     if (text.at("request") != request) return std::nullopt;
     return KeptTokens{std::move(file.tokens), std::move(text.at("about"))};
@@ -71,12 +88,13 @@ std::optional<KeptTokens> find_tokens(const Json& request) {
 }
 
 void keep_tokens(const Json& request, const Json& about, const data::TokenStore& tokens, int64_t words) {
-  const auto folder = cache_folder();
-  if (!folder) throw IoError("neither XDG_CACHE_HOME nor HOME names a folder");
+  const auto place = cache_place(request, kTokens);
+  if (!place) throw IoError("neither XDG_CACHE_HOME nor HOME names a folder");
+  const fs::path folder = place->parent_path();
   std::error_code error;
-  fs::create_directories(*folder, error);
-  if (error) throw IoError(folder->string() + ": " + error.message());
-  data::TokenFileWriter file(file_for(*folder, request), words);
+  fs::create_directories(folder, error);
+  if (error) throw IoError(folder.string() + ": " + error.message());
+  data::TokenFileWriter file(*place, words);
   for (int64_t sample = 0; sample < tokens.size(); ++sample) file.add(tokens.ids(sample), tokens.label(sample));
   file.publish(Json{{"request", request}, {"about", about}}.dump());
 }

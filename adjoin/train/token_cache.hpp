@@ -17,6 +17,12 @@ std::optional<std::filesystem::path> cache_folder();
 /// modification. Throws: InvalidArgument as sample_files does
 nlohmann::ordered_json identity_of(const std::string& data, data::Part part);
 
+/// The same of a file, or of all that lies below a folder.
+nlohmann::ordered_json identity_of_files(const std::filesystem::path& path);
+
+/// Where the cache keeps what a request asks for, named by the request's hash and `ending`. Nothing where there is no cache.
+std::optional<std::filesystem::path> cache_place(const nlohmann::ordered_json& request, const char* ending);
+
 /// Tokens that were kept, and what was said about them.
 struct KeptTokens {
   data::TokenStore tokens;

@@ -146,10 +146,11 @@ Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
 
 Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
-  // Samples of about equal length share a batch, so that ranks have equally much to do.
+  // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
+  // needed is free then for all others.
   const std::vector<int64_t> lengths = task_.lengths(part);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
+  if (!lengths.empty()) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
   });
   const auto at_once = static_cast<size_t>(batch_samples);
   Sums sums;

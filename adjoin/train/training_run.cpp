@@ -19,6 +19,7 @@
 #include "adjoin/train/read_text.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -275,6 +276,7 @@ void TrainingRun::train_step() {
     state_.epoch_samples = state_.epoch_learned = 0;
   }
   peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
+  if (speaks_for_process(world_)) give_back_excess(peak_bytes_ * (started_by_mpi() ? 1 : world_.size()));
   if (!root()) return;
   metrics_->add(StepMetrics{.step = state_.step,
                             .epoch = epoch,
@@ -314,7 +316,7 @@ void TrainingRun::evaluate_and_record() {
   progress_->pause();
   std::string line =
       "step " + std::to_string(state_.step) + "  " + of + " loss " + to_string(Measure{.value = evaluation.loss});
-  for (const Measure& measure : evaluation.measures) line += "  " + measure.name + " " + to_string(measure);
+  for (const Measure& measure : evaluation.measures) line += "  " + spoken(measure) + " " + to_string(measure);
   say(line);
 }
 

@@ -82,6 +82,13 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   launch(static_cast<int>(options.plan.ranks()), run, launch_options(options));
 }
 
+void give_back_excess(int64_t tensor_bytes) {
+#ifdef __GLIBC__
+  constexpr size_t kSpared = size_t{64} << 20;
+  if (mallinfo2().fordblks > 2 * static_cast<size_t>(tensor_bytes) + kSpared) malloc_trim(0);
+#endif
+}
+
 bool speaks_for_process(const Communicator& world) {
   return world.rank() == 0 || started_by_mpi();
 }

@@ -16,7 +16,7 @@ using test::message_of;
 using ::testing::HasSubstr;
 
 TEST(Configuration, of_each_preset_is_valid_and_keeps_its_name) {
-  ASSERT_EQ(presets().size(), 4u);
+  ASSERT_EQ(presets().size(), 7u);
   for (const Preset& preset : presets()) {
     const Configuration configuration = configuration_of(preset.name);
     EXPECT_EQ(configuration.preset, preset.name);
@@ -105,7 +105,7 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
 
 TEST(Configuration, of_an_unknown_preset_lists_the_known_ones) {
   EXPECT_EQ(message_of<InvalidArgument>([] { configuration_of("huge"); }),
-            "--preset is \"huge\", expected one of tiny, small, bert-base, bert-large");
+            "--preset is \"huge\", expected one of tiny, small, bert-base, bert-large, gpt-tiny, gpt-small, gpt2");
 }
 
 TEST(Configuration, has_one_option_a_field_with_a_help_text) {

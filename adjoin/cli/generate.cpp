@@ -1,0 +1,69 @@
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/train/generator.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct Options {
+  train::GenerationRequest request;
+  std::optional<double> temperature, top_p;
+  std::optional<int64_t> top_k, seed;
+  std::vector<std::string> prompt;
+};
+
+void run(Options& options) {
+  train::GenerationRequest& request = options.request;
+  require_given(request.model, "--model");
+  require(options.prompt.size() == 1, "one prompt is needed, in quotes");
+  request.prompt = options.prompt.front();
+  require(!request.prompt.empty(), "the prompt is empty");
+  require(request.options.tokens >= 1,
+          [&] { return "--tokens is " + std::to_string(request.options.tokens) + ", expected 1 or more"; });
+  require(!options.seed || *options.seed >= 0,
+          [&] { return "--seed is " + std::to_string(*options.seed) + ", expected 0 or more"; });
+  if (options.temperature || options.top_k || options.top_p || options.seed) {
+    models::Sampling sampling{.temperature = options.temperature.value_or(1),
+                              .top_k = options.top_k,
+                              .top_p = options.top_p.value_or(1),
+                              .seed = static_cast<uint64_t>(options.seed.value_or(1))};
+    check(sampling);
+    request.options.sampling = sampling;
+  }
+  train::generate(request, [](std::string_view text) {
+    std::fputs(printable(text).c_str(), stdout);
+    flush_output();
+  });
+  if (prints()) std::puts("");
+}
+
+}  // namespace
+
+void add_generate(Program& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(program, program.app, "generate", "Write a text on by a trained decoder",
+                                  [options] { run(*options); });
+  train::GenerationRequest& request = options->request;
+  command->add_option("--model", request.model, "Output folder of a training run of a decoder (required)")
+      ->option_text("DIR");
+  add_number(*command, "--tokens", request.options.tokens,
+             "The most tokens that are written; fewer where the document ends before [100]");
+  add_number(*command, "--temperature", options->temperature,
+             "Draws each token; scores are divided by this, so lower is more likely. Without this and the next three "
+             "options always the likeliest token comes [1]");
+  add_number(*command, "--top-k", options->top_k, "Draws among so many likeliest tokens alone [all]");
+  add_number(*command, "--top-p", options->top_p,
+             "Draws among the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
+  add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
+  command->add_option("prompt", options->prompt, "The beginning of the text (required)")->option_text("PROMPT");
+  add_layout_options(*command, {{"tp", &request.plan.tp}}, request.backend, request.threads_per_rank);
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,164 @@
+#include "adjoin/train/language_modelling.hpp"
+
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/messages.hpp"
+
+namespace adjoin::train {
+namespace {
+
+double bits_per_byte(double nats, double bytes) {
+  return bytes > 0 ? nats / std::log(2.0) / bytes : 0;
+}
+
+}  // namespace
+
+LanguageModelling::LanguageModelling(const Configuration& configuration, LanguageInput input)
+    : configuration_(configuration), vocabulary_(std::move(input.vocabulary)) {
+  if (input.train.tokens.size() == 0) return;  // of a model that is used
+  train_.emplace(std::move(input.train), configuration.sequence, data::Part::train);
+  test_.emplace(std::move(input.test), configuration.sequence, data::Part::test);
+}
+
+std::unique_ptr<Task> LanguageModelling::make(const Configuration& configuration) {
+  return std::make_unique<LanguageModelling>(configuration, read_language_input(configuration));
+}
+
+std::unique_ptr<Task> LanguageModelling::open(const Configuration& configuration, const std::filesystem::path& folder) {
+  return std::make_unique<LanguageModelling>(configuration, LanguageInput{read_vocabulary(folder), {}, {}});
+}
+
+models::DecoderOptions LanguageModelling::model_options(const Configuration& c, int64_t words) {
+  return {.words = words,
+          .layers = c.layers,
+          .hidden = c.hidden,
+          .heads = c.heads,
+          .context = c.sequence,
+          .key_heads = c.key_heads,
+          .positions = c.positions == "rotary" ? models::DecoderOptions::Positions::rotary
+                                               : models::DecoderOptions::Positions::learned,
+          .activation = c.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
+          .dropout = c.dropout};
+}
+
+models::Model LanguageModelling::model(const Grid& grid, const at::TensorOptions& tensor) const {
+  models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
+  options.tensor = tensor;
+  const models::Decoder model(options, grid, "tp");
+  return {model.ptr(), model->segments()};
+}
+
+int64_t LanguageModelling::size(data::Part part) const {
+  if (part == data::Part::train) return train_ ? train_->size() : 0;
+  return texts_.empty() ? (test_ ? test_->size() : 0) : std::ssize(texts_);
+}
+
+data::Sequence LanguageModelling::sequence(data::Part part, int64_t sample) const {
+  if (part == data::Part::train) return (*train_)[sample];
+  return texts_.empty() ? (*test_)[sample] : texts_[static_cast<size_t>(sample)];
+}
+
+MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64_t> samples,
+                                          const data::BatchPart& mine, StepContext context) const {
+  std::vector<int64_t> ids, targets, lengths;
+  for (int64_t place = 0; place < mine.begin + mine.count; ++place) {
+    const data::Sequence read = sequence(part, samples[static_cast<size_t>(place)]);
+    if (place < mine.begin) {  // masks are numbered by the pieces of the global batch
+      context.first_sample += std::ssize(read.lengths);
+      continue;
+    }
+    ids.insert(ids.end(), read.ids.begin(), read.ids.end());
+    targets.insert(targets.end(), read.targets.begin(), read.targets.end());
+    lengths.insert(lengths.end(), read.lengths.begin(), read.lengths.end());
+  }
+  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  return {.input = at::tensor(ids, at::kLong),
+          .target = at::tensor(targets, at::kLong),
+          .context = std::move(context),
+          .tokens = std::ssize(ids)};
+}
+
+double LanguageModelling::units(data::Part part, std::span<const int64_t> samples) const {
+  double tokens = 0;
+  for (const int64_t sample : samples) tokens += static_cast<double>(sequence(part, sample).ids.size());
+  return tokens;
+}
+
+at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const {
+  const Communicator& tp = grid.axis("tp");
+  return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp,
+                                               Split::balanced(vocabulary_->size(), tp.size(), 0));
+}
+
+std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {
+  if (batch.context.training) return {};
+  double bytes = 0;
+  const auto* target = batch.target.const_data_ptr<int64_t>();
+  for (int64_t row = 0; row < batch.target.numel(); ++row) bytes += static_cast<double>(vocabulary_->bytes_of(target[row]).size());
+  return {bytes};
+}
+
+std::vector<Measure> LanguageModelling::measures(double loss, std::span<const double> tally, double units) const {
+  std::vector<Measure> measures{{.name = "perplexity", .value = std::exp(loss)}};
+  if (!tally.empty()) measures.push_back({.name = "bits_per_byte", .value = bits_per_byte(loss * units, tally[0])});
+  return measures;
+}
+
+std::string LanguageModelling::description() const {
+  const Configuration& c = configuration_;
+  return grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") + " of " + grouped(c.hidden) + " features and " +
+         grouped(c.heads) + " heads, context " + grouped(c.sequence);
+}
+
+std::vector<TaskFile> LanguageModelling::files() const {
+  return {{kVocabularyFile, vocabulary_->content()}};
+}
+
+void LanguageModelling::read_test(const TextSource& source) {
+  TextSource whole = source;
+  if (whole.columns.text.empty()) whole.columns.text = configuration_.text_column;
+  require(whole.columns.label.empty(), "--label-column: a language model's documents have no labels");
+  test_.emplace(read_language_test(whole, *vocabulary_), configuration_.sequence, data::Part::test);
+}
+
+void LanguageModelling::take_texts(std::span<const std::string> texts) {
+  texts_.clear();
+  for (const std::string& text : texts) {
+    std::vector<int64_t> ids = vocabulary_->encode(text);
+    require(!ids.empty(), "a text is empty");
+    ids.push_back(vocabulary_->end_of_document());
+    ids.resize(std::min(ids.size(), static_cast<size_t>(configuration_.sequence) + 1));
+    texts_.push_back({.ids = {ids.begin(), ids.end() - 1},
+                      .targets = {ids.begin() + 1, ids.end()},
+                      .lengths = {std::ssize(ids) - 1}});
+  }
+}
+
+std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
+                                                       const Grid& grid) const {
+  require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
+  const at::Tensor nats =
+      -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
+  const auto* nat = nats.const_data_ptr<double>();
+  const auto* target = batch.target.const_data_ptr<int64_t>();
+  std::vector<Prediction> predictions;
+  int64_t row = 0;
+  for (const int64_t length : batch.context.rows->lengths()) {
+    double bytes = 0;
+    for (int64_t i = row; i < row + length; ++i) bytes += static_cast<double>(vocabulary_->bytes_of(target[i]).size());
+    const double bits = bits_per_byte(std::accumulate(nat + row, nat + row + length, 0.0), bytes);
+    if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
+    predictions.push_back({.what = "bits_per_byte", .value = bits});
+    row += length;
+  }
+  return predictions;
+}
+
+}  // namespace adjoin::train

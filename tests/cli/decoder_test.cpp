@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// Documents that a small model learns by heart.
+std::string verses() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += i % 2 == 0 ? "The ship sails on.\n\n" : "A caf\u00e9 is open; it is late.\n\n";
+  return text;
+}
+
+/// A decoder, trained for a moment on text in a file; made once.
+class TrainedDecoder : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    put(*folder_ / "verses.txt", verses());
+    outcome_ = new Outcome(run("train --model decoder --preset gpt-tiny --layers 1 --hidden 32 --sequence 48 --batch 8 "
+                               "--epochs 12 --precision fp64 --vocab bytes --threads-per-rank 1 --tp 2 --data " +
+                               shell_quoted(data()) + into(model())));
+  }
+  static void TearDownTestSuite() {
+    delete outcome_;
+    delete folder_;
+  }
+  static fs::path data() { return *folder_ / "verses.txt"; }
+  static fs::path model() { return *folder_ / "run"; }
+  static Outcome generate(const std::string& arguments, int ranks = 0) {
+    return run("generate --model " + shell_quoted(model()) + " --threads-per-rank 1 " + arguments, {.ranks = ranks});
+  }
+
+  static inline TemporaryFolder* folder_ = nullptr;
+  static inline Outcome* outcome_ = nullptr;
+};
+
+TEST_F(TrainedDecoder, comes_with_its_vocabulary_and_measures) {
+  ASSERT_EQ(outcome_->code, 0) << outcome_->err;
+  EXPECT_THAT(outcome_->out, HasSubstr("57 training and 3 test documents"));
+  EXPECT_THAT(outcome_->out, HasSubstr("test bits per byte"));
+  const json summary = json::parse(contents_of(model() / "summary.json"));
+  EXPECT_NEAR(summary.at("test_perplexity").get<double>(), std::exp(summary.at("test_loss").get<double>()), 1e-9);
+  EXPECT_LT(summary.at("test_bits_per_byte").get<double>(), 2);
+  EXPECT_TRUE(fs::exists(model() / "vocab.model"));
+  EXPECT_FALSE(fs::exists(model() / "vocab.txt"));
+}
+
+TEST_F(TrainedDecoder, writes_the_same_text_on_in_every_layout) {
+  const Outcome likeliest = generate("--tokens 30 'The '");
+  ASSERT_EQ(likeliest.code, 0) << likeliest.err;
+  EXPECT_EQ(likeliest.out, "The ship sails on.\n");
+  EXPECT_EQ(generate("--tokens 30 'A c'").out, "A caf\u00e9 is open; it is late.\n");
+  const std::string drawn = "--tokens 40 --temperature 1.5 --top-k 20 --top-p 0.95 --seed 5 'A'";
+  const Outcome one = generate(drawn);
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(generate(drawn + " --tp 3").out, one.out);
+  EXPECT_EQ(generate(drawn + " --tp 2", 2).out, one.out);
+  EXPECT_NE(generate("--tokens 40 --temperature 1.5 --top-k 20 --top-p 0.95 --seed 6 'A'").out, one.out);
+}
+
+TEST_F(TrainedDecoder, is_evaluated_and_judges_texts) {
+  const Outcome evaluated = run("evaluate --json --model " + shell_quoted(model()) + " --data " + shell_quoted(data()));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  const json summary = json::parse(contents_of(model() / "summary.json")), found = json::parse(evaluated.out);
+  EXPECT_NEAR(found.at("loss").get<double>(), summary.at("test_loss").get<double>(), 1e-9);
+  EXPECT_NEAR(found.at("bits_per_byte").get<double>(), summary.at("test_bits_per_byte").get<double>(), 1e-9);
+  const Outcome predicted =
+      run("predict --json --model " + shell_quoted(model()) + " 'The ship sails on.' 'xylophone zzz qqq'");
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  const auto lines = lines_of(predicted.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_LT(json::parse(lines[0]).at("bits_per_byte"), json::parse(lines[1]).at("bits_per_byte"));
+}
+
+TEST_F(TrainedDecoder, refuses_wrong_requests_in_one_line) {
+  const auto refusal = [&](const std::string& arguments) {
+    const Outcome outcome = generate(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal("''"), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(refusal(""), HasSubstr("prompt"));
+  EXPECT_THAT(refusal("--top-k 0 a"), HasSubstr("top_k"));
+  EXPECT_THAT(refusal("--top-p 0 a"), HasSubstr("top_p"));
+  EXPECT_THAT(refusal("--temperature 0 a"), HasSubstr("temperature"));
+  EXPECT_THAT(refusal("--tokens 48 a"), HasSubstr("context is 48"));
+  EXPECT_THAT(refusal("--tokens 0 a"), HasSubstr("--tokens is 0"));
+  EXPECT_THAT(refusal("--tp 5 a"), HasSubstr("5"));
+}
+
+TEST_F(TrainedDecoder, refuses_wrong_data_with_nothing_written) {
+  const auto refusal = [&](const std::string& text, const std::string& arguments = "") {
+    put(*folder_ / "text.txt", text);
+    const Outcome outcome = run("train --model decoder --vocab bytes --data " + shell_quoted(*folder_ / "text.txt") + " " +
+                                arguments + into(*folder_ / "none"));
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
+    EXPECT_FALSE(fs::exists(*folder_ / "none"));
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("text.txt"));
+  EXPECT_THAT(refusal("\n\n\n"), HasSubstr("text.txt"));
+  EXPECT_THAT(refusal("short\n\nvery\n\n"), HasSubstr("text.txt"));
+  EXPECT_THAT(refusal(verses(), "--positions none"), HasSubstr("--positions none is for a classifier"));
+  EXPECT_THAT(refusal(verses(), "--samples 3"), HasSubstr("--samples is for a classifier"));
+  EXPECT_THAT(refusal(verses(), "--heads 4 --key-heads 3"), HasSubstr("not divisible by --key-heads 3"));
+}
+
+TEST_F(TrainedDecoder, keeps_bytes_that_are_no_utf8) {
+  put(*folder_ / "bytes.txt", verses() + "\xff\xfe are bytes\n\n" + verses());
+  const Outcome outcome = run("train --model decoder --preset gpt-tiny --layers 1 --hidden 16 --epochs 1 --vocab bytes --data " +
+                              shell_quoted(*folder_ / "bytes.txt") + into(*folder_ / "bytes"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+}
+
+}  // namespace
+}  // namespace adjoin::cli
