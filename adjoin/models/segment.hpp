@@ -32,6 +32,12 @@ struct Model {
   }
 };
 
+/// What a holder holds, nothing where it is empty.
+template <class Holder>
+std::shared_ptr<torch::nn::Module> module_of(const Holder& holder) {
+  return holder.is_empty() ? nullptr : holder.ptr();
+}
+
 /// A module of modules that another one owns.
 class Parts : public torch::nn::Module {
  public:
