@@ -215,6 +215,23 @@ TEST(Decoder, scores_a_token_by_what_is_before_it) {
   }
 }
 
+// A bfloat16 has 8 bits: the loss, a sum of 9 rows in float32, is that of float64 to a few of them.
+TEST(Decoder, with_weights_of_16_bits_has_its_loss_in_float32) {
+  for (DecoderOptions options : kDecoders) {
+    Decoder exact(options, one_worker(), "tp");
+    options.tensor = at::kBFloat16;
+    Decoder rough(options, one_worker(), "tp");
+    nn::initialize(*exact, 3);
+    nn::initialize(*rough, 3);
+    const at::Tensor expected = decoder_loss(exact, kIds, kTargets, evaluation({4, 6}));
+    const at::Tensor found = decoder_loss(rough, kIds, kTargets, evaluation({4, 6}));
+    EXPECT_EQ(found.scalar_type(), at::kFloat);
+    EXPECT_NEAR(found.item<double>(), expected.item<double>(), 0.02 * expected.item<double>());
+    found.backward();
+    for (const at::Tensor& parameter : rough->parameters()) EXPECT_EQ(parameter.grad().scalar_type(), at::kBFloat16);
+  }
+}
+
 TEST(Decoder, takes_a_worker_without_samples) {
   for_each_world({1, 2}, [](const Communicator& world) {
     Decoder model(learned_gelu(), on_tp(world), "tp");
