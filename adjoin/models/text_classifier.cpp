@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/positions.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -23,12 +24,6 @@ void check(const TextClassifierOptions& options, int ranks) {
   });
 }
 
-at::Tensor token_numbers(const StepContext& context, int64_t rows) {
-  std::vector<int64_t> tokens;
-  for (const TokenPlace& place : context.places(rows)) tokens.push_back(place.token);
-  return at::tensor(tokens, at::kLong);
-}
-
 /// The first row of each sample, or the mean of its rows. Shape: [rows, features] -> [samples, features]
 at::Tensor pool(const at::Tensor& x, const Rows& rows, bool is_mean) {
   const auto samples = std::ssize(rows.lengths());
@@ -40,32 +35,18 @@ at::Tensor pool(const at::Tensor& x, const Rows& rows, bool is_mean) {
   return sums / lengths.to(x.scalar_type()).unsqueeze(1);
 }
 
+TransformerBlockOptions block_options(const TextClassifierOptions& options, const std::string& name) {
+  TransformerBlockOptions block{
+      .name = name,
+      .attention = {.hidden = options.hidden, .heads = options.heads, .dropout = options.attention_dropout},
+      .feed_forward = nn::feed_forward(options.hidden),
+      .dropout = options.dropout,
+      .tensor = options.tensor};
+  if (!options.scale_by_head) block.attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
+  return block;
+}
+
 }  // namespace
-
-TransformerBlockImpl::TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name,
-                                           const Grid& grid, const std::string& axis)
-    : dropout_(options.dropout),
-      after_attention_{name + ".attention.output", 0},
-      after_feed_forward_{name + ".feed_forward.output", 0} {
-  nn::SelfAttentionOptions attention{.hidden = options.hidden,
-                                     .heads = options.heads,
-                                     .dropout = options.attention_dropout,
-                                     .name = name + ".attention",
-                                     .tensor = options.tensor};
-  if (!options.scale_by_head) attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
-  nn::ColRowOptions feed_forward = nn::feed_forward(options.hidden);
-  feed_forward.name = name + ".feed_forward";
-  feed_forward.tensor = options.tensor;
-  norm1_ = register_module("norm1", nn::ReplicatedLayerNorm(options.hidden, grid, axis, options.tensor));
-  attention_ = register_module("attention", nn::ParallelSelfAttention(attention, grid, axis));
-  norm2_ = register_module("norm2", nn::ReplicatedLayerNorm(options.hidden, grid, axis, options.tensor));
-  feed_forward_ = register_module("feed_forward", nn::ColRow(feed_forward, grid, axis));
-}
-
-at::Tensor TransformerBlockImpl::forward(at::Tensor x, const StepContext& context) {
-  x = x + nn::dropout(attention_(norm1_(x), context), dropout_, after_attention_, context);
-  return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
-}
 
 TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
@@ -86,7 +67,7 @@ TextClassifierImpl::TextClassifierImpl(TextClassifierOptions options, const Grid
                                            grid, axis));
   for (int64_t i = 0; i < options_.layers; ++i) {
     const std::string name = "block" + std::to_string(i);
-    blocks_.push_back(register_module(name, TransformerBlock(options_, name, grid, axis)));
+    blocks_.push_back(register_module(name, TransformerBlock(block_options(options_, name), grid, axis)));
   }
   if (options_.final_norm)
     norm_ = register_module("norm", nn::ReplicatedLayerNorm(options_.hidden, grid, axis, options_.tensor));
@@ -107,11 +88,10 @@ at::Tensor TextClassifierImpl::forward(const at::Tensor& ids, const StepContext&
 }
 
 std::vector<Segment> TextClassifierImpl::segments() const {
-  const auto h = static_cast<double>(options_.hidden);
   const auto embed = [words = embedding_, positions = positions_](const at::Tensor& ids,
                                                                   const StepContext& context) mutable {
     const at::Tensor x = words(ids);
-    return positions ? x + positions(token_numbers(context, ids.size(0))) : x;
+    return positions ? x + positions(nn::token_numbers(context, ids.size(0))) : x;
   };
   std::vector<Segment> segments{
       {"embedding", 0,
@@ -119,7 +99,7 @@ std::vector<Segment> TextClassifierImpl::segments() const {
        embed}};
   for (size_t i = 0; i < blocks_.size(); ++i)
     segments.push_back(
-        {"block" + std::to_string(i), 24 * h * h, blocks_[i].ptr(),
+        {"block" + std::to_string(i), cost_of(block_options(options_, "")), blocks_[i].ptr(),
          [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable { return block(x, context); }});
   const auto classify = [norm = norm_, classifier = classifier_, is_mean = options_.mean_pooling](
                             const at::Tensor& x, const StepContext& context) mutable {

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "adjoin/models/segment.hpp"
-#include "adjoin/nn/attention.hpp"
-#include "adjoin/nn/col_row.hpp"
+#include "adjoin/models/transformer_block.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/layer_norm.hpp"
 
 namespace adjoin::models {
 
@@ -29,22 +27,6 @@ struct TextClassifierOptions {
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
   at::TensorOptions tensor = at::kFloat;
 };
-
-/// x + dropout(attention(norm(x))), then x + dropout(ffn(norm(x))).
-class TransformerBlockImpl : public torch::nn::Module {
- public:
-  TransformerBlockImpl(const TextClassifierOptions& options, const std::string& name, const Grid& grid,
-                       const std::string& axis);
-  at::Tensor forward(at::Tensor x, const StepContext& context);
-
- private:
-  double dropout_;
-  nn::DropoutPlace after_attention_, after_feed_forward_;
-  nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};
-  nn::ParallelSelfAttention attention_{nullptr};
-  nn::ColRow feed_forward_{nullptr};
-};
-TORCH_MODULE(TransformerBlock);
 
 /// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one axis of a
 /// grid.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 
 namespace adjoin::nn {
@@ -15,20 +16,28 @@ SelfAttentionOptions checked(SelfAttentionOptions options) {
     return "ParallelSelfAttention: expected a hidden size that the heads divide, got hidden " +
            std::to_string(options.hidden) + " and " + std::to_string(options.heads) + " heads";
   });
+  if (options.key_heads == 0) options.key_heads = options.heads;
+  require(options.key_heads >= 1 && options.heads % options.key_heads == 0, [&] {
+    return "ParallelSelfAttention: expected heads of keys that divide the " + std::to_string(options.heads) +
+           " heads of queries, got " + std::to_string(options.key_heads);
+  });
+  require(options.rotary_base >= 0 && (options.rotary_base == 0 || options.hidden / options.heads % 2 == 0), [&] {
+    return "ParallelSelfAttention: expected an even head size for rotary positions, and a base above 0, got " +
+           std::to_string(options.hidden / options.heads) + " and " + std::to_string(options.rotary_base);
+  });
   if (!options.scale) options.scale = 1 / std::sqrt(static_cast<double>(options.hidden / options.heads));
   return options;
 }
 
-/// Rank r's queries, keys and values, one behind another, of a weight that stacks all queries, all keys and all values.
-Split qkv_split(const Split& features) {
-  std::vector<std::vector<Range>> parts;
-  for (int part = 0; part < features.parts(); ++part) {
-    const Range range = features.ranges(part)[0];
-    parts.emplace_back();
-    for (int64_t i = 0; i < 3; ++i)
-      parts.back().push_back({i * features.size() + range.begin, i * features.size() + range.end});
-  }
-  return Split::of_ranges(std::move(parts), 3 * features.size(), 0);
+/// Throws where the rows here are not the tokens behind those of the cache.
+void check_cached(const SelfAttentionOptions& options, const StepContext& context, const KeyValueCache& cache) {
+  const std::string who = "ParallelSelfAttention: ";
+  require(options.causal && !context.training, who + "expected a causal layer, and no training, for a cache");
+  const auto runs = context.rows->runs(context.worker);
+  require(runs.size() == 1 && runs[0].tokens.begin == cache.tokens(), [&] {
+    return who + "expected rows from token " + std::to_string(cache.tokens()) + " of one sample on, got " +
+           context.rows->to_string();
+  });
 }
 
 }  // namespace
@@ -36,15 +45,18 @@ Split qkv_split(const Split& features) {
 ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid,
                                                      const std::string& axis)
     : options_(checked(std::move(options))),
-      heads_(Split::balanced(options_.heads, grid.shape().axis_size(axis), 0)),
+      key_heads_(Split::balanced(options_.key_heads, grid.shape().axis_size(axis), 0)),
       rank_(grid.coordinate(axis)) {
-  const int64_t hidden = options_.hidden;
-  const Split features = Split::balanced(hidden, heads_.parts(), 0, hidden / options_.heads);
+  const int64_t hidden = options_.hidden, size = hidden / options_.heads;
+  const int64_t each = options_.heads / options_.key_heads;
+  const Split features = Split::balanced(hidden, key_heads_.parts(), 0, each * size);
+  const Split keys = Split::balanced(options_.key_heads * size, key_heads_.parts(), 0, size);
+  const Split qkv = stacked({features, keys, keys});
   qkv_ = register_module("qkv", ColumnParallelLinear(ParallelLinearOptions{.in_features = hidden,
-                                                                           .out_features = 3 * hidden,
+                                                                           .out_features = qkv.size(),
                                                                            .bias = options_.bias,
                                                                            .deviation = options_.deviation,
-                                                                           .split = qkv_split(features),
+                                                                           .split = qkv,
                                                                            .tensor = options_.tensor},
                                                      grid, axis));
   out_ = register_module("out", RowParallelLinear(ParallelLinearOptions{.in_features = hidden,
@@ -56,19 +68,37 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                   grid, axis));
 }
 
-at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const StepContext& context) {
+at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const StepContext& context, KeyValueCache* cache) {
   require(context.rows != nullptr,
           "ParallelSelfAttention: expected a context that says which sample and token each row is, got none");
-  const int64_t heads = heads_.size(rank_), size = options_.hidden / options_.heads;
+  const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
   if (heads == 0) return out_(qkv_(x));  // of no features, and still part of the graph
-  const std::vector<at::Tensor> qkv = qkv_(x).view({x.size(0), 3, heads, size}).unbind(1);
-  const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], *context.rows, Communicator(),
-                                 {.scale = options_.scale,
-                                  .dropout = options_.dropout,
-                                  .name = options_.name,
-                                  .first_head = heads_.offset(rank_),
-                                  .context = context});
-  return out_(y.flatten(1, 2));
+  const at::Tensor qkv = qkv_(x).view({x.size(0), heads + 2 * key_heads, options_.hidden / options_.heads});
+  std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
+  if (options_.rotary_base > 0) {
+    const at::Tensor turned =
+        rotary(qkv.narrow(1, 0, heads + key_heads), token_numbers(context, x.size(0)), options_.rotary_base);
+    parts[0] = turned.narrow(1, 0, heads);
+    parts[1] = turned.narrow(1, heads, key_heads);
+  }
+  return out_(attend(parts[0], parts[1], parts[2], context, cache).flatten(1, 2));
+}
+
+at::Tensor ParallelSelfAttentionImpl::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                             const StepContext& context, KeyValueCache* cache) const {
+  if (cache) {
+    check_cached(options_, context, *cache);
+    cache->append(k, v);
+    if (cache->tokens() > q.size(0)) return cache->attend(q, *options_.scale);
+  }
+  const int64_t each = options_.heads / options_.key_heads;
+  return attention(q, k, v, cache ? context.rows->on_one_worker() : *context.rows, Communicator(),
+                   {.scale = options_.scale,
+                    .causal = options_.causal,
+                    .dropout = options_.dropout,
+                    .name = options_.name,
+                    .first_head = each * key_heads_.offset(rank_),
+                    .context = context});
 }
 
 }  // namespace adjoin::nn

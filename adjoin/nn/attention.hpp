@@ -7,36 +7,47 @@
 
 #include "adjoin/movement/step_context.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/sequence/key_value_cache.hpp"
 
 namespace adjoin::nn {
 
 struct SelfAttentionOptions {
   int64_t hidden = 0, heads = 0;
+  int64_t key_heads = 0;  ///< heads of keys and values, which equally many heads of queries share; 0: as many as heads
   bool bias = false;
   std::optional<double> scale = {};  ///< of the scores; 1/sqrt(hidden / heads) unless given
+  bool causal = false;               ///< a row does not attend to later tokens
+  double rotary_base = 0;            ///< of rotary positions (nn/positions.hpp); 0: none
   double dropout = 0;                ///< of the attention probabilities
   std::string name = {};             ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// Multi-head self-attention whose heads are cut over the group, balanced, uneven where they do not divide. Each row
-/// attends to the rows of its own sample.
+/// Multi-head self-attention whose heads of keys are cut over the group, balanced, uneven where they do not divide, with
+/// the heads of queries that share them. Each row attends to the rows of its own sample. The weight of queries, keys and
+/// values is one, all queries before all keys.
 ///
 /// Shape:  x [rows, hidden] on every rank -> the same, of the rows that the context says
 /// Kinds:  replicated -> replicated
 /// Cost:   one all-reduce of the output forward, one of x's gradient backward
-/// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3b
+/// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3b; Ainslie et al., "GQA", arXiv 2305.13245
 class ParallelSelfAttentionImpl : public torch::nn::Module {
  public:
-  /// Throws: InvalidArgument where the heads do not divide the hidden size.
+  /// Throws: InvalidArgument where the heads do not divide the hidden size, or the heads of keys those of queries, and for
+  ///         rotary positions of an odd head size
   ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid, const std::string& axis);
-  /// Throws: InvalidArgument for a context without rows, or of others than x has
-  at::Tensor forward(const at::Tensor& x, const StepContext& context);
+  /// With a cache, which wants a causal layer and no training, the rows are the tokens behind those that it holds, of one
+  /// sample (`Rows` of two workers say so: the first has the earlier tokens); they attend to these too, and are added.
+  /// Throws: InvalidArgument for a context without rows, or of others than x has, or than come next in the cache
+  at::Tensor forward(const at::Tensor& x, const StepContext& context, KeyValueCache* cache = nullptr);
 
  private:
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const StepContext& context,
+                    KeyValueCache* cache) const;
+
   SelfAttentionOptions options_;
-  Split heads_;
+  Split key_heads_;
   int rank_;
   ColumnParallelLinear qkv_{nullptr};
   RowParallelLinear out_{nullptr};

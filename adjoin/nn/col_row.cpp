@@ -1,31 +1,40 @@
 #include "adjoin/nn/col_row.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/silu.h>
 
 namespace adjoin::nn {
 
 ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
-  column_ =
-      register_module("column", ColumnParallelLinear(ParallelLinearOptions{.in_features = options_.in_features,
-                                                                           .out_features = options_.hidden_features,
-                                                                           .bias = options_.bias,
-                                                                           .deviation = options_.deviation,
-                                                                           .tensor = options_.tensor},
-                                                     grid, axis));
+  const Split hidden = Split::balanced(options_.hidden_features, grid.shape().axis_size(axis), 0);
+  const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
+  column_ = register_module("column", ColumnParallelLinear(ParallelLinearOptions{.in_features = options_.in_features,
+                                                                                 .out_features = made.size(),
+                                                                                 .bias = options_.bias,
+                                                                                 .deviation = options_.deviation,
+                                                                                 .split = made,
+                                                                                 .tensor = options_.tensor},
+                                                           grid, axis));
   row_ = register_module("row", RowParallelLinear(ParallelLinearOptions{.in_features = options_.hidden_features,
                                                                         .out_features = options_.out_features,
                                                                         .bias = options_.bias,
                                                                         .deviation = options_.deviation,
                                                                         .tensor = options_.tensor},
                                                   grid, axis));
-  place_ = {options_.name + ".dropout", column_->split().offset(grid.axis(axis).rank())};
+  place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const StepContext& context) {
-  at::Tensor hidden = column_(x);
-  if (options_.gelu) hidden = at::gelu(hidden);
-  return row_(dropout(hidden, options_.dropout, place_, context));
+  return row_(dropout(activated(column_(x)), options_.dropout, place_, context));
+}
+
+at::Tensor ColRowImpl::activated(const at::Tensor& x) const {
+  if (options_.activation == Activation::none) return x;
+  if (options_.activation == Activation::gelu) return at::gelu(x);
+  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  return at::silu(halves[0]) * halves[1];
 }
 
 ColRowOptions feed_forward(int64_t hidden, int64_t factor) {

@@ -5,11 +5,18 @@
 
 namespace adjoin::nn {
 
+/// What stands between two linear layers.
+enum class Activation : uint8_t {
+  none,
+  gelu,
+  swiglu,  ///< silu(a) b: the first layer makes twice the features, all a before all b (Shazeer, arXiv 2002.05202)
+};
+
 /// Two linear layers with an activation between them.
 struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
   bool bias = true;
-  bool gelu = true;       ///< otherwise nothing stands between the two
+  Activation activation = Activation::gelu;
   double dropout = 0;     ///< after the activation
   std::string name = {};  ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
@@ -28,6 +35,8 @@ class ColRowImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const StepContext& context);
 
  private:
+  at::Tensor activated(const at::Tensor& x) const;
+
   ColRowOptions options_;
   ColumnParallelLinear column_{nullptr};
   RowParallelLinear row_{nullptr};

@@ -1,14 +1,100 @@
 #include "adjoin/nn/cross_entropy.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/partition/layout.hpp"
 
 namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+at::Tensor precise_scores(const at::Tensor& scores) {
+  return scores.scalar_type() == at::kDouble ? scores : scores.to(at::kFloat);
+}
+
+/// What each row's target scores where it is one of the words here, else 0; and the log-sum of the exponentials here.
+at::Tensor target_scores(const at::Tensor& scores, const at::Tensor& place) {
+  if (scores.size(1) == 0) return at::zeros({scores.size(0)}, scores.options());
+  return scores.gather(1, place.clamp_min(0).unsqueeze(1)).squeeze(1).masked_fill(place < 0, 0);
+}
+at::Tensor log_sum_here(const at::Tensor& scores) {
+  if (scores.size(1) > 0) return scores.logsumexp(1);
+  return at::full({scores.size(0)}, -std::numeric_limits<double>::infinity(), scores.options());
+}
+
+struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
+  /// `place` is that of a row's target among the words here, negative where it is none; `counts` whether it has a target.
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& scores, const at::Tensor& place,
+                            const at::Tensor& counts, const Communicator& group) {
+    const at::Tensor precise = precise_scores(scores), here = log_sum_here(precise);
+    const at::Tensor most = here.clone();
+    group.all_reduce(as_buffer(most), Reduction::max);
+    const at::Tensor sums = at::stack({(here - most).exp(), target_scores(precise, place)});
+    group.all_reduce(as_buffer(sums), Reduction::sum);
+    const at::Tensor log_sum = most + sums[0].log();
+    ctx->save_for_backward({scores, place, counts, log_sum});
+    return (log_sum - sums[1]).masked_fill(counts.logical_not(), 0).sum();
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    require(!at::GradMode::is_enabled(),
+            "vocabulary_parallel_cross_entropy: is differentiable once, but backward was to create a graph");
+    const tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &scores = saved[0], &place = saved[1], &log_sum = saved[3];
+    const at::Tensor of_row = (saved[2].to(gradients[0].scalar_type()) * gradients[0]).unsqueeze(1);
+    const at::Tensor gradient = (precise_scores(scores) - log_sum.unsqueeze(1)).exp_().mul_(of_row);
+    if (scores.size(1) > 0)
+      gradient.scatter_add_(1, place.clamp_min(0).unsqueeze(1), -of_row.masked_fill(place.unsqueeze(1) < 0, 0));
+    return {gradient.to(scores.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Communicator& group, const Split& words) {
+  const std::string who = "vocabulary_parallel_cross_entropy: ";
+  require(words.in_order() && words.parts() == group.size() && scores.dim() == 2 &&
+              scores.size(1) == words.size(group.rank()),
+          [&] {
+            return who + "expected scores [rows, this rank's words], which are cut in order, got shape " +
+                   shape_text(scores.sizes().vec()) + " and words cut as " + words.to_string();
+          });
+  require(targets.scalar_type() == at::kLong && targets.sizes() == at::IntArrayRef{scores.size(0)}, [&] {
+    return who + "expected targets [" + std::to_string(scores.size(0)) + "] of int64, got shape " +
+           shape_text(targets.sizes().vec()) + " of " + c10::toString(targets.scalar_type());
+  });
+  if (targets.numel() == 0) return;
+  const auto least = targets.min().item<int64_t>(), most = targets.max().item<int64_t>();
+  require(least >= -1 && most < words.size(), [&] {
+    return who + "expected targets from 0 to " + std::to_string(words.size() - 1) + ", or -1 for none, got " +
+           std::to_string(least < -1 ? least : most);
+  });
+}
+
+}  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, int64_t global_samples) {
-  const at::Tensor precise = scores.scalar_type() == at::kDouble ? scores : scores.to(at::kFloat);
-  return at::cross_entropy_loss(precise, labels, /*weight=*/{}, at::Reduction::Sum) /
+  return at::cross_entropy_loss(precise_scores(scores), labels, /*weight=*/{}, at::Reduction::Sum) /
          static_cast<double>(global_samples);
+}
+
+at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& scores, const at::Tensor& targets,
+                                             const Communicator& group, const Split& words) {
+  check_targets(scores, targets, group, words);
+  const at::Tensor place = targets - words.offset(group.rank());
+  const at::Tensor elsewhere = (place < 0).logical_or(place >= words.size(group.rank()));
+  return VocabularyLoss::apply(scores, place.masked_fill(elsewhere, -1), targets >= 0, group);
 }
 
 }  // namespace adjoin::nn

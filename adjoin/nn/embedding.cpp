@@ -5,6 +5,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 
@@ -59,6 +60,12 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
   return options_.cut == ParallelEmbeddingOptions::Cut::hidden
              ? hidden_parallel_embedding(ids, weight_, group_, split_)
              : vocabulary_parallel_embedding(ids, weight_, group_, split_);
+}
+
+at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x) const {
+  require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
+          "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");
+  return column_parallel_linear(x, weight_, {}, group_);
 }
 
 }  // namespace adjoin::nn

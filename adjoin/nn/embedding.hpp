@@ -38,6 +38,17 @@ class ParallelEmbeddingImpl : public ShardedModule {
   ParallelEmbeddingImpl(ParallelEmbeddingOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& ids);
 
+  /// x W^T by the same weight: how well a vector fits each word. What a language model's last layer is where its weight is
+  /// tied to the first's.
+  /// Shape:  x [*, features] on every rank -> [*, words_r]
+  /// Kinds:  replicated -> split
+  /// Cost:   nothing forward, all-reduce of x's gradient backward
+  /// Throws: InvalidArgument where it is not cut by words
+  at::Tensor scores(const at::Tensor& x) const;
+  /// Of features, or of words.
+  const Split& split() const { return split_; }
+  const Communicator& group() const { return group_; }
+
  private:
   ParallelEmbeddingOptions options_;
   Communicator group_;

@@ -55,6 +55,23 @@ at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, co
   return bias.defined() ? y + bias : y;
 }
 
+Split stacked(const std::vector<Split>& splits) {
+  require(!splits.empty(), "stacked: expected at least 1 split, got none");
+  std::vector<std::vector<Range>> parts(static_cast<size_t>(splits.front().parts()));
+  int64_t first = 0;
+  for (const Split& split : splits) {
+    require(split.parts() == splits.front().parts(), [&] {
+      return "stacked: expected splits into " + std::to_string(splits.front().parts()) + " parts, got one into " +
+             std::to_string(split.parts());
+    });
+    for (int part = 0; part < split.parts(); ++part)
+      for (const Range& range : split.ranges(part))
+        parts[static_cast<size_t>(part)].push_back({first + range.begin, first + range.end});
+    first += split.size();
+  }
+  return Split::of_ranges(std::move(parts), first, 0);
+}
+
 ColumnParallelLinearImpl::ColumnParallelLinearImpl(ParallelLinearOptions options, const Grid& grid,
                                                    const std::string& axis)
     : options_(completed("ColumnParallelLinear", std::move(options), grid.axis(axis), 0)), group_(grid.axis(axis)) {

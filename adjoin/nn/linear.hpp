@@ -3,6 +3,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <optional>
+#include <vector>
 
 #include "adjoin/nn/parameter.hpp"
 
@@ -38,6 +39,11 @@ at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight,
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3
 at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const Communicator& group);
+
+/// How the output features of several layers are cut whose weights are stacked in one: each rank has its part of the first,
+/// of the second, and so on, one behind another. The global weight does not depend on the number of ranks.
+/// Throws: InvalidArgument for none, or splits of different numbers of parts
+Split stacked(const std::vector<Split>& splits);
 
 /// The module of column_parallel_linear, cut over one axis of a grid.
 class ColumnParallelLinearImpl : public ShardedModule {

@@ -3,11 +3,13 @@
 #include <torch/nn/modules/normalization.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
 #include "adjoin/nn/layer_norm.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/positions.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
@@ -68,6 +70,33 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
   });
 }
 
+ColRowOptions swiglu(double dropout) {
+  return {.in_features = 7,
+          .hidden_features = 10,
+          .out_features = 5,
+          .activation = Activation::swiglu,
+          .dropout = dropout,
+          .name = "pair",
+          .tensor = at::kDouble};
+}
+
+TEST(ColRow, with_swiglu_is_the_pair_of_one_worker_and_its_formula) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const double dropout : {0.0, 0.4})
+      expect_same_as_one_worker(
+          world, {12, 7}, [&](const Grid& grid) { return ColRow(swiglu(dropout), grid, "tp"); },
+          [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersContext); });
+  });
+  ColRow pair(swiglu(0), one_worker(), "tp");
+  initialize(*pair, 1);
+  const auto p = pair->named_parameters();
+  const at::Tensor x = random_tensor({3, 7}, Kind::replicated, Communicator());
+  const at::Tensor made = at::linear(x, p["column.weight"], p["column.bias"]);
+  const at::Tensor expected =
+      at::linear(at::silu(made.narrow(1, 0, 10)) * made.narrow(1, 10, 10), p["row.weight"], p["row.bias"]);
+  EXPECT_TRUE(at::allclose(pair(x, StepContext()), expected, 1e-12, 1e-12));
+}
+
 /// Counts the all-reduces of one rank.
 struct CountAllReduces : Observer {
   void begin(const Call& call) override { count += call.name == "all_reduce"; }
@@ -109,6 +138,26 @@ TEST(ParallelEmbedding, cut_by_words_refuses_ids_that_are_no_words) {
     initialize(*layer, 1);
     for (const int64_t id : {5, -1}) EXPECT_ANY_THROW(layer(at::full({1, 2}, id, at::kLong))) << id;
   });
+}
+
+TEST(ParallelEmbedding, scores_words_by_its_own_weight) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const int64_t words : {9, 3})  // three words on four workers leave one without any
+      expect_same_as_one_worker(
+          world, {4, 5},
+          [&](const Grid& grid) {
+            return ParallelEmbedding(ParallelEmbeddingOptions{.words = words,
+                                                              .features = 5,
+                                                              .cut = ParallelEmbeddingOptions::Cut::vocabulary,
+                                                              .tensor = at::kDouble},
+                                     grid, "tp");
+          },
+          [](ParallelEmbedding& layer, const at::Tensor& x) {
+            return gather_from(layer->scores(x), layer->group(), layer->split().along(1));
+          });
+  });
+  ParallelEmbedding by_features(ParallelEmbeddingOptions{.words = 3, .features = 5}, one_worker(), "tp");
+  EXPECT_THROW(by_features->scores(at::ones({1, 5})), InvalidArgument);
 }
 
 TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
@@ -158,9 +207,90 @@ TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
   EXPECT_THROW(layer(x, StepContext()), InvalidArgument);
 }
 
-TEST(ParallelSelfAttention, refuses_a_hidden_size_that_the_heads_do_not_divide) {
-  EXPECT_THROW(ParallelSelfAttention(SelfAttentionOptions{.hidden = 16, .heads = 3}, one_worker(), "tp"),
-               InvalidArgument);
+/// Six heads of four features, of which two each share keys and values.
+SelfAttentionOptions grouped_heads(double dropout) {
+  return {.hidden = 24,
+          .heads = 6,
+          .key_heads = 3,
+          .causal = true,
+          .rotary_base = 100,
+          .dropout = dropout,
+          .name = "attention",
+          .tensor = at::kDouble};
+}
+
+TEST(ParallelSelfAttention, with_grouped_causal_rotary_heads_is_the_layer_of_one_worker) {
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {  // four workers leave one without a head
+    for (const double dropout : {0.0, 0.3})
+      expect_same_as_one_worker(
+          world, {7, 24}, [&](const Grid& grid) { return ParallelSelfAttention(grouped_heads(dropout), grid, "tp"); },
+          [&](ParallelSelfAttention& layer, const at::Tensor& x) {
+            return layer(x, with_rows(kLayersContext, {3, 4}));
+          });
+  });
+}
+
+TEST(ParallelSelfAttention, gives_each_group_of_queries_its_keys_and_hides_later_tokens) {
+  ParallelSelfAttention layer(grouped_heads(0), one_worker(), "tp");
+  initialize(*layer, 2);
+  const auto parameters = layer->named_parameters();
+  const at::Tensor x = random_tensor({5, 24}, Kind::replicated, Communicator());
+  const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({5, 12, 4});
+  const at::Tensor tokens = at::arange(5);
+  const at::Tensor q = rotary(qkv.narrow(1, 0, 6), tokens, 100), k = rotary(qkv.narrow(1, 6, 3), tokens, 100);
+  std::vector<at::Tensor> heads;
+  for (int64_t head = 0; head < 6; ++head) {
+    const at::Tensor scores = at::matmul(q.select(1, head), k.select(1, head / 2).t()) / 2;
+    const at::Tensor later = at::ones({5, 5}, at::kBool).triu(1);
+    heads.push_back(at::matmul(scores.masked_fill(later, -INFINITY).softmax(-1), qkv.select(1, 9 + head / 2)));
+  }
+  const at::Tensor found = layer(x, with_rows(StepContext(), {5}));
+  EXPECT_TRUE(at::allclose(found, at::linear(at::cat(heads, 1), parameters["out.weight"]), 1e-12, 1e-12));
+}
+
+/// Tokens [past, past + count) of one sample.
+StepContext tokens_behind(int64_t past, int64_t count) {
+  const int64_t length = past + count;
+  return {.rows = std::make_shared<const Rows>(Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length})),
+          .worker = 1};
+}
+
+TEST(ParallelSelfAttention, with_a_cache_is_that_of_all_tokens_however_they_come) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    ParallelSelfAttention layer(grouped_heads(0), on_tp(world), "tp");
+    initialize(*layer, 2);
+    const at::NoGradGuard no_gradient;
+    const at::Tensor x = random_tensor({9, 24}, Kind::replicated, world);
+    const at::Tensor expected = layer(x, with_rows(StepContext(), {9}));
+    for (const std::vector<int64_t>& counts : {std::vector<int64_t>{9}, {4, 1, 1, 3}, {1, 8}}) {
+      KeyValueCache cache(9);
+      std::vector<at::Tensor> found;
+      for (int64_t past = 0; const int64_t count : counts) {
+        found.push_back(layer(x.narrow(0, past, count), tokens_behind(past, count), &cache));
+        past += count;
+      }
+      EXPECT_TRUE(at::allclose(at::cat(found), expected, 1e-12, 1e-12));
+    }
+  });
+}
+
+TEST(ParallelSelfAttention, refuses_tokens_that_are_not_next_in_its_cache) {
+  ParallelSelfAttention layer(grouped_heads(0), one_worker(), "tp");
+  initialize(*layer, 2);
+  KeyValueCache cache(4);
+  const at::Tensor x = at::ones({2, 24}, at::kDouble);
+  EXPECT_THROW(layer(x, tokens_behind(1, 2), &cache), InvalidArgument);
+  layer(x, tokens_behind(0, 2), &cache);
+  EXPECT_THROW(layer(x, tokens_behind(0, 2), &cache), InvalidArgument);
+  layer(x, tokens_behind(2, 2), &cache);
+  EXPECT_THROW(layer(x, tokens_behind(4, 2), &cache), InvalidArgument) << "there is no room";
+}
+
+TEST(ParallelSelfAttention, refuses_heads_that_do_not_fit) {
+  const auto make = [](SelfAttentionOptions options) { ParallelSelfAttention(options, one_worker(), "tp"); };
+  EXPECT_THROW(make({.hidden = 16, .heads = 3}), InvalidArgument);
+  EXPECT_THROW(make({.hidden = 16, .heads = 4, .key_heads = 3}), InvalidArgument);
+  EXPECT_THROW(make({.hidden = 12, .heads = 4, .rotary_base = 10}), InvalidArgument) << "three features a head";
 }
 
 TEST(ReplicatedLayerNorm, is_the_same_on_every_worker_and_is_torchs) {
@@ -175,6 +305,13 @@ TEST(ReplicatedLayerNorm, is_the_same_on_every_worker_and_is_torchs) {
     const at::Tensor x = random_tensor({3, 6}, Kind::replicated, world);
     EXPECT_TRUE(at::allclose(layer(x), reference(x), 1e-12, 1e-12));
   });
+}
+
+TEST(Stacked, gives_each_rank_its_part_of_every_layer) {
+  const Split split = stacked({Split::balanced(3, 2, 0), Split::balanced(5, 2, 0)});
+  EXPECT_EQ(split, Split::of_ranges({{{0, 2}, {3, 6}}, {{2, 3}, {6, 8}}}, 8, 0));
+  EXPECT_THROW(stacked({}), InvalidArgument);
+  EXPECT_THROW(stacked({Split::balanced(3, 2, 0), Split::balanced(3, 1, 0)}), InvalidArgument);
 }
 
 TEST(ParallelLinear, refuses_sizes_and_splits_that_do_not_fit) {

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include <string>
+
+#include "adjoin/nn/attention.hpp"
+#include "adjoin/nn/col_row.hpp"
+#include "adjoin/nn/layer_norm.hpp"
+
+namespace adjoin::models {
+
+/// The names and the tensor options of the two layers are the block's.
+struct TransformerBlockOptions {
+  std::string name;  ///< the full name, for the dropout masks
+  nn::SelfAttentionOptions attention;
+  nn::ColRowOptions feed_forward;
+  double dropout = 0;  ///< of the outputs of both
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))).
+///
+/// Shape: x [rows, hidden] on every rank -> the same
+/// Kinds: replicated -> replicated
+/// Cost:  two all-reduces forward, two backward
+class TransformerBlockImpl : public torch::nn::Module {
+ public:
+  /// Throws: InvalidArgument as nn::ParallelSelfAttention
+  TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis);
+  /// With a cache as nn::ParallelSelfAttention.
+  at::Tensor forward(at::Tensor x, const StepContext& context, nn::KeyValueCache* cache = nullptr);
+
+ private:
+  double dropout_;
+  nn::DropoutPlace after_attention_, after_feed_forward_;
+  nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};
+  nn::ParallelSelfAttention attention_{nullptr};
+  nn::ColRow feed_forward_{nullptr};
+};
+TORCH_MODULE(TransformerBlock);
+
+/// Multiplications and additions of one row's way through a block, in matrix products; those of the scores, which grow
+/// with the length of the sample, are not in it.
+double cost_of(const TransformerBlockOptions& options);
+
+}  // namespace adjoin::models

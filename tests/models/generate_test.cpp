@@ -1,0 +1,124 @@
+#include "adjoin/models/generate.hpp"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::models {
+namespace {
+
+using namespace adjoin::testing;
+using ::testing::HasSubstr;
+using Tokens = std::vector<int64_t>;
+
+struct WriterOptions {
+  int64_t heads = 5, key_heads = 0;
+  bool is_rotary = false;
+};
+
+/// Embeddings far from each other, so that the next words differ.
+Decoder writer(const WriterOptions& options, const Grid& grid) {
+  using Positions = DecoderOptions::Positions;
+  Decoder model(DecoderOptions{.words = 23,
+                               .layers = 2,
+                               .hidden = 20,
+                               .heads = options.heads,
+                               .context = 40,
+                               .key_heads = options.key_heads,
+                               .positions = options.is_rotary ? Positions::rotary : Positions::learned,
+                               .rotary_base = 100,
+                               .embedding_deviation = 0.5,
+                               .tensor = at::kDouble},
+                grid, "tp");
+  nn::initialize(*model, 3);
+  return model;
+}
+
+const WriterOptions kWriters[] = {{5, 5, false}, {5, 5, true}, {10, 5, false}, {10, 5, true}};
+const Tokens kPrompt{2, 7, 9, 3, 21};
+
+TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
+  for (const WriterOptions& options : kWriters)
+    for (const bool draws : {false, true}) {
+      GenerateOptions plain{.tokens = 24, .caches = false};
+      if (draws) plain.sampling = Sampling{.temperature = 1.5, .top_k = 20, .top_p = 0.95, .seed = 4};
+      const Tokens expected = generate(writer(options, one_worker()), kPrompt, plain);
+      ASSERT_EQ(std::ssize(expected), 24);
+      GenerateOptions cached = plain;
+      cached.caches = true;
+      for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+        EXPECT_EQ(generate(writer(options, on_tp(world)), kPrompt, cached), expected);
+      });
+    }
+}
+
+TEST(Generate, takes_the_likeliest_word_of_all_that_is_before_it) {
+  Decoder model = writer({}, one_worker());
+  const Tokens found = generate(model, kPrompt, {.tokens = 3});
+  Tokens text = kPrompt;
+  for (const int64_t token : found) {
+    const auto length = std::ssize(text);
+    const StepContext context{.rows = std::make_shared<const Rows>(Rows::balanced({length}, 1))};
+    const at::Tensor scores = model(at::tensor(text, at::kLong), context)[length - 1];
+    EXPECT_EQ(token, scores.argmax().item<int64_t>());
+    text.push_back(token);
+  }
+}
+
+TEST(Generate, gives_tokens_out_as_they_come_and_stops_before_the_end) {
+  const Decoder model = writer({}, one_worker());
+  GenerateOptions options{.tokens = 20, .sampling = Sampling{.temperature = 2}};
+  const Tokens all = generate(model, kPrompt, options);
+  options.end = all[7];
+  const auto first = std::find(all.begin(), all.end(), all[7]);
+  Tokens given;
+  const Tokens found = generate(model, kPrompt, options, [&](int64_t token) { given.push_back(token); });
+  EXPECT_EQ(found, Tokens(all.begin(), first));
+  EXPECT_EQ(given, found);
+}
+
+TEST(Generate, draws_other_texts_for_other_seeds_and_sequences) {
+  const Decoder model = writer({}, one_worker());
+  const auto draw = [&](uint64_t seed, int64_t sequence) {
+    return generate(model, kPrompt,
+                    {.tokens = 10, .sampling = Sampling{.temperature = 2, .seed = seed, .sequence = sequence}});
+  };
+  EXPECT_EQ(draw(1, 0), draw(1, 0));
+  EXPECT_NE(draw(1, 0), draw(2, 0));
+  EXPECT_NE(draw(1, 0), draw(1, 1));
+}
+
+TEST(Generate, fills_the_context_to_the_last_token) {
+  EXPECT_EQ(generate(writer({}, one_worker()), kPrompt, {.tokens = 35}).size(), 35u);
+}
+
+TEST(Generate, refuses_what_it_cannot_write_on) {
+  const Decoder model = writer({}, one_worker());
+  const auto refusal = [&](const Tokens& prompt, const GenerateOptions& options) -> std::string {
+    try {
+      generate(model, prompt, options);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({}, {}), HasSubstr("got an empty one"));
+  EXPECT_THAT(refusal({3, 23}, {.tokens = 1}), HasSubstr("tokens from 0 to 22 in the prompt, got 23"));
+  EXPECT_THAT(refusal({-1}, {.tokens = 1}), HasSubstr("got -1"));
+  EXPECT_THAT(refusal(kPrompt, {.tokens = 0}), HasSubstr("at least 1 token to write, got 0"));
+  EXPECT_THAT(refusal(kPrompt, {.tokens = 36}), HasSubstr("at most 40 together, the context, got 5 and 36"));
+  EXPECT_THAT(refusal(kPrompt, {.tokens = 1, .sampling = Sampling{.top_k = 0}}),
+              HasSubstr("a top-k of at least 1 word, got 0"));
+}
+
+}  // namespace
+}  // namespace adjoin::models
