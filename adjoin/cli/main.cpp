@@ -36,17 +36,12 @@ int fail(int code, std::string message) {
 }
 
 int run(int argc, char** argv) {
+  using namespace adjoin::cli;
   adjoin::cli::Program program;
   program.app.set_version_flag("--version", "adjoin 0.1.0");
-  adjoin::cli::add_train(program);
-  adjoin::cli::add_evaluate(program);
-  adjoin::cli::add_predict(program);
-  adjoin::cli::add_generate(program);
-  adjoin::cli::add_tokenize(program);
-  adjoin::cli::add_bench(program);
-  adjoin::cli::add_doctor(program);
-  adjoin::cli::add_collective(program);
-  adjoin::cli::add_layout(program);
+  for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_tokenize, add_bench, add_doctor,
+                         add_collective, add_layout})
+    add(program);
   try {
     adjoin::cli::parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
