@@ -2,16 +2,29 @@
 
 #include <cstdio>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/cli/line_reader.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/sizes.hpp"
+#include "adjoin/cli/wrap.hpp"
+#include "adjoin/data/token_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
+#include "adjoin/train/messages.hpp"
 
 namespace adjoin::cli {
 namespace {
 
 constexpr size_t kLinesAtOnce = 64;
 
-void run_tokenize(const std::string& vocab) {
+struct TokenizeOptions {
+  std::string vocab, out;
+  data::DocumentSource source;
+  int64_t vocabulary_size = 8000;
+};
+
+/// From one text a line on standard input to its ids a line.
+void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const data::WordPiece pieces = data::WordPiece::load(vocab);
   if (!prints()) return;
@@ -25,14 +38,78 @@ void run_tokenize(const std::string& vocab) {
     }
 }
 
+std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,
+                                                            const data::Documents& documents) {
+  if (options.vocab == "bytes") return data::byte_vocabulary();
+  if (options.vocab.empty() || options.vocab == "subword") return data::learn_subwords(documents, {.size = options.vocabulary_size});
+  return data::load_text_vocabulary(options.vocab);
+}
+
+void print_counts(const char* part, const data::DocumentCounts& counts) {
+  char bytes_a_token[32];
+  std::snprintf(bytes_a_token, sizeof bytes_a_token, "%.2f",
+                static_cast<double>(counts.bytes) / static_cast<double>(counts.tokens));
+  const std::string line = std::string(part) + " " + train::grouped(counts.documents) + " documents, " +
+                           train::grouped(counts.bytes) + " bytes, " + train::grouped(counts.tokens) + " tokens of " +
+                           bytes_a_token + " bytes";
+  std::puts(wrapped(line, 80, 0).c_str());
+}
+
+void write_tokens(const TokenizeOptions& options) {
+  require_given(options.source.data, "--data");
+  check_range("--vocabulary-size", options.vocabulary_size, 259, 1 << 20);  // below: the bytes alone
+  if (!prints()) return;
+  data::require_free_place(options.out);
+  const data::Documents documents(options.source);
+  const data::FolderCounts counts =
+      data::write_token_folder(options.out, documents, *make_vocabulary(options, documents));
+  print_counts("train:", counts.train);
+  print_counts("test: ", counts.test);
+}
+
+void run_tokenize(const TokenizeOptions& options) {
+  if (!options.out.empty()) return write_tokens(options);
+  require(options.source.data.empty() && options.source.test.empty(),
+          "--out is needed, the folder for the tokens of --data and --test");
+  print_ids(options.vocab);
+}
+
 }  // namespace
 
 void add_tokenize(Program& program) {
-  auto vocab = std::make_shared<std::string>();
-  CLI::App* command = add_command(program, program.app, "tokenize",
-                                  "Read one text a line and print its WordPiece ids a line, without special tokens",
-                                  [vocab] { run_tokenize(*vocab); });
-  command->add_option("--vocab", *vocab, "Vocabulary, one piece a line (required)")->option_text("FILE");
+  auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* command =
+      add_command(program, program.app, "tokenize",
+                  "Write documents as tokens into a folder, to train a language model on. Without --out: "
+                  "read one text a line and print its WordPiece ids a line, without special tokens",
+                  [options] { run_tokenize(*options); });
+  command
+      ->add_option("--out", options->out,
+                   "A new folder, for vocab.model, train.tokens and test.tokens, which are mapped, not read")
+      ->option_text("DIR");
+  command
+      ->add_option(
+          "--data", options->source.data,
+          "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
+          ".txt files of a folder or the rows of its others, or \"sample\" (required with --out)")
+      ->option_text("PATH");
+  command
+      ->add_option(
+          "--test", options->source.test,
+          "Documents of the test part; without it the test part of a folder with train and test files, else the "
+          "last 5 % are held out")
+      ->option_text("PATH");
+  command
+      ->add_option("--text-column", options->source.text_column,
+                   "Name of the column of texts; without it \"text\" or \"review\"")
+      ->option_text("NAME");
+  command
+      ->add_option("--vocab", options->vocab,
+                   "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
+                   "Without --out a WordPiece vocabulary, one piece a line (required)")
+      ->option_text("FILE");
+  add_number(*command, "--vocabulary-size", options->vocabulary_size,
+             "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }
 
 }  // namespace adjoin::cli

@@ -102,7 +102,8 @@ class SubwordVocabulary final : public TextVocabulary {
   std::string spelled(int id) const {
     if (model_.IsControl(id) || model_.IsUnknown(id)) return {};
     std::string piece = model_.IdToPiece(id);
-    for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos; ++at) piece.replace(at, kSpace.size(), " ");
+    for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos; ++at)
+      piece.replace(at, kSpace.size(), 1, ' ');
     return piece;
   }
 

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "adjoin/data/token_folder.hpp"
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class Tokenize : public testing::Test {
+ protected:
+  Outcome tokenize(const std::string& arguments) const { return run("tokenize " + arguments + into(out())); }
+  fs::path out() const { return folder_ / "made/tokens"; }
+  std::string paragraphs(const std::string& text) const {
+    put(folder_ / "a.txt", text);
+    return "--data " + shell_quoted(folder_ / "a.txt");
+  }
+  void refuses(const std::string& arguments, const std::string& expected) const {
+    const Outcome outcome = tokenize(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(lines_of(outcome.err), ElementsAre(AllOf(StartsWith("adjoin: "), HasSubstr(expected))));
+    EXPECT_TRUE(!fs::exists(folder_ / "made") || fs::is_empty(folder_ / "made")) << arguments;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Tokenize, writes_documents_as_tokens_and_says_what_they_came_to) {
+  const Outcome outcome = tokenize(paragraphs("a film\n\nanother\nfilm\n\nb\n"));
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out,
+            "train: 2 documents, 18 bytes, 20 tokens of 0.90 bytes\n"
+            "test:  1 documents, 1 bytes, 2 tokens of 0.50 bytes\n");
+  const data::TokenFolder made = data::open_token_folder(out());
+  EXPECT_EQ(made.vocabulary->decode(made.train.tokens.ids(0)), "a filmanother\nfilm");
+  EXPECT_EQ(made.test.counts.documents, 1);
+}
+
+TEST_F(Tokenize, learns_subwords_without_a_word_of_it_and_takes_them_again) {
+  const Outcome learned = tokenize("--data sample --vocab subword --vocabulary-size 600");
+  EXPECT_EQ(learned.err, "");
+  ASSERT_EQ(learned.code, 0);
+  for (const std::string& line : lines_of(learned.out)) EXPECT_THAT(line, SizeIs(Lt(81)));
+  EXPECT_THAT(lines_of(learned.out),
+              ElementsAre(MatchesRegex("train: 6,270 documents, .* tokens of [34]\\.[0-9]+ bytes"),
+                          MatchesRegex("test:  330 documents, .* tokens of [34]\\.[0-9]+ bytes")));
+  const fs::path again = folder_ / "again";
+  EXPECT_EQ(run("tokenize --data sample --vocab " + shell_quoted(out() / "vocab.model") + into(again)).code, 0);
+  EXPECT_EQ(tree_of(again), tree_of(out()));
+}
+
+TEST_F(Tokenize, refuses_in_one_line_what_holds_no_documents) {
+  refuses(paragraphs(""), "a.txt: holds no text");
+  refuses(paragraphs("one paragraph\nalone\n"), "a.txt: holds one document");
+  refuses("--data /none", "/none: no such file or folder");
+  refuses(paragraphs("a\n\nb\n") + " --test /none", "/none: no such file or folder");
+  refuses("", "--data is needed");
+  refuses("--data sample --vocab subword --vocabulary-size 258", "--vocabulary-size is 258, expected 259 to 1048576");
+  refuses("--data sample --vocab subword --vocabulary-size 260", "a vocabulary of 260 pieces has too little room");
+  refuses("--data sample --vocab " + shell_quoted(folder_ / "a.txt"), "a.txt: is no vocabulary of a language model");
+}
+
+TEST_F(Tokenize, refuses_a_folder_that_holds_something) {
+  fs::create_directories(out());
+  put(out() / "letter", "to nobody");
+  const auto before = tree_of(folder_.path());
+  const Outcome outcome = tokenize("--data sample");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(lines_of(outcome.err), ElementsAre(HasSubstr("tokens: exists and is no empty folder; choose another")));
+  EXPECT_EQ(tree_of(folder_.path()), before);
+}
+
+TEST_F(Tokenize, wants_a_folder_for_documents) {
+  EXPECT_THAT(run("tokenize --data sample").err, HasSubstr("--out is needed"));
+}
+
+}  // namespace
+}  // namespace adjoin::cli
