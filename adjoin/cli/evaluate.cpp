@@ -70,8 +70,10 @@ void add_evaluate(Program& program) {
   add_number(*command, "--samples", options->source.samples, "Test samples to use, in a balanced order; 0: all [0]");
   add_number(*command, "--batch", options->batch, "Samples computed at once over all ranks [64]");
   command->add_flag("--json", options->json,
-                    "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or perplexity and bits_per_byte [false]");
-  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend, options->threads_per_rank);
+                    "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
+                    "perplexity and bits_per_byte [false]");
+  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend,
+                     options->threads_per_rank);
 }
 
 }  // namespace adjoin::cli

@@ -25,8 +25,8 @@ void run(Options& options) {
   require(options.prompt.size() == 1, "one prompt is needed, in quotes");
   request.prompt = options.prompt.front();
   require(!request.prompt.empty(), "the prompt is empty");
-  require(request.options.tokens >= 1,
-          [&] { return "--tokens is " + std::to_string(request.options.tokens) + ", expected 1 or more"; });
+  require(!request.tokens || *request.tokens >= 1,
+          [&] { return "--tokens is " + std::to_string(*request.tokens) + ", expected 1 or more"; });
   require(!options.seed || *options.seed >= 0,
           [&] { return "--seed is " + std::to_string(*options.seed) + ", expected 0 or more"; });
   if (options.temperature || options.top_k || options.top_p || options.seed) {
@@ -35,7 +35,7 @@ void run(Options& options) {
                               .top_p = options.top_p.value_or(1),
                               .seed = static_cast<uint64_t>(options.seed.value_or(1))};
     check(sampling);
-    request.options.sampling = sampling;
+    request.sampling = sampling;
   }
   train::generate(request, [](std::string_view text) {
     std::fputs(printable(text).c_str(), stdout);
@@ -53,8 +53,9 @@ void add_generate(Program& program) {
   train::GenerationRequest& request = options->request;
   command->add_option("--model", request.model, "Output folder of a training run of a decoder (required)")
       ->option_text("DIR");
-  add_number(*command, "--tokens", request.options.tokens,
-             "The most tokens that are written; fewer where the document ends before [100]");
+  add_number(
+      *command, "--tokens", request.tokens,
+      "The most tokens that are written; fewer where the document ends before [100, or what the context has room for]");
   add_number(*command, "--temperature", options->temperature,
              "Draws each token; scores are divided by this, so lower is more likely. Without this and the next three "
              "options always the likeliest token comes [1]");

@@ -114,9 +114,9 @@ Configuration GivenConfiguration::resolve() const {
   const std::string run = train::run_to_resume(values.resume, values.out);
   const CLI::Option* preset = command->get_option_no_throw("--preset");
   const bool is_named = preset != nullptr && preset->count() > 0;
-  Configuration resolved =
-      run.empty() ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
-                  : train::configuration_to_resume(run);
+  Configuration resolved = run.empty()
+                               ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
+                               : train::configuration_to_resume(run);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
@@ -177,8 +177,8 @@ std::string preset_table() {
   return out.str();
 }
 
-void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes, std::string& backend,
-                        int64_t& threads_per_rank) {
+void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
+                        std::string& backend, int64_t& threads_per_rank) {
   const auto field_of = [](std::string_view name) {
     const auto fields = train::fields();
     return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });

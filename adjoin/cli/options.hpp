@@ -37,8 +37,8 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
 std::string preset_table();
 
 /// --dp, --tp, --backend and --threads-per-rank written into the given variables.
-void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes, std::string& backend,
-                        int64_t& threads_per_rank);
+void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
+                        std::string& backend, int64_t& threads_per_rank);
 
 /// Throws: InvalidArgument "--NAME is needed" where a value is empty.
 void require_given(const std::string& value, std::string_view option);

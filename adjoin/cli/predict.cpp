@@ -28,7 +28,8 @@ void answer(train::Predictor& predictor, std::span<const std::string> texts, boo
     if (json)
       std::puts(fields.dump().c_str());
     else
-      std::printf("%s%.4f\n", prediction.label.empty() ? "" : (printable(prediction.label) + "\t").c_str(), prediction.value);
+      std::printf("%s%.4f\n", prediction.label.empty() ? "" : (printable(prediction.label) + "\t").c_str(),
+                  prediction.value);
   }
   flush_output();
 }
@@ -51,12 +52,13 @@ void run_predict(const PredictOptions& options, std::span<const std::string> tex
 
 void add_predict(Program& program) {
   auto options = std::make_shared<PredictOptions>();
-  CLI::App* command =
-      add_command(program, program.app, "predict",
-                  "Print for each text its likeliest class and the probability of that, separated by a tab; or how many bits a decoder needs for a byte of it",
-                  [options, &program] { run_predict(*options, program.texts); });
+  CLI::App* command = add_command(program, program.app, "predict",
+                                  "Print for each text its likeliest class and the probability of that, separated by a "
+                                  "tab; or how many bits a decoder needs for a byte of it",
+                                  [options, &program] { run_predict(*options, program.texts); });
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
-  command->add_flag("--json", options->json, "Print one JSON object a line: label and probability, or bits_per_byte [false]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object a line: label and probability, or bits_per_byte [false]");
   command
       ->add_option("text", program.texts,
                    "Reviews; without any, one a line is read from standard input and answered as it comes. A text that "

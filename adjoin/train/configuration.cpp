@@ -90,9 +90,10 @@ constexpr Preset kPresets[] = {
 };
 // clang-format on
 
-constexpr std::string_view kOfPresets[] = {
-    "model",  "vocabulary_size", "layers",  "hidden",        "heads", "sequence", "pooling", "positions",    "score_scale",
-    "final_norm",      "dropout", "token_dropout", "batch", "epochs",   "lr",      "weight_decay", "precision"};
+constexpr std::string_view kOfPresets[] = {"model",        "vocabulary_size", "layers",    "hidden",      "heads",
+                                           "sequence",     "pooling",         "positions", "score_scale", "final_norm",
+                                           "dropout",      "token_dropout",   "batch",     "epochs",      "lr",
+                                           "weight_decay", "precision"};
 
 bool is_among(std::string_view choices, std::string_view value) {
   while (true) {
@@ -220,7 +221,8 @@ void validate(const Configuration& c) {
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.momentum < 1, "--momentum is 1, expected less");
   require(c.validation < 1, "--validation is 1, expected less");
-  require(c.patience == 0 || c.validation > 0, "--patience needs --validation, a part of the training samples to judge by");
+  require(c.patience == 0 || c.validation > 0,
+          "--patience needs --validation, a part of the training samples to judge by");
   require(c.lr > 0, "--lr is 0, expected more");
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";

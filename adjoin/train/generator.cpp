@@ -1,5 +1,6 @@
 #include "adjoin/train/generator.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -10,6 +11,8 @@
 
 namespace adjoin::train {
 namespace {
+
+constexpr int64_t kTokens = 100;  // unless a request says how many
 
 /// Hands bytes on when they are whole characters.
 class WholeCharacters {
@@ -53,13 +56,15 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
   const data::TextVocabulary& vocabulary = task->vocabulary();
   const std::vector<int64_t> prompt = vocabulary.encode(request.prompt);
   require(!prompt.empty(), "the prompt is empty");
-  const auto length = std::ssize(prompt), context = saved.configuration.sequence;
-  require(request.options.tokens <= context - length, [&] {
-    return "--tokens " + std::to_string(request.options.tokens) + ": the prompt has " + std::to_string(length) +
-           " tokens, and the model's context is " + std::to_string(context);
+  const auto room = saved.configuration.sequence - std::ssize(prompt);
+  require(room >= request.tokens.value_or(1), [&] {
+    return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + "the prompt has " +
+           std::to_string(prompt.size()) + " tokens, and the model's context is " +
+           std::to_string(saved.configuration.sequence);
   });
-  models::GenerateOptions options = request.options;
-  options.end = vocabulary.end_of_document();
+  const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokens, room)),
+                                        .sampling = request.sampling,
+                                        .end = vocabulary.end_of_document()};
   const WorkerOptions workers{
       .plan = request.plan, .backend = request.backend, .threads_per_rank = request.threads_per_rank};
   run_workers(workers, [&](const Communicator& world) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,8 @@ namespace adjoin::train {
 struct GenerationRequest {
   std::string model;  // the output folder of a training run
   std::string prompt;
-  models::GenerateOptions options;  // but for the end, which is the vocabulary's
+  std::optional<int64_t> tokens;  // the most that are written; else 100, or what the model's context has room for
+  std::optional<models::Sampling> sampling;  // else always the likeliest token
   Plan plan;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;

@@ -40,7 +40,8 @@ Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
 }
 
 /// The documents' tokens in memory.
-data::DocumentTokens tokenized(const data::Documents& documents, data::Part part, const data::TextVocabulary& vocabulary) {
+data::DocumentTokens tokenized(const data::Documents& documents, data::Part part,
+                               const data::TextVocabulary& vocabulary, const std::string& name) {
   std::vector<int64_t> ids;
   data::DocumentCounts counts;
   const auto reader = documents.open(part);
@@ -53,7 +54,7 @@ data::DocumentTokens tokenized(const data::Documents& documents, data::Part part
   counts.tokens = std::ssize(ids);
   data::TokenStoreBuilder builder(vocabulary.size());
   builder.add(ids, /*label=*/0);
-  return {.name = "the documents",
+  return {.name = name,
           .tokens = builder.finish(),
           .counts = counts,
           .words = vocabulary.size(),
@@ -87,7 +88,9 @@ std::optional<data::TokenFolder> keep_folder(const fs::path& place, const data::
   return find_folder(place);
 }
 
-LanguageInput of_folder(data::TokenFolder folder) {
+/// `name`: what is said of it.
+LanguageInput of_folder(data::TokenFolder folder, const std::string& name) {
+  folder.train.name = folder.test.name = name;
   return {std::move(folder.vocabulary), std::move(folder.train), std::move(folder.test)};
 }
 
@@ -99,12 +102,13 @@ void say_counts(const std::string& data, const LanguageInput& input) {
 }
 
 LanguageInput read_documents(const data::DocumentSource& source, Vocabulary vocabulary, int64_t learned_size) {
-  const Json request = request_of(source, vocabulary ? Json{{"hash", vocabulary->hash()}} : Json{{"learned", learned_size}});
+  const Json request =
+      request_of(source, vocabulary ? Json{{"hash", vocabulary->hash()}} : Json{{"learned", learned_size}});
   const std::optional<fs::path> place = request.is_null() ? std::nullopt : cache_place(request, ".documents");
   if (place) {
     if (auto folder = find_folder(*place)) {
       say("tokens mapped from " + place->parent_path().string() + ", where an earlier start kept them");
-      return of_folder(*std::move(folder));
+      return of_folder(*std::move(folder), source.data);
     }
   }
   const data::Documents documents(source);
@@ -113,12 +117,12 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
   if (place) {
     if (auto folder = keep_folder(*place, documents, *vocabulary, trouble)) {
       say("tokens kept in " + place->parent_path().string() + " for the next start");
-      return of_folder(*std::move(folder));
+      return of_folder(*std::move(folder), source.data);
     }
   }
   if (!request.is_null()) say("tokens not kept: " + trouble);
-  return {vocabulary, tokenized(documents, data::Part::train, *vocabulary),
-          tokenized(documents, data::Part::test, *vocabulary)};
+  return {vocabulary, tokenized(documents, data::Part::train, *vocabulary, source.data),
+          tokenized(documents, data::Part::test, *vocabulary, source.data)};
 }
 
 }  // namespace
@@ -133,10 +137,11 @@ LanguageInput read_language_input(const Configuration& c) {
   if (data::is_token_folder(c.data)) {
     require(c.test.empty() && c.text_column.empty(),
             "--test and --text-column are for documents; --data " + c.data + " holds tokens, with their test part");
-    input = of_folder(data::open_token_folder(c.data));
-    require(!given || given->hash() == input.vocabulary->hash(),
-            [&] { return "--data " + c.data + ": its tokens are of another vocabulary than " +
-                         (c.resume.empty() ? "--vocab " + c.vocab : "the run's in " + c.resume); });
+    input = of_folder(data::open_token_folder(c.data), c.data);
+    require(!given || given->hash() == input.vocabulary->hash(), [&] {
+      return "--data " + c.data + ": its tokens are of another vocabulary than " +
+             (c.resume.empty() ? "--vocab " + c.vocab : "the run's in " + c.resume);
+    });
   } else {
     input = read_documents({c.data, c.test, c.text_column}, given, c.vocabulary_size);
   }
@@ -152,7 +157,7 @@ data::DocumentTokens read_language_test(const TextSource& source, const data::Te
     return std::move(folder.test);
   }
   const data::Documents documents({source.data, "", source.columns.text});
-  return tokenized(documents, data::Part::test, vocabulary);
+  return tokenized(documents, data::Part::test, vocabulary, source.data);
 }
 
 }  // namespace adjoin::train

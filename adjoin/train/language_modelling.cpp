@@ -101,7 +101,8 @@ std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch
   if (batch.context.training) return {};
   double bytes = 0;
   const auto* target = batch.target.const_data_ptr<int64_t>();
-  for (int64_t row = 0; row < batch.target.numel(); ++row) bytes += static_cast<double>(vocabulary_->bytes_of(target[row]).size());
+  for (int64_t row = 0; row < batch.target.numel(); ++row)
+    bytes += static_cast<double>(vocabulary_->bytes_of(target[row]).size());
   return {bytes};
 }
 
@@ -144,8 +145,7 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
   require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
-  const at::Tensor nats =
-      -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
+  const at::Tensor nats = -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
   const auto* nat = nats.const_data_ptr<double>();
   const auto* target = batch.target.const_data_ptr<int64_t>();
   std::vector<Prediction> predictions;

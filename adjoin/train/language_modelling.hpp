@@ -41,7 +41,8 @@ class LanguageModelling : public Task {
   /// Each text is a sequence, of which what is longer than the model's context is cut.
   void take_texts(std::span<const std::string> texts) override;
   /// Bits a byte of each text, its end included.
-  std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
+  std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
+                                      const Grid& grid) const override;
 
   const data::TextVocabulary& vocabulary() const { return *vocabulary_; }
 

@@ -54,7 +54,8 @@ void MetricsFile::add(const EvaluationMetrics& metrics) {
   int64_t& last = metrics.is_validation ? last_.validated : last_.evaluated;
   if (metrics.step == last) return;
   last = metrics.step;
-  nlohmann::ordered_json line = {{"kind", metrics.is_validation ? "validation" : "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
+  nlohmann::ordered_json line = {
+      {"kind", metrics.is_validation ? "validation" : "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
   add_line(line);
 }

@@ -50,7 +50,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
 
 void print_table(std::ostream& out, const Summary& summary) {
   std::vector<std::pair<std::string, std::string>> results;
-  for (const Measure& measure : summary.test_measures) results.emplace_back("test " + spoken(measure), to_string(measure));
+  for (const Measure& measure : summary.test_measures)
+    results.emplace_back("test " + spoken(measure), to_string(measure));
   results.emplace_back("test loss", fixed(summary.test_loss, 4));
   results.emplace_back("training loss", fixed(summary.train_loss, 4));
   results.emplace_back("training time", fixed(summary.train_seconds, 1) + " s");

@@ -149,9 +149,10 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
   // needed is free then for all others.
   const std::vector<int64_t> lengths = task_.lengths(part);
-  if (!lengths.empty()) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
-  });
+  if (!lengths.empty())
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
+    });
   const auto at_once = static_cast<size_t>(batch_samples);
   Sums sums;
   for (size_t begin = 0; begin < order.size(); begin += at_once) {

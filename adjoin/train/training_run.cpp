@@ -164,7 +164,8 @@ void check_writable(const std::filesystem::path& path) {
 TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world)
     : configuration_(configuration),
       task_(task),
-      samples_(hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
+      samples_(
+          hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
       world_(world),
       trainer_(configuration, task, world),
       sampler_(make_sampler(configuration, task, samples_)) {
@@ -241,7 +242,8 @@ std::optional<Summary> TrainingRun::run() {
     if (is_evaluation_due()) evaluate_and_record();
     const bool last = state_.step == total_steps() || is_out_of_patience(), epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
-    if (!interrupted_ && (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
+    if (!interrupted_ &&
+        (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
       save_checkpoint();
   }
   std::optional<Summary> summary;
@@ -302,8 +304,8 @@ void TrainingRun::count_step(const StepResult& result, int64_t samples) {
 
 void TrainingRun::evaluate_and_record() {
   const bool validates = !samples_.validation.empty();
-  const Evaluation evaluation = validates ? trainer_.evaluate(data::Part::train, samples_.validation)
-                                          : trainer_.evaluate(data::Part::test);
+  const Evaluation evaluation =
+      validates ? trainer_.evaluate(data::Part::train, samples_.validation) : trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return;
   const std::string of = validates ? "validation" : "test";

@@ -73,7 +73,7 @@ class TrainingRun {
   RunState state_;
   bool interrupted_ = false;
   int64_t peak_bytes_ = 0;
-  std::optional<KeptWeights> best_;  // by validation
+  std::optional<KeptWeights> best_;     // by validation
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;

@@ -27,7 +27,7 @@ class Tokenize : public testing::Test {
   fs::path out() const { return folder_ / "made/tokens"; }
   std::string paragraphs(const std::string& text) const {
     put(folder_ / "a.txt", text);
-    return "--data " + shell_quoted(folder_ / "a.txt");
+    return "--vocab bytes --data " + shell_quoted(folder_ / "a.txt");
   }
   void refuses(const std::string& arguments, const std::string& expected) const {
     const Outcome outcome = tokenize(arguments);
