@@ -149,31 +149,34 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
 
 std::string preset_table() {
   std::ostringstream out;
-  out << std::boolalpha << std::left << "Presets:\n";
-  const auto column = [&](const char* name, auto member) {
-    out << "  " << std::setw(17) << name;
-    for (const train::Preset& preset : train::presets()) out << std::setw(12) << preset.*member;
-    out << '\n';
-  };
+  out << std::boolalpha << std::left;
   using P = train::Preset;
-  column("", &P::name);
-  column("model", &P::model);
-  column("vocabulary-size", &P::vocabulary_size);
-  column("layers", &P::layers);
-  column("hidden", &P::hidden);
-  column("heads", &P::heads);
-  column("sequence", &P::sequence);
-  column("pooling", &P::pooling);
-  column("positions", &P::positions);
-  column("score-scale", &P::score_scale);
-  column("final-norm", &P::final_norm);
-  column("dropout", &P::dropout);
-  column("token-dropout", &P::token_dropout);
-  column("batch", &P::batch);
-  column("epochs", &P::epochs);
-  column("lr", &P::lr);
-  column("weight-decay", &P::weight_decay);
-  column("precision", &P::precision);
+  for (const std::string_view model : {"classifier", "decoder"}) {
+    out << (model == "classifier" ? "" : "\n") << "Presets of a " << model << ":\n";
+    const auto row = [&](const char* name, auto member) {
+      out << "  " << std::setw(17) << name;
+      for (const P& preset : train::presets())
+        if (preset.model == model) out << std::setw(12) << preset.*member;
+      out << '\n';
+    };
+    row("", &P::name);
+    row("vocabulary-size", &P::vocabulary_size);
+    row("layers", &P::layers);
+    row("hidden", &P::hidden);
+    row("heads", &P::heads);
+    row("sequence", &P::sequence);
+    if (model == "classifier") row("pooling", &P::pooling);
+    row("positions", &P::positions);
+    if (model == "classifier") row("score-scale", &P::score_scale);
+    if (model == "classifier") row("final-norm", &P::final_norm);
+    row("dropout", &P::dropout);
+    if (model == "classifier") row("token-dropout", &P::token_dropout);
+    row("batch", &P::batch);
+    row("epochs", &P::epochs);
+    row("lr", &P::lr);
+    row("weight-decay", &P::weight_decay);
+    row("precision", &P::precision);
+  }
   return out.str();
 }
 

@@ -62,6 +62,10 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
            std::to_string(prompt.size()) + " tokens, and the model's context is " +
            std::to_string(saved.configuration.sequence);
   });
+  Configuration layout = saved.configuration;
+  layout.dp = request.plan.dp;
+  layout.tp = request.plan.tp;
+  validate(layout);
   const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokens, room)),
                                         .sampling = request.sampling,
                                         .end = vocabulary.end_of_document()};

@@ -84,8 +84,8 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
 
 void give_back_excess(int64_t tensor_bytes) {
 #ifdef __GLIBC__
-  constexpr size_t kSpared = size_t{64} << 20;
-  if (mallinfo2().fordblks > 2 * static_cast<size_t>(tensor_bytes) + kSpared) malloc_trim(0);
+  constexpr size_t kSpared = size_t{32} << 20;
+  if (mallinfo2().fordblks > static_cast<size_t>(tensor_bytes) + kSpared) malloc_trim(0);
 #endif
 }
 
