@@ -41,7 +41,8 @@ void print_ids(const std::string& vocab) {
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,
                                                             const data::Documents& documents) {
   if (options.vocab == "bytes") return data::byte_vocabulary();
-  if (options.vocab.empty() || options.vocab == "subword") return data::learn_subwords(documents, {.size = options.vocabulary_size});
+  if (options.vocab.empty() || options.vocab == "subword")
+    return data::learn_subwords(documents, {.size = options.vocabulary_size});
   return data::load_text_vocabulary(options.vocab);
 }
 
@@ -104,9 +105,10 @@ void add_tokenize(Program& program) {
                    "Name of the column of texts; without it \"text\" or \"review\"")
       ->option_text("NAME");
   command
-      ->add_option("--vocab", options->vocab,
-                   "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
-                   "Without --out a WordPiece vocabulary, one piece a line (required)")
+      ->add_option(
+          "--vocab", options->vocab,
+          "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
+          "Without --out a WordPiece vocabulary, one piece a line (required)")
       ->option_text("FILE");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
