@@ -1,12 +1,12 @@
 #include "adjoin/data/token_folder.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 
@@ -21,14 +21,17 @@ const char* tokens_of(Part part) {
   return part == Part::train ? "train.tokens" : "test.tokens";
 }
 
-/// A folder that is filled beside its place, of which the process's number tells others.
+[[noreturn]] void refuse_place(const fs::path& place) {
+  throw InvalidArgument("--out " + place.string() + ": exists and is no empty folder; choose another");
+}
+
+/// A folder that is filled beside its place, under a name that no other process has, on whatever host it runs.
 class FolderInTheMaking {
  public:
   explicit FolderInTheMaking(const fs::path& place)
-      : place_(place), temporary_(place.string() + ".new-" + std::to_string(::getpid())) {
+      : place_(place), temporary_(place.string() + ".new-" + std::to_string(std::random_device()())) {
     std::error_code error;
     if (place_.has_parent_path()) fs::create_directories(place_.parent_path(), error);
-    fs::remove_all(temporary_, error);
     if (!fs::create_directory(temporary_, error))
       throw IoError(place_.string() + ": the folder cannot be made: " + error.message());
   }
@@ -42,8 +45,9 @@ class FolderInTheMaking {
   fs::path operator/(const char* name) const { return temporary_ / name; }
 
   void publish() {
-    if (std::rename(temporary_.c_str(), place_.c_str()) != 0)
-      throw IoError(place_.string() + ": cannot be put into its place: " + std::strerror(errno));
+    if (std::rename(temporary_.c_str(), place_.c_str()) == 0) return;
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) refuse_place(place_);  // somebody was quicker
+    throw IoError(place_.string() + ": cannot be put into its place: " + std::strerror(errno));
   }
 
  private:
@@ -75,8 +79,8 @@ void require_free_place(const std::string& path) {
   const fs::path place = place_of(path);
   std::error_code error;
   const fs::file_status there = fs::symlink_status(place, error);
-  require(!place.empty() && (!fs::exists(there) || (fs::is_directory(there) && fs::is_empty(place))),
-          [&] { return "--out " + path + ": exists and is no empty folder; choose another"; });
+  const bool is_free = !place.empty() && (!fs::exists(there) || (fs::is_directory(there) && fs::is_empty(place)));
+  if (!is_free) refuse_place(path);
 }
 
 FolderCounts write_token_folder(const std::string& path, const Documents& documents, const TextVocabulary& vocabulary) {

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/data/data_files.hpp"
 
@@ -50,6 +53,24 @@ TEST_F(TokenFolders, take_the_place_of_nothing_but_an_empty_folder) {
   EXPECT_THAT(open_token_folder(place()).train.tokens.ids(0), ElementsAre(97, 98, 256));
   EXPECT_THAT(refusal([&] { require_free_place(folder_.path("source/a.txt")); }), HasSubstr("is no empty folder"));
   EXPECT_THAT(refusal([&] { require_free_place(""); }), HasSubstr("--out"));
+}
+
+TEST_F(TokenFolders, are_whole_where_many_write_one_at_once) {
+  const Documents source = documents();
+  std::atomic<int> written = 0;
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      try {
+        write_token_folder(place(), source, *byte_vocabulary());
+        ++written;
+      } catch (const InvalidArgument&) {  // another was quicker
+      }
+    });
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(written, 1);
+  EXPECT_THAT(open_token_folder(place()).test.tokens.ids(0), ElementsAre(99, 256));
+  EXPECT_EQ(files_beside(), 1u);
 }
 
 TEST_F(TokenFolders, leave_nothing_where_a_part_cannot_be_read) {
