@@ -48,12 +48,6 @@ bool any_interrupted(const Communicator& world) {
 
 }  // namespace
 
-std::vector<int64_t> all_of(const Task& task, data::Part part) {
-  std::vector<int64_t> all(static_cast<size_t>(task.size(part)));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
-
 at::TensorOptions tensor_options(const Configuration& configuration) {
   return configuration.precision == "fp64" ? at::kDouble : at::kFloat;
 }
@@ -145,11 +139,12 @@ at::Tensor Trainer::output(const MicroBatch& batch) const {
 }
 
 Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
-  return evaluate(part, all_of(task_, part), batch_samples);
+  std::vector<int64_t> all(static_cast<size_t>(task_.size(part)));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return evaluate(part, std::move(all), batch_samples);
 }
 
-Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples,
-                             const std::function<void()>& after_batch) {
+Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples) {
   require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
   // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
   // needed is free then for all others.
@@ -167,7 +162,6 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     const MicroBatch batch = task_.micro_batch(part, samples, part_of(samples), {});
     const at::Tensor result = output(batch);
     sums.add(task_.loss(result, batch, grid_).item<double>(), batch, task_.tally(result, batch));
-    if (after_batch) after_batch();
   }
   sums.add_up(grid_);
   const double units = task_.units(part, order), loss = units > 0 ? sums.loss() / units : 0;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,9 +14,6 @@ namespace adjoin::train {
 
 /// The type of the weights that a configuration asks for.
 at::TensorOptions tensor_options(const Configuration& configuration);
-
-/// The samples of a part.
-std::vector<int64_t> all_of(const Task& task, data::Part part);
 
 /// What all workers know of a step of the global batch.
 struct StepResult {
@@ -51,10 +47,8 @@ class Trainer {
   /// and names the masks; `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
   StepResult step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale = 1);
 
-  /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once; calls `after_batch`
-  /// after each of these batches.
-  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 64,
-                      const std::function<void()>& after_batch = {});
+  /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once.
+  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 64);
   Evaluation evaluate(data::Part part, int64_t batch_samples = 64);
 
   /// What the last segment makes of a micro-batch, without gradients.

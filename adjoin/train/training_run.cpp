@@ -19,7 +19,6 @@
 #include "adjoin/train/read_text.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/schedule.hpp"
-#include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -278,7 +277,6 @@ void TrainingRun::train_step() {
     state_.epoch_samples = state_.epoch_learned = 0;
   }
   peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
-  give_back_memory();
   if (!root()) return;
   metrics_->add(StepMetrics{.step = state_.step,
                             .epoch = epoch,
@@ -302,21 +300,10 @@ void TrainingRun::count_step(const StepResult& result, int64_t samples) {
   state_.epoch_learned += samples;
 }
 
-Evaluation TrainingRun::evaluate(bool validates) {
-  const data::Part part = validates ? data::Part::train : data::Part::test;
-  constexpr int64_t kAtOnce = 64;
-  return trainer_.evaluate(part, validates ? samples_.validation : all_of(task_, part), kAtOnce,
-                           [this] { give_back_memory(); });
-}
-
-void TrainingRun::give_back_memory() const {
-  const int64_t peak = std::max(peak_bytes_, memory_.peak_bytes());
-  if (speaks_for_process(world_)) give_back_excess(peak * (started_by_mpi() ? 1 : world_.size()));
-}
-
 void TrainingRun::evaluate_and_record() {
   const bool validates = !samples_.validation.empty();
-  const Evaluation evaluation = evaluate(validates);
+  const Evaluation evaluation =
+      validates ? trainer_.evaluate(data::Part::train, samples_.validation) : trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return;
   const std::string of = validates ? "validation" : "test";
@@ -367,7 +354,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 
 std::optional<Summary> TrainingRun::finish() {
   if (best_) best_->restore(nn::parameters_of(trainer_.module()));
-  const Evaluation evaluation = evaluate(/*validates=*/false);
+  const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) return std::nullopt;
   check_finite(evaluation.loss, "test loss", state_.step);

@@ -53,9 +53,6 @@ class TrainingRun {
   /// Whether the model is to be evaluated now, within the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();
-  /// Of the test part, or of what is held out.
-  Evaluation evaluate(bool validates);
-  void give_back_memory() const;
   /// Whether so many validations were no better that training ends.
   bool is_out_of_patience() const;
   void save_checkpoint();

@@ -15,6 +15,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
+#include "adjoin/train/tensor_memory.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -37,6 +38,7 @@ void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
+  use_plain_tensor_memory();
 }
 
 LaunchOptions launch_options(const WorkerOptions& options) {
@@ -80,13 +82,6 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
     in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });
   };
   launch(static_cast<int>(options.plan.ranks()), run, launch_options(options));
-}
-
-void give_back_excess(int64_t tensor_bytes) {
-#ifdef __GLIBC__
-  constexpr size_t kSpared = size_t{32} << 20;
-  if (mallinfo2().fordblks > static_cast<size_t>(tensor_bytes) + kSpared) malloc_trim(0);
-#endif
 }
 
 bool speaks_for_process(const Communicator& world) {

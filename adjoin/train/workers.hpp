@@ -35,11 +35,6 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
 /// Checks what run_workers would refuse, before long work begins.
 void check_workers(const WorkerOptions& options);
 
-/// Gives memory back to the system where much more is kept free than tensors take: pieces of many sizes, as batches of other
-/// lengths leave them. `tensor_bytes` are the most that tensors of this process took at once.
-/// Cost: a look at the free lists; where it gives back, the next step's pages come anew
-void give_back_excess(int64_t tensor_bytes);
-
 /// Whether this worker speaks for its process: rank 0 of threads, every rank under MPI.
 bool speaks_for_process(const Communicator& world);
 
