@@ -43,7 +43,7 @@ Decoder writer(const WriterOptions& options, const Grid& grid) {
   return model;
 }
 
-const WriterOptions kWriters[] = {{5, 5, false}, {5, 5, true}, {10, 5, false}, {10, 5, true}};
+const WriterOptions kWriters[] = {{5, 5, false}, {10, 5, true}};
 const Tokens kPrompt{2, 7, 9, 3, 21};
 
 TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
