@@ -2,15 +2,15 @@
 // with checkpoints, metrics and progress.
 #include <ATen/ATen.h>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/train/run.hpp"
-#include "examples/support/example.hpp"
 
 using namespace adjoin;
 
@@ -63,16 +63,18 @@ class Curve : public train::Task {
 
 int main(int argc, char** argv) {
   std::string file;
-  train::Configuration c{
-      .epochs = 30, .lr = 1e-2, .out = std::filesystem::temp_directory_path() / "own_task", .overwrite = true};
-  const auto options = [&](CLI::App& app) {
-    app.add_option("--data", file, "Lines \"x,y\"; without it points of a sine")->option_text("FILE");
-    app.add_option("--out", c.out, "Folder for model, checkpoints and metrics [" + c.out + "]")->option_text("DIR");
-    app.add_option("--tp", c.tp, "Tensor-parallel ranks, which divide --ranks [1]")->option_text("N");
-  };
-  return example::run_with(argc, argv, {"A curve through points, by the training loop.", 2, false, options},
-                           [&](const example::Options& o, example::Report&) {
-                             c.dp = std::max<int64_t>(1, o.ranks / std::max<int64_t>(1, c.tp));
-                             train::train(c, [&](const auto&) { return std::make_unique<Curve>(file); });
-                           });
+  train::Configuration c{.epochs = 30, .lr = 1e-2, .overwrite = true};
+  c.out = std::filesystem::temp_directory_path() / "own_task";
+  CLI::App app("A curve through points, trained by the loop of adjoin train.");
+  app.add_option("--data", file, "Lines \"x,y\"; without it points of a sine")->option_text("FILE");
+  app.add_option("--out", c.out, "Folder for model, checkpoints and metrics [" + c.out + "]")->option_text("DIR");
+  app.add_option("--epochs", c.epochs, "Passes over the points [30]")->option_text("N");
+  app.add_option("--dp", c.dp, "Data-parallel ranks [1]")->option_text("N");
+  app.add_option("--tp", c.tp, "Tensor-parallel ranks [1]")->option_text("N");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    train::train(c, [&](const auto&) { return std::make_unique<Curve>(file); });
+  } catch (const std::exception& error) {
+    return std::cerr << "own_task: " << error.what() << '\n', 2;
+  }
 }

@@ -37,10 +37,9 @@ void print(const train::EvaluationResult& result) {
 void run(const Options& options) {
   require_given(options.model, "--model");
   require_given(options.source.data, "--data");
-  require(options.source.samples >= 0,
-          [&] { return "--samples is " + std::to_string(options.source.samples) + ", expected 0 or more"; });
-  for (const auto& [name, value] :
-       {std::pair{"--batch", options.batch}, {"--dp", options.plan.dp}, {"--tp", options.plan.tp}})
+  for (const auto& [name, value] : {std::pair{"--samples", options.source.samples}, {"--batch", options.batch}})
+    require(value >= 0, [&] { return std::string(name) + " is " + std::to_string(value) + ", expected 0 or more"; });
+  for (const auto& [name, value] : {std::pair{"--dp", options.plan.dp}, {"--tp", options.plan.tp}})
     require(value >= 1, [&] { return std::string(name) + " is " + std::to_string(value) + ", expected 1 or more"; });
   const train::EvaluationResult result = train::evaluate(options);
   if (!prints()) return;
@@ -68,7 +67,8 @@ void add_evaluate(Program& program) {
                    "Name of the column of labels [that of the training run]")
       ->option_text("NAME");
   add_number(*command, "--samples", options->source.samples, "Test samples to use, in a balanced order; 0: all [0]");
-  add_number(*command, "--batch", options->batch, "Samples computed at once over all ranks [64]");
+  add_number(*command, "--batch", options->batch,
+             "Samples computed at once over all ranks; 0: as in the training run [0]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
                     "perplexity and bits_per_byte [false]");

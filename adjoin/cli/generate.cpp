@@ -12,14 +12,14 @@
 namespace adjoin::cli {
 namespace {
 
-struct Options {
+struct GenerateCommand {
   train::GenerationRequest request;
   std::optional<double> temperature, top_p;
   std::optional<int64_t> top_k, seed;
   std::vector<std::string> prompt;
 };
 
-void run(Options& options) {
+void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
   require_given(request.model, "--model");
   require(options.prompt.size() == 1, "one prompt is needed, in quotes");
@@ -47,9 +47,9 @@ void run(Options& options) {
 }  // namespace
 
 void add_generate(Program& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateCommand>();
   CLI::App* command = add_command(program, program.app, "generate", "Write a text on by a trained decoder",
-                                  [options] { run(*options); });
+                                  [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
   command->add_option("--model", request.model, "Output folder of a training run of a decoder (required)")
       ->option_text("DIR");

@@ -151,6 +151,10 @@ void check_model(const Configuration& c) {
   refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
   refuse(is_decoder && c.samples != 0, "--samples", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
+  require(c.positions != "rotary" || c.hidden % (2 * c.heads) == 0, [&] {
+    return "--positions rotary turns pairs of features: --hidden " + std::to_string(c.hidden) +
+           " is not divisible by 2 times --heads " + std::to_string(c.heads);
+  });
   if (c.key_heads == 0) return;
   require(c.heads % c.key_heads == 0, [&] {
     return "--heads " + std::to_string(c.heads) + " is not divisible by --key-heads " + std::to_string(c.key_heads);

@@ -125,7 +125,8 @@ std::vector<TaskFile> LanguageModelling::files() const {
 void LanguageModelling::read_test(const TextSource& source) {
   TextSource whole = source;
   if (whole.columns.text.empty()) whole.columns.text = configuration_.text_column;
-  require(whole.columns.label.empty(), "--label-column: a language model's documents have no labels");
+  require(whole.columns.label.empty(), "--label-column is for a classifier, and the model is a decoder");
+  require(whole.samples == 0, "--samples is for a classifier, and the model is a decoder");
   test_.emplace(read_language_test(whole, *vocabulary_), configuration_.sequence, data::Part::test);
 }
 

@@ -24,7 +24,7 @@ void train(const Configuration& configuration, const TaskMaker& make);
 struct EvaluateOptions {
   std::string model;  // the output folder of a training run
   TextSource source;  // without names of columns those of the training run
-  int64_t batch = 64;
+  int64_t batch = 0;  // samples computed at once over all ranks; 0: as in the training run
   Plan plan;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;

@@ -145,7 +145,8 @@ Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
 }
 
 Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples) {
-  require(batch_samples >= 1, "evaluate: expected batches of at least 1 sample");
+  require(batch_samples >= 0, "evaluate: expected batches of at least 1 sample");
+  if (batch_samples == 0) batch_samples = std::max<int64_t>(1, configuration_.batch / configuration_.microbatches);
   // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
   // needed is free then for all others.
   const std::vector<int64_t> lengths = task_.lengths(part);

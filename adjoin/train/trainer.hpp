@@ -47,9 +47,10 @@ class Trainer {
   /// and names the masks; `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
   StepResult step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale = 1);
 
-  /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once.
-  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 64);
-  Evaluation evaluate(data::Part part, int64_t batch_samples = 64);
+  /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once over all ranks; 0: as many as
+  /// a training step goes through at once, so that an evaluation needs no more memory.
+  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 0);
+  Evaluation evaluate(data::Part part, int64_t batch_samples = 0);
 
   /// What the last segment makes of a micro-batch, without gradients.
   at::Tensor output(const MicroBatch& batch) const;

@@ -209,7 +209,7 @@ TEST_F(ConfigFile, may_be_empty) {
 
 TEST(PresetTable, names_every_option_that_presets_decide) {
   for (const train::Field& field : train::fields()) {
-    if (!train::preset_decides(field.name)) continue;
+    if (!train::preset_decides(field.name) || field.name == "model") continue;  // of which each has a table
     EXPECT_THAT(preset_table(), HasSubstr("  " + train::option_of(field.name).substr(2) + " ")) << field.name;
   }
 }

@@ -156,7 +156,7 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
       {"--preset small", "--preset small: a resumed run keeps its own"},
       {"--vocab other.txt",
        "--vocab other.txt: a resumed run keeps its own, and that of " + kept.string() + " is none"},
-      {"--samples 32", "the run has 48 training samples, --data and --samples now give 32"},
+      {"--samples 32", "the run has 48 training samples, --data, --samples and --validation now give 32"},
       {"--batch 16", "the run's batch is 8, --batch is 16"},
       {"--tp 3 --dp 0", "--dp is 0"},
   };

@@ -40,7 +40,7 @@ class Tokenize : public testing::Test {
 };
 
 TEST_F(Tokenize, writes_documents_as_tokens_and_says_what_they_came_to) {
-  const Outcome outcome = tokenize("--vocab bytes " + paragraphs("a film\n\nanother\nfilm\n\nb\n"));
+  const Outcome outcome = tokenize(paragraphs("a film\n\nanother\nfilm\n\nb\n"));
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out,

@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|Heat|LeNet5|Networks
+usage: examples_test.py Examples|OwnTask|Heat|LeNet5|Networks
 """
 
 import json
@@ -26,6 +26,7 @@ ENVIRONMENT = os.environ | {
 
 
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
+LOOPS = ["own_task"]  # which print what the training loop does
 REPORTERS = ["deadlock", "my_broadcast"]  # which print the library's report of calls, a line a call however long it is
 
 
@@ -52,6 +53,8 @@ def assert_refused(test, result, message):
 class Examples(unittest.TestCase):
     def each(self):
         for example in EXAMPLES:
+            if example.name in LOOPS:
+                continue
             with self.subTest(example=example.name):
                 yield example
 
@@ -93,6 +96,31 @@ class Examples(unittest.TestCase):
                 continue
             self.assertEqual(result.returncode, 0, result)
             self.assertTrue(json.loads(result.stdout))
+
+
+class OwnTask(unittest.TestCase):
+    def train(self, folder, *options, processes=0):
+        out = Path(folder) / "run"
+        result = run(example_of("own_task"), "--epochs", "3", "--out", out, *options, processes=processes)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertTrue((out / "model.safetensors").exists())
+        return json.loads((out / "summary.json").read_text())
+
+    def test_trains_the_same_on_any_layout(self):
+        with tempfile.TemporaryDirectory() as folder:
+            points = Path(folder) / "points.csv"
+            points.write_text("".join(f"{x / 50},{abs(x / 50 - 1)}\n" for x in range(100)))
+            one = self.train(folder, "--data", points)
+            self.assertLess(one["test_error"], 0.5)
+            for layout in [("--dp", "3"), ("--tp", "2"), ("--dp", "2", "--tp", "2")]:
+                self.assertAlmostEqual(self.train(folder, "--data", points, *layout)["test_loss"], one["test_loss"], 5)
+            mpi = self.train(folder, "--data", points, "--dp", "2", processes=2)
+            self.assertAlmostEqual(mpi["test_loss"], one["test_loss"], 5)
+
+    def test_refuses_a_file_of_no_points(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(example_of("own_task"), "--data", "/none", "--out", Path(folder) / "run")
+            assert_refused(self, result, "expected at least 20 lines")
 
 
 class Heat(unittest.TestCase):
