@@ -12,7 +12,7 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kTokens = 100;  // unless a request says how many
+constexpr int64_t kTokensUnlessAsked = 100;  // unless a request says how many
 
 /// Hands bytes on when they are whole characters.
 class WholeCharacters {
@@ -66,7 +66,7 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
   layout.dp = request.plan.dp;
   layout.tp = request.plan.tp;
   validate(layout);
-  const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokens, room)),
+  const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, room)),
                                         .sampling = request.sampling,
                                         .end = vocabulary.end_of_document()};
   const WorkerOptions workers{

@@ -61,7 +61,7 @@ data::DocumentTokens tokenized(const data::Documents& documents, data::Part part
           .end_of_document = vocabulary.end_of_document()};
 }
 
-std::optional<data::TokenFolder> find_folder(const fs::path& place) {
+std::optional<data::TokenFolder> find_token_folder(const fs::path& place) {
   if (!data::is_token_folder(place.string())) return std::nullopt;
   try {
     return data::open_token_folder(place.string());
@@ -73,8 +73,8 @@ std::optional<data::TokenFolder> find_folder(const fs::path& place) {
 }
 
 /// Documents that the cache lacks; where it cannot keep them, `trouble` says why.
-std::optional<data::TokenFolder> keep_folder(const fs::path& place, const data::Documents& documents,
-                                             const data::TextVocabulary& vocabulary, std::string& trouble) {
+std::optional<data::TokenFolder> keep_token_folder(const fs::path& place, const data::Documents& documents,
+                                                   const data::TextVocabulary& vocabulary, std::string& trouble) {
   try {
     std::error_code none;
     fs::create_directories(place.parent_path(), none);
@@ -85,7 +85,7 @@ std::optional<data::TokenFolder> keep_folder(const fs::path& place, const data::
   } catch (const InvalidArgument&) {
     if (!data::is_token_folder(place.string())) throw;  // else another process of this job was quicker
   }
-  return find_folder(place);
+  return find_token_folder(place);
 }
 
 /// `name`: what is said of it.
@@ -106,7 +106,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
       request_of(source, vocabulary ? Json{{"hash", vocabulary->hash()}} : Json{{"learned", learned_size}});
   const std::optional<fs::path> place = request.is_null() ? std::nullopt : cache_place(request, ".documents");
   if (place) {
-    if (auto folder = find_folder(*place)) {
+    if (auto folder = find_token_folder(*place)) {
       say("tokens mapped from " + place->parent_path().string() + ", where an earlier start kept them");
       return of_folder(*std::move(folder), source.data);
     }
@@ -115,7 +115,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
   if (!vocabulary) vocabulary = data::learn_subwords(documents, {.size = learned_size});
   std::string trouble = "neither XDG_CACHE_HOME nor HOME names a folder";
   if (place) {
-    if (auto folder = keep_folder(*place, documents, *vocabulary, trouble)) {
+    if (auto folder = keep_token_folder(*place, documents, *vocabulary, trouble)) {
       say("tokens kept in " + place->parent_path().string() + " for the next start");
       return of_folder(*std::move(folder), source.data);
     }

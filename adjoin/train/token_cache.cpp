@@ -22,7 +22,7 @@ std::string hexadecimal(uint64_t number) {
   return text;
 }
 
-constexpr const char* kTokens = ".tokens";  // two requests of one hash are told apart by the text in the file
+constexpr const char* kTokenEnding = ".tokens";  // two requests of one hash are told apart by the text in the file
 
 /// Of files below a place.
 Json identity_of(const fs::path& place, const std::vector<fs::path>& files) {
@@ -74,7 +74,7 @@ std::optional<fs::path> cache_place(const Json& request, const char* ending) {
 }
 
 std::optional<KeptTokens> find_tokens(const Json& request) {
-  const auto place = cache_place(request, kTokens);
+  const auto place = cache_place(request, kTokenEnding);
   if (!place || request.is_null()) return std::nullopt;
   try {
     data::TokenFile file = data::map_token_file(*place);
@@ -88,7 +88,7 @@ std::optional<KeptTokens> find_tokens(const Json& request) {
 }
 
 void keep_tokens(const Json& request, const Json& about, const data::TokenStore& tokens, int64_t words) {
-  const auto place = cache_place(request, kTokens);
+  const auto place = cache_place(request, kTokenEnding);
   if (!place) throw IoError("neither XDG_CACHE_HOME nor HOME names a folder");
   const fs::path folder = place->parent_path();
   std::error_code error;
