@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
 /// A cache of this test's own, and an environment that is as it was at the end.
-class TokenCache : public testing::Test {
+class TokenCache : public ::testing::Test {
  protected:
   TokenCache() { set("XDG_CACHE_HOME", folder_.path().string()); }
   ~TokenCache() override {
