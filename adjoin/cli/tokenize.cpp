@@ -40,10 +40,8 @@ void print_ids(const std::string& vocab) {
 
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,
                                                             const data::Documents& documents) {
-  if (options.vocab == "bytes") return data::byte_vocabulary();
-  if (options.vocab.empty() || options.vocab == "subword")
-    return data::learn_subwords(documents, {.size = options.vocabulary_size});
-  return data::load_text_vocabulary(options.vocab);
+  const auto named = data::named_text_vocabulary(options.vocab);
+  return named ? named : data::learn_subwords(documents, {.size = options.vocabulary_size});
 }
 
 void print_counts(const char* part, const data::DocumentCounts& counts) {

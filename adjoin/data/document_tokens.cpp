@@ -1,6 +1,7 @@
 #include "adjoin/data/document_tokens.hpp"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -30,6 +31,32 @@ About about_of(const TokenFile& file, const std::string& path) {
   return {json["vocabulary"], {json["documents"], json["bytes"], file.tokens.length(0)}};
 }
 
+/// Calls `take` with the ids of each document, its end behind them.
+template <class Take>
+DocumentCounts for_each_document(SampleReader& documents, const TextVocabulary& vocabulary, Take take) {
+  DocumentCounts counts;
+  std::vector<int64_t> ids;
+  for (Sample document; documents.next(document);) {
+    ids.clear();
+    vocabulary.encode(document.text, ids);
+    ids.push_back(vocabulary.end_of_document());
+    take(ids);
+    ++counts.documents;
+    counts.bytes += std::ssize(document.text);
+    counts.tokens += std::ssize(ids);
+  }
+  return counts;
+}
+
+DocumentTokens document_tokens(std::string name, TokenStore tokens, const DocumentCounts& counts,
+                               const TextVocabulary& vocabulary) {
+  return {.name = std::move(name),
+          .tokens = std::move(tokens),
+          .counts = counts,
+          .words = vocabulary.size(),
+          .end_of_document = vocabulary.end_of_document()};
+}
+
 }  // namespace
 
 std::shared_ptr<const TextVocabulary> learn_subwords(const Documents& documents, const SubwordOptions& options) {
@@ -49,20 +76,21 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const Documents& documents,
 DocumentCounts write_document_tokens(const std::filesystem::path& place, SampleReader& documents,
                                      const TextVocabulary& vocabulary) {
   TokenFileWriter file(place, vocabulary.size());
-  DocumentCounts counts;
-  std::vector<int64_t> ids;
-  for (Sample document; documents.next(document);) {
-    ids.clear();
-    vocabulary.encode(document.text, ids);
-    ids.push_back(vocabulary.end_of_document());
-    file.append(ids);
-    ++counts.documents;
-    counts.bytes += std::ssize(document.text);
-    counts.tokens += std::ssize(ids);
-  }
+  const DocumentCounts counts =
+      for_each_document(documents, vocabulary, [&](const std::vector<int64_t>& ids) { file.append(ids); });
   file.end_sample(0);
   file.publish(text_of({vocabulary.hash(), counts}));
   return counts;
+}
+
+DocumentTokens hold_document_tokens(const std::string& name, SampleReader& documents,
+                                    const TextVocabulary& vocabulary) {
+  std::vector<int64_t> all;
+  const DocumentCounts counts = for_each_document(
+      documents, vocabulary, [&](const std::vector<int64_t>& ids) { all.insert(all.end(), ids.begin(), ids.end()); });
+  TokenStoreBuilder builder(vocabulary.size());
+  builder.add(all, /*label=*/0);
+  return document_tokens(name, builder.finish(), counts, vocabulary);
 }
 
 DocumentTokens map_document_tokens(const std::filesystem::path& path, const TextVocabulary& vocabulary) {
@@ -70,11 +98,7 @@ DocumentTokens map_document_tokens(const std::filesystem::path& path, const Text
   const About about = about_of(file, path.string());
   require(about.vocabulary == vocabulary.hash(),
           [&] { return path.string() + ": holds tokens of another vocabulary"; });
-  return {.name = path.string(),
-          .tokens = std::move(file.tokens),
-          .counts = about.counts,
-          .words = vocabulary.size(),
-          .end_of_document = vocabulary.end_of_document()};
+  return document_tokens(path.string(), std::move(file.tokens), about.counts, vocabulary);
 }
 
 }  // namespace adjoin::data

@@ -40,6 +40,9 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const Documents& documents,
 DocumentCounts write_document_tokens(const std::filesystem::path& place, SampleReader& documents,
                                      const TextVocabulary& vocabulary);
 
+/// The same in memory, which takes 8 bytes a token while they are read; `name` is what is said of them.
+DocumentTokens hold_document_tokens(const std::string& name, SampleReader& documents, const TextVocabulary& vocabulary);
+
 /// Maps such a file. Nothing but its ends is looked at, however long it is.
 /// Throws: InvalidArgument as map_token_file does, and where it does not hold documents in this vocabulary
 DocumentTokens map_document_tokens(const std::filesystem::path& path, const TextVocabulary& vocabulary);

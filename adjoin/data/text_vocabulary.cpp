@@ -90,4 +90,9 @@ std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& pa
   return text_vocabulary(std::move(content), path);
 }
 
+std::shared_ptr<const TextVocabulary> named_text_vocabulary(const std::string& name) {
+  if (name.empty() || name == "subword") return nullptr;
+  return name == "bytes" ? byte_vocabulary() : load_text_vocabulary(name);
+}
+
 }  // namespace adjoin::data

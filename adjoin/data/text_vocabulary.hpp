@@ -54,4 +54,8 @@ std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const
 /// Throws: InvalidArgument where it is missing or is none
 std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path);
 
+/// What an option says: "bytes", or the file of a vocabulary. Nothing for "subword" and "", which is to be learned.
+/// Throws: InvalidArgument as load_text_vocabulary
+std::shared_ptr<const TextVocabulary> named_text_vocabulary(const std::string& name);
+
 }  // namespace adjoin::data

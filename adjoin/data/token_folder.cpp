@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVocabulary = "vocab.model";
-
 const char* tokens_of(Part part) {
   return part == Part::train ? "train.tokens" : "test.tokens";
 }
@@ -63,13 +61,13 @@ fs::path place_of(const std::string& path) {
 }  // namespace
 
 bool is_token_folder(const std::string& path) {
-  return fs::is_regular_file(fs::path(path) / kVocabulary) &&
+  return fs::is_regular_file(fs::path(path) / kVocabularyFile) &&
          fs::is_regular_file(fs::path(path) / tokens_of(Part::train));
 }
 
 TokenFolder open_token_folder(const std::string& path) {
   const fs::path folder(path);
-  TokenFolder opened{.vocabulary = load_text_vocabulary((folder / kVocabulary).string()), .train = {}, .test = {}};
+  TokenFolder opened{.vocabulary = load_text_vocabulary((folder / kVocabularyFile).string()), .train = {}, .test = {}};
   opened.train = map_document_tokens(folder / tokens_of(Part::train), *opened.vocabulary);
   opened.test = map_document_tokens(folder / tokens_of(Part::test), *opened.vocabulary);
   return opened;
@@ -87,12 +85,12 @@ FolderCounts write_token_folder(const std::string& path, const Documents& docume
   require_free_place(path);
   const fs::path place = place_of(path);
   FolderInTheMaking folder(place);
-  vocabulary.save((folder / kVocabulary).string());
+  vocabulary.save((folder / kVocabularyFile).string());
   FolderCounts counts;
   for (auto [part, its] : {std::pair(Part::train, &counts.train), {Part::test, &counts.test}}) {
     *its = write_document_tokens(folder / tokens_of(part), *documents.open(part), vocabulary);
     fs::permissions(folder / tokens_of(part),
-                    fs::status(folder / kVocabulary).permissions());  // not its writer's alone
+                    fs::status(folder / kVocabularyFile).permissions());  // not its writer's alone
   }
   folder.publish();
   return counts;

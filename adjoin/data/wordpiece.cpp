@@ -82,9 +82,15 @@ WordPiece WordPiece::load(const std::string& path) {
   return WordPiece(std::move(pieces), path);
 }
 
+std::string WordPiece::content() const {
+  std::string lines;
+  for (const std::string& piece : pieces_) lines += piece + '\n';
+  return lines;
+}
+
 void WordPiece::save(const std::string& path) const {
   std::ofstream file(path, std::ios::binary);
-  for (const std::string& piece : pieces_) file << piece << '\n';
+  file << content();
   file.close();
   if (!file) throw Error(path + ": cannot write the vocabulary: " + std::strerror(errno));
 }

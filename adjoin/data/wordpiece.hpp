@@ -28,7 +28,10 @@ class WordPiece {
   /// Throws: InvalidArgument where the file is missing or is no vocabulary.
   static WordPiece load(const std::string& path);
 
-  /// Writes a vocab.txt that load() reads.
+  /// The text of a vocab.txt that load() reads.
+  std::string content() const;
+
+  /// Writes it.
   /// Throws: Error where the file cannot be written.
   void save(const std::string& path) const;
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/utf8.hpp"
 #include "adjoin/train/language_modelling.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/workers.hpp"

@@ -25,8 +25,7 @@ Vocabulary given_vocabulary(const Configuration& c) {
                     [&](const SavedCheckpoint& checkpoint) { vocabulary = read_vocabulary(checkpoint.folder); });
     return vocabulary;
   }
-  if (c.vocab.empty() || c.vocab == "subword") return nullptr;
-  return c.vocab == "bytes" ? data::byte_vocabulary() : data::load_text_vocabulary(c.vocab);
+  return data::named_text_vocabulary(c.vocab);
 }
 
 /// What decides the tokens of documents; nothing of the embedded corpus, which is written as quickly as it is read.
@@ -37,28 +36,6 @@ Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
           {"test", test},
           {"text_column", source.text_column},
           {"vocabulary", vocabulary}};
-}
-
-/// The documents' tokens in memory.
-data::DocumentTokens tokenized(const data::Documents& documents, data::Part part,
-                               const data::TextVocabulary& vocabulary, const std::string& name) {
-  std::vector<int64_t> ids;
-  data::DocumentCounts counts;
-  const auto reader = documents.open(part);
-  for (data::Sample document; reader->next(document);) {
-    vocabulary.encode(document.text, ids);
-    ids.push_back(vocabulary.end_of_document());
-    ++counts.documents;
-    counts.bytes += std::ssize(document.text);
-  }
-  counts.tokens = std::ssize(ids);
-  data::TokenStoreBuilder builder(vocabulary.size());
-  builder.add(ids, /*label=*/0);
-  return {.name = name,
-          .tokens = builder.finish(),
-          .counts = counts,
-          .words = vocabulary.size(),
-          .end_of_document = vocabulary.end_of_document()};
 }
 
 std::optional<data::TokenFolder> find_token_folder(const fs::path& place) {
@@ -121,14 +98,16 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
     }
   }
   if (!request.is_null()) say("tokens not kept: " + trouble);
-  return {vocabulary, tokenized(documents, data::Part::train, *vocabulary, source.data),
-          tokenized(documents, data::Part::test, *vocabulary, source.data)};
+  const auto held = [&](data::Part part) {
+    return data::hold_document_tokens(source.data, *documents.open(part), *vocabulary);
+  };
+  return {vocabulary, held(data::Part::train), held(data::Part::test)};
 }
 
 }  // namespace
 
 std::shared_ptr<const data::TextVocabulary> read_vocabulary(const fs::path& folder) {
-  return data::load_text_vocabulary((folder / kVocabularyFile).string());
+  return data::load_text_vocabulary((folder / data::kVocabularyFile).string());
 }
 
 LanguageInput read_language_input(const Configuration& c) {
@@ -157,7 +136,7 @@ data::DocumentTokens read_language_test(const TextSource& source, const data::Te
     return std::move(folder.test);
   }
   const data::Documents documents({source.data, "", source.columns.text});
-  return tokenized(documents, data::Part::test, vocabulary, source.data);
+  return data::hold_document_tokens(source.data, *documents.open(data::Part::test), vocabulary);
 }
 
 }  // namespace adjoin::train

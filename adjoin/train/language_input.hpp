@@ -16,8 +16,7 @@ struct LanguageInput {
   data::DocumentTokens train, test;
 };
 
-/// The vocabulary in a model's folder, and the name of its file.
-inline constexpr const char* kVocabularyFile = "vocab.model";
+/// The vocabulary in a model's folder.
 std::shared_ptr<const data::TextVocabulary> read_vocabulary(const std::filesystem::path& folder);
 
 /// Reads the documents that the configuration names, or maps their tokens: of a folder that `adjoin tokenize` wrote, or from

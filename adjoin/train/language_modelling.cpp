@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/token_folder.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/messages.hpp"
 
@@ -16,6 +17,14 @@ namespace {
 
 double bits_per_byte(double nats, double bytes) {
   return bytes > 0 ? nats / std::log(2.0) / bytes : 0;
+}
+
+/// Of the targets of rows begin to end.
+double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor& targets, int64_t begin, int64_t end) {
+  double bytes = 0;
+  const auto* target = targets.const_data_ptr<int64_t>();
+  for (int64_t row = begin; row < end; ++row) bytes += static_cast<double>(vocabulary.bytes_of(target[row]).size());
+  return bytes;
 }
 
 }  // namespace
@@ -99,11 +108,7 @@ at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& b
 
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {
   if (batch.context.training) return {};
-  double bytes = 0;
-  const auto* target = batch.target.const_data_ptr<int64_t>();
-  for (int64_t row = 0; row < batch.target.numel(); ++row)
-    bytes += static_cast<double>(vocabulary_->bytes_of(target[row]).size());
-  return {bytes};
+  return {bytes_of_targets(*vocabulary_, batch.target, 0, batch.target.numel())};
 }
 
 std::vector<Measure> LanguageModelling::measures(double loss, std::span<const double> tally, double units) const {
@@ -119,7 +124,7 @@ std::string LanguageModelling::description() const {
 }
 
 std::vector<TaskFile> LanguageModelling::files() const {
-  return {{kVocabularyFile, vocabulary_->content()}};
+  return {{data::kVocabularyFile, vocabulary_->content()}};
 }
 
 void LanguageModelling::read_test(const TextSource& source) {
@@ -148,13 +153,11 @@ std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores,
   require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
   const at::Tensor nats = -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
   const auto* nat = nats.const_data_ptr<double>();
-  const auto* target = batch.target.const_data_ptr<int64_t>();
   std::vector<Prediction> predictions;
   int64_t row = 0;
   for (const int64_t length : batch.context.rows->lengths()) {
-    double bytes = 0;
-    for (int64_t i = row; i < row + length; ++i) bytes += static_cast<double>(vocabulary_->bytes_of(target[i]).size());
-    const double bits = bits_per_byte(std::accumulate(nat + row, nat + row + length, 0.0), bytes);
+    const double bits = bits_per_byte(std::accumulate(nat + row, nat + row + length, 0.0),
+                                      bytes_of_targets(*vocabulary_, batch.target, row, row + length));
     if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
     predictions.push_back({.what = "bits_per_byte", .value = bits});
     row += length;

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "adjoin/train/configuration.hpp"
@@ -18,9 +17,6 @@ struct TaskKind {
   /// Of a model in a folder, without data. Throws: InvalidArgument where what files() wrote is not there
   std::unique_ptr<Task> (*open)(const Configuration& configuration, const std::filesystem::path& folder);
 };
-
-/// The table of all kinds; another task is a file of its own and a row here.
-std::span<const TaskKind> task_kinds();
 
 /// That of a configuration's model.
 const TaskKind& task_kind(const Configuration& configuration);

@@ -37,12 +37,6 @@ ClassCounts counts_of(const Words& words, std::span<const double> tally) {
   return {words.classes.size(), tally};
 }
 
-std::string lines_of(const data::WordPiece& tokenizer) {
-  std::string lines;
-  for (int64_t id = 0; id < tokenizer.size(); ++id) lines += tokenizer.piece(id) + '\n';
-  return lines;
-}
-
 }  // namespace
 
 models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes) {
@@ -122,7 +116,7 @@ std::string TextClassification::description() const {
 }
 
 std::vector<TaskFile> TextClassification::files() const {
-  return {{"vocab.txt", lines_of(input_.tokenizer)},
+  return {{"vocab.txt", input_.tokenizer.content()},
           {"classes.json", nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
 }
 
