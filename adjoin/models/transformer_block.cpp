@@ -21,8 +21,8 @@ TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, cons
 }
 
 at::Tensor TransformerBlockImpl::forward(at::Tensor x, const StepContext& context, nn::KeyValueCache* cache) {
-  x = x + nn::dropout(attention_(norm1_(x), context, cache), dropout_, after_attention_, context);
-  return x + nn::dropout(feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
+  x = nn::add_dropped(x, attention_(norm1_(x), context, cache), dropout_, after_attention_, context);
+  return nn::add_dropped(x, feed_forward_(norm2_(x), context), dropout_, after_feed_forward_, context);
 }
 
 double cost_of(const TransformerBlockOptions& options) {

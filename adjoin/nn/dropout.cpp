@@ -1,18 +1,21 @@
 #include "adjoin/nn/dropout.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 #include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/nn/dropped_elements.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -27,50 +30,108 @@ uint32_t word(int64_t coordinate) {
   return static_cast<uint32_t>(coordinate);
 }
 
-/// x with the mask applied whose row r (the last dim being a row) is drawn from `words(r)`.
-at::Tensor mask_rows(const at::Tensor& x, double p, const std::function<RowOfWords(int64_t)>& words) {
-  const at::Tensor in = x.contiguous();
-  at::Tensor out = at::empty_like(in);
-  if (in.numel() == 0) return out;
+using WordsOfRow = std::function<RowOfWords(int64_t)>;
+
+template <class Out, class In>
+void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& out, double p, const WordsOfRow& words) {
   const int64_t columns = in.size(-1), rows = in.numel() / columns;
   const DropoutSteps steps = dropout_steps(p);
+  const InstructionSet set = best_instruction_set();
+  const auto* from = in.const_data_ptr<In>();
+  const auto* onto = base.defined() ? base.const_data_ptr<Out>() : nullptr;
+  auto* to = out.mutable_data_ptr<Out>();
+  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
+    std::vector<uint16_t> random(static_cast<size_t>(columns));
+    for (int64_t r = begin; r < end; ++r) {
+      const RowOfWords w = words(r);
+      philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
+      drop_elements(set, {columns, random.data(), steps.threshold, steps.factor}, from + r * columns,
+                    onto ? onto + r * columns : nullptr, to + r * columns);
+    }
+  });
+}
+
+/// base + x with the mask applied whose row r (the last dim being a row) is drawn from `words(r)`, of `type`; without a base
+/// the latter alone. The type is x's, or one of the two is float.
+at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::ScalarType type,
+                  const at::Tensor& base = {}) {
+  const at::Tensor in = x.contiguous(), onto = base.defined() ? base.contiguous() : base;
+  at::Tensor out = at::empty(in.sizes(), in.options().dtype(type));
+  if (in.numel() == 0) return out;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "dropout", [&] {
-    const auto scale = static_cast<at::opmath_type<scalar_t>>(steps.factor);
-    const auto* from = in.const_data_ptr<scalar_t>();
-    auto* to = out.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
-      std::vector<uint16_t> random(static_cast<size_t>(columns));
-      for (int64_t r = begin; r < end; ++r) {
-        const RowOfWords w = words(r);
-        philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
-        const scalar_t* a = from + r * columns;
-        scalar_t* b = to + r * columns;
-        for (int64_t i = 0; i < columns; ++i)
-          b[i] = random[static_cast<size_t>(i)] < steps.threshold ? scalar_t(0) : static_cast<scalar_t>(a[i] * scale);
-      }
-    });
+    if (type == in.scalar_type())
+      drop_rows<scalar_t, scalar_t>(in, onto, out, p, words);
+    else if constexpr (std::is_same_v<scalar_t, float>)
+      type == at::kHalf ? drop_rows<c10::Half, float>(in, onto, out, p, words)
+                        : drop_rows<c10::BFloat16, float>(in, onto, out, p, words);
+    else if constexpr (!std::is_same_v<scalar_t, double>)
+      drop_rows<float, scalar_t>(in, onto, out, p, words);
   });
   return out;
+}
+
+/// `masked` of one type as a linear map into another.
+LinearMap masking(double p, const WordsOfRow& words, at::ScalarType from, at::ScalarType to) {
+  return {.forward = [=](const at::Tensor& t) { return masked(t, p, words, to); },
+          .adjoint = [=](const at::Tensor& t) { return masked(t, p, words, from); }};
+}
+
+struct MaskCapsule : torch::CustomClassHolder {
+  MaskCapsule(double probability, WordsOfRow w) : p(probability), words(std::move(w)) {}
+  double p;
+  WordsOfRow words;
+};
+
+/// base + dropout(x), where x is of the base's type or of a 16-bit one beside float.
+struct AddDropped : torch::autograd::Function<AddDropped> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x,
+                            const c10::intrusive_ptr<MaskCapsule>& mask) {
+    ctx->saved_data["mask"] = c10::IValue::make_capsule(mask);
+    ctx->saved_data["type"] = x.scalar_type();
+    return masked(x, mask->p, mask->words, base.scalar_type(), base);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
+                                               torch::autograd::tensor_list gradients) {
+    const auto mask = c10::static_intrusive_pointer_cast<MaskCapsule>(ctx->saved_data["mask"].toCapsule());
+    const at::Tensor& g = gradients[0];
+    return {g, adjoin::apply(masking(mask->p, mask->words, g.scalar_type(), ctx->saved_data["type"].toScalarType()), g),
+            at::Tensor()};
+  }
+};
+
+/// The words of each row's features, of a tensor that a DropoutPlace describes.
+WordsOfRow words_of_rows(const at::Tensor& x, const DropoutPlace& place, const StepContext& context) {
+  require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
+  const auto places = std::make_shared<const std::vector<TokenPlace>>(context.places(x.size(0)));
+  return [=, key = philox_key(context.seed, place.name), first = word(place.first_feature),
+          step = word(context.step)](int64_t r) {
+    const auto& [sample, token] = (*places)[static_cast<size_t>(r)];
+    return RowOfWords{key, first, word(token), word(sample), step};
+  };
 }
 
 }  // namespace
 
 at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words) {
   check_probability(p);
-  const auto mask = [p, words = std::move(words)](const at::Tensor& t) { return mask_rows(t, p, words); };
-  return apply({.forward = mask, .adjoint = mask}, x);
+  return adjoin::apply(masking(p, words, x.scalar_type(), x.scalar_type()), x);
 }
 
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context) {
   check_probability(p);
   if (!context.training || p == 0) return x;
-  require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
-  const PhiloxKey key = philox_key(context.seed, place.name);
-  const auto places = std::make_shared<const std::vector<TokenPlace>>(context.places(x.size(0)));
-  return dropout_rows(x, p, [=, first = word(place.first_feature), step = word(context.step)](int64_t r) {
-    const auto& [sample, token] = (*places)[static_cast<size_t>(r)];
-    return RowOfWords{key, first, word(token), word(sample), step};
-  });
+  return dropout_rows(x, p, words_of_rows(x, place, context));
+}
+
+at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, const DropoutPlace& place,
+                       const StepContext& context) {
+  check_probability(p);
+  if (!context.training || p == 0) return base + x;
+  require(base.sizes() == x.sizes(), "add_dropped: expected two tensors of one shape");
+  const bool fits = base.scalar_type() == x.scalar_type() ||
+                    (base.scalar_type() == at::kFloat && c10::elementSize(x.scalar_type()) == 2);
+  return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()),
+                           c10::make_intrusive<MaskCapsule>(p, words_of_rows(x, place, context)));
 }
 
 std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,

@@ -25,6 +25,12 @@ struct DropoutPlace {
 /// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims or rows
 at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
 
+/// base + dropout(x) in one pass: what a residual connection does. Of the base's type; x may be of a 16-bit type beside a base
+/// of float32, as autocast makes it.
+/// Throws: InvalidArgument as dropout, and for tensors of two shapes
+at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, const DropoutPlace& place,
+                       const StepContext& context);
+
 /// Names the random words of one row of a mask.
 struct RowOfWords {
   PhiloxKey key;

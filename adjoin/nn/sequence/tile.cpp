@@ -110,7 +110,8 @@ Share unset_share(const at::Tensor& q) {
 
 namespace {
 
-// LibTorch's fused kernel. Its batch is the heads of queries that go with one head of keys: where that is one, no tensor is
+// LibTorch's fused kernel, in float32 or float64: of 16-bit numbers it takes half as long again, for it widens each block of
+// them anew, and makes an object of a library for each small product. Its batch is the heads of queries that go with one head of keys: where that is one, no tensor is
 // copied. Its traps: it gives a row that is hidden whole the logarithm 0, and a query that is NaN a number; it wants elements,
 // and masks of q's type.
 
@@ -135,14 +136,14 @@ struct FusedArguments {
 FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const int64_t h = x.k.size(1), batch = x.q.size(1) / h;
   const auto shared = [&](const at::Tensor& t) {
-    return t.transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
+    return t.to(share_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
   };
-  FusedArguments a{batched(x.q, h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
+  FusedArguments a{batched(x.q.to(share_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
   // The kernel hides what is later before it scales, which a scale that is not positive turns round.
   if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
   a.causal = false;
-  if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), x.q.options()).masked_fill_(a.hidden, -kInfinity);
+  if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), a.q.options()).masked_fill_(a.hidden, -kInfinity);
   return a;
 }
 
@@ -159,7 +160,7 @@ Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions
   const FusedArguments a = fused_arguments(x, tile, options);
   const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(a.q, a.k, a.v, /*dropout_p=*/0.0,
                                                                               a.causal, a.mask, options.scale);
-  Share share{unbatched(out).to(share_type(x.q)), unbatched(log_sum)};
+  Share share{unbatched(out), unbatched(log_sum)};
   if (a.hidden.defined()) {
     const at::Tensor rows = a.hidden.all(-1).unsqueeze(-1);
     share.log_sum = share.log_sum.masked_fill(rows, -kInfinity);
@@ -173,9 +174,10 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
                                  const AttentionOptions& options) {
   const FusedArguments a = fused_arguments(x, tile, options);
   const int64_t h = x.k.size(1);
+  const auto precise = [&](const at::Tensor& t) { return batched(t.to(a.q.scalar_type()), h); };
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      batched(y.gradient, h), a.q, a.k, a.v, batched(y.out, h), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal,
-      a.mask, options.scale);
+      precise(y.gradient), a.q, a.k, a.v, precise(y.out), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal, a.mask,
+      options.scale);
   const auto of_shared = [](const at::Tensor& t) { return (t.size(0) == 1 ? t[0] : t.sum(0)).transpose(0, 1); };
   return {unbatched(q), of_shared(k), of_shared(v)};
 }

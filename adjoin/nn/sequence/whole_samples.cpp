@@ -18,6 +18,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
+#include "adjoin/nn/sequence/tile.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -55,10 +56,10 @@ class Batch {
                   .masked_fill_(padding_.view({samples_, 1, 1, longest_}), -std::numeric_limits<double>::infinity());
   }
 
-  /// [rows, heads, *] -> [samples, heads, longest, *]; what is filled up is finite.
+  /// [rows, heads, *] -> [samples, heads, longest, *], of the kernel's type; what is filled up is finite.
   at::Tensor pack(const at::Tensor& x) const {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
-    return mine.unflatten(0, {samples_, longest_}).transpose(1, 2);
+    return mine.to(share_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
   }
   /// The same with zeros where it is filled up.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
@@ -70,7 +71,8 @@ class Batch {
     if (is_block_)
       into.narrow(0, first_, samples_ * longest_).copy_(x);
     else
-      into.index_copy_(0, rows_of_tokens_, padding_.defined() ? x.index_select(0, tokens_) : x);
+      into.index_copy_(0, rows_of_tokens_,
+                       (padding_.defined() ? x.index_select(0, tokens_) : x).to(into.scalar_type()));
   }
   const std::optional<at::Tensor>& mask() const { return mask_; }
 
@@ -170,7 +172,7 @@ std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::
   // The kernel gives a query that is NaN a number.
   if (!std::isfinite((q.sum() + k.sum()).item<double>())) return std::nullopt;
   return WholeSamples::apply(q, k, v,
-                             c10::make_intrusive<BatchesCapsule>(batches_of(rows, options.causal, q.scalar_type()),
+                             c10::make_intrusive<BatchesCapsule>(batches_of(rows, options.causal, share_type(q)),
                                                                  options.causal, *options.scale));
 }
 
