@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -93,22 +94,38 @@ std::vector<Segment> DecoderImpl::segments(std::vector<nn::KeyValueCache>* cache
     if (positions) x = x + positions(nn::token_numbers(context, ids.size(0)));
     return nn::dropout(x, p, {"embedding.output", 0}, context);
   };
+  const auto embedding_needs = [words = embedding_, positions = positions_](const Load& load) {
+    Needs needs{.calls = words->calls(load.rows, load.bytes)};
+    if (positions) append(needs.calls, positions->calls(load.rows, load.bytes));
+    return needs;
+  };
   std::vector<Segment> segments{
       {"embedding", 0,
        std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", module_of(positions_)}}),
-       embed}};
+       embed, embedding_needs}};
   const double cost_of_block = cost_of(block_options(options_, ""));
   for (size_t i = 0; i < blocks_.size(); ++i)
     segments.push_back(
         {"block" + std::to_string(i), cost_of_block, blocks_[i].ptr(),
          [block = blocks_[i], cache = caches ? &caches->at(i) : nullptr](
-             const at::Tensor& x, const StepContext& context) mutable { return block(x, context, cache); }});
+             const at::Tensor& x, const StepContext& context) mutable { return block(x, context, cache); },
+         [block = blocks_[i]](const Load& load) { return block->needs(load); }});
   const auto score = [norm = norm_, words = embedding_](const at::Tensor& x, const StepContext&) mutable {
     return words->scores(norm(x));
   };
   segments.push_back({"head", 2.0 * static_cast<double>(options_.hidden * options_.words),
                       std::make_shared<Parts>(Parts::List{{"norm", norm_.ptr()}, {"embedding", embedding_.ptr()}}),
-                      score});
+                      score, [words = embedding_, hidden = options_.hidden](const Load& load) {
+                        const int64_t here = words->split().size(words->group().rank()), ranks = words->group().size();
+                        // The norm's input and output, and the scores, whose gradient is a number beside each.
+                        Needs needs{
+                            .kept = load.rows * ((hidden + 2) * load.bytes + (hidden + here) * load.product_bytes),
+                            .temporary = load.rows * here * std::max<int64_t>(load.bytes, 4)};
+                        if (ranks > 1)
+                          needs.calls.push_back({Collective::all_reduce, static_cast<int>(ranks),
+                                                 load.rows * hidden * load.product_bytes});
+                        return needs;
+                      }});
   return segments;
 }
 

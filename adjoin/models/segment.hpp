@@ -9,9 +9,24 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/movement/planned_call.hpp"
 #include "adjoin/movement/step_context.hpp"
 
 namespace adjoin::models {
+
+/// What goes through a model at once on this rank: the rows and samples of a micro-batch, and the bytes of a number, as tensors
+/// have it and as matrix products do, which autocast makes 16-bit.
+struct Load {
+  int64_t rows = 0, samples = 0;
+  int64_t bytes = 4, product_bytes = 4;
+};
+
+/// What a segment asks of this rank, forward and back.
+struct Needs {
+  int64_t kept = 0;                ///< bytes of activations that wait for backward
+  int64_t temporary = 0;           ///< bytes beside them, at most, in backward
+  std::vector<PlannedCall> calls;  ///< in no order
+};
 
 /// A part of a model that needs no more than the output of the one before: an embedding, a block, a head.
 struct Segment {
@@ -19,6 +34,7 @@ struct Segment {
   double cost = 0;  ///< multiplications and additions of one row's way forward, in matrix products
   std::shared_ptr<torch::nn::Module> module;  ///< its parameters
   std::function<at::Tensor(const at::Tensor&, const StepContext&)> forward;
+  std::function<Needs(const Load& load)> needs = {};  ///< by formula; docs/models.md derives it
 };
 
 /// A model: its parts in their order, and the module that knows all parameters by their full names.
@@ -31,6 +47,10 @@ struct Model {
     return x;
   }
 };
+
+inline void append(std::vector<PlannedCall>& calls, const std::vector<PlannedCall>& more) {
+  calls.insert(calls.end(), more.begin(), more.end());
+}
 
 /// What a holder holds, nothing where it is empty.
 template <class Holder>

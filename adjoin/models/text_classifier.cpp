@@ -93,14 +93,20 @@ std::vector<Segment> TextClassifierImpl::segments() const {
     const at::Tensor x = words(ids);
     return positions ? x + positions(nn::token_numbers(context, ids.size(0))) : x;
   };
+  const auto embedding_needs = [words = embedding_, positions = positions_](const Load& load) {
+    Needs needs{.calls = words->calls(load.rows, load.bytes)};
+    if (positions) append(needs.calls, positions->calls(load.rows, load.bytes));
+    return needs;
+  };
   std::vector<Segment> segments{
       {"embedding", 0,
        std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", module_of(positions_)}}),
-       embed}};
+       embed, embedding_needs}};
   for (size_t i = 0; i < blocks_.size(); ++i)
     segments.push_back(
         {"block" + std::to_string(i), cost_of(block_options(options_, "")), blocks_[i].ptr(),
-         [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable { return block(x, context); }});
+         [block = blocks_[i]](const at::Tensor& x, const StepContext& context) mutable { return block(x, context); },
+         [block = blocks_[i]](const Load& load) { return block->needs(load); }});
   const auto classify = [norm = norm_, classifier = classifier_, is_mean = options_.mean_pooling](
                             const at::Tensor& x, const StepContext& context) mutable {
     StepContext of_samples = context;
@@ -109,7 +115,16 @@ std::vector<Segment> TextClassifierImpl::segments() const {
   };
   segments.push_back(
       {"head", 0, std::make_shared<Parts>(Parts::List{{"norm", module_of(norm_)}, {"classifier", classifier_.ptr()}}),
-       classify});
+       classify,
+       [ranks = embedding_->group().size(), hidden = options_.hidden, classes = options_.classes,
+        has_norm = options_.final_norm](const Load& load) {
+         Needs needs{.kept = has_norm ? load.rows * (hidden + 2) * load.bytes : 0,
+                     .temporary = 2 * load.rows * hidden * load.bytes};
+         if (ranks > 1)
+           for (const int64_t numbers : {hidden, classes})  // backward below the classifier, forward its sum
+             needs.calls.push_back({Collective::all_reduce, ranks, load.samples * numbers * load.product_bytes});
+         return needs;
+       }});
   return segments;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "adjoin/models/segment.hpp"
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/layer_norm.hpp"
@@ -31,7 +32,13 @@ class TransformerBlockImpl : public torch::nn::Module {
   /// With a cache as nn::ParallelSelfAttention.
   at::Tensor forward(at::Tensor x, const StepContext& context, nn::KeyValueCache* cache = nullptr);
 
+  /// Without dropout of attention's probabilities.
+  Needs needs(const Load& load) const;
+
  private:
+  int64_t hidden_, heads_;
+  bool is_rotary_;
+  int ranks_;
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
   nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};

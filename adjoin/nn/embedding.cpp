@@ -62,6 +62,13 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
              : vocabulary_parallel_embedding(ids, weight_, group_, split_);
 }
 
+std::vector<PlannedCall> ParallelEmbeddingImpl::calls(int64_t rows, int64_t bytes) const {
+  if (group_.size() == 1) return {};
+  if (options_.cut == ParallelEmbeddingOptions::Cut::hidden)
+    return {{Collective::all_gather, group_.size(), rows * split_.size(group_.rank()) * bytes}};
+  return {{Collective::all_reduce, group_.size(), rows * options_.features * bytes}};
+}
+
 at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x) const {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");

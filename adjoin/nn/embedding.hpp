@@ -2,6 +2,7 @@
 
 #include <torch/nn/pimpl.h>
 
+#include "adjoin/movement/planned_call.hpp"
 #include "adjoin/nn/parameter.hpp"
 
 namespace adjoin::nn {
@@ -45,6 +46,8 @@ class ParallelEmbeddingImpl : public ShardedModule {
   /// Cost:   nothing forward, all-reduce of x's gradient backward
   /// Throws: InvalidArgument where it is not cut by words
   at::Tensor scores(const at::Tensor& x) const;
+  /// What the lookup of so many words calls, with numbers of so many bytes.
+  std::vector<PlannedCall> calls(int64_t rows, int64_t bytes) const;
   /// Of features, or of words.
   const Split& split() const { return split_; }
   const Communicator& group() const { return group_; }

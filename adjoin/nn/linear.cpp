@@ -1,5 +1,6 @@
 #include "adjoin/nn/linear.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 
 #include <cmath>
@@ -41,11 +42,18 @@ ShardedModule::Piece bias_piece(const ParallelLinearOptions& options, const Grid
   return {along(grid, axis, {options.out_features}, split), grid, Initial::zeros()};
 }
 
+/// x as autocast gives it to a matrix product, so that its gradient travels in 16 bits too.
+at::Tensor as_in_product(const at::Tensor& x) {
+  return at::autocast::is_autocast_enabled(at::kCPU)
+             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), x, at::kCPU)
+             : x;
+}
+
 }  // namespace
 
 at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                   const Communicator& group, const std::optional<Split>& gathered_split) {
-  const at::Tensor y = at::linear(copy_to(x, group), weight, bias);
+  const at::Tensor y = at::linear(copy_to(as_in_product(x), group), weight, bias);
   return gathered_split ? gather_from(y, group, gathered_split->along(y.dim() - 1)) : y;
 }
 

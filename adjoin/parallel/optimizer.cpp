@@ -161,6 +161,24 @@ void Optimizer::gather_weights() const {
       bucket.copies.all_gather(as_buffer(bucket.part(bucket.values)), as_buffer(bucket.values), bucket.split->sizes());
 }
 
+std::vector<PlannedCall> Optimizer::calls() const {
+  std::vector<PlannedCall> calls;
+  for (const Bucket& bucket : buckets_)
+    if (const int ranks = bucket.copies.size(); ranks > 1) {
+      calls.push_back({Collective::reduce_scatter, ranks, static_cast<int64_t>(bucket.values.nbytes())});
+      calls.push_back({Collective::all_gather, ranks, static_cast<int64_t>(bucket.part(bucket.values).nbytes())});
+    }
+  if (workers_.size() > 1) calls.push_back({Collective::all_reduce, workers_.size(), sizeof(double)});  // the norm
+  return calls;
+}
+
+int64_t Optimizer::moment_bytes() const {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : buckets_)
+    for (const at::Tensor& moment : bucket.moments) bytes += static_cast<int64_t>(moment.nbytes());
+  return bytes;
+}
+
 std::vector<nn::Parameter> Optimizer::parameters() const {
   std::vector<nn::Parameter> all;
   for (const Bucket& bucket : buckets_) all.insert(all.end(), bucket.parameters.begin(), bucket.parameters.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/planned_call.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/rule.hpp"
 
@@ -45,6 +46,10 @@ class Optimizer {
   ///
   /// An infinite or NaN gradient on any of them, also of one replica, makes all skip the update alike.
   Update step(double learning_rate, double loss_scale = 1);
+
+  /// The collectives of a step, and the bytes of moments that this worker keeps.
+  std::vector<PlannedCall> calls() const;
+  int64_t moment_bytes() const;
 
   const Rule& rule() const { return rule_; }
   /// The updates, without steps that were skipped.

@@ -106,6 +106,13 @@ at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& b
                                                Split::balanced(vocabulary_->size(), tp.size(), 0));
 }
 
+std::vector<PlannedCall> LanguageModelling::loss_calls(const models::Load& load, const Grid& grid) const {
+  const int ranks = grid.axis("tp").size();
+  if (ranks == 1) return {};
+  const int64_t bytes = load.rows * std::max<int64_t>(load.bytes, 4);  // the largest of scores; their sums and targets
+  return {{Collective::all_reduce, ranks, bytes}, {Collective::all_reduce, ranks, 2 * bytes}};
+}
+
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {
   if (batch.context.training) return {};
   return {bytes_of_targets(*vocabulary_, batch.target, 0, batch.target.numel())};

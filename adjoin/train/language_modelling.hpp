@@ -29,6 +29,7 @@ class LanguageModelling : public Task {
                          StepContext context) const override;
   /// Tokens that are to be predicted.
   double units(data::Part part, std::span<const int64_t> samples) const override;
+  std::vector<PlannedCall> loss_calls(const models::Load& load, const Grid& grid) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In an evaluation the bytes of what is to be predicted.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;

@@ -1,8 +1,10 @@
 #include "adjoin/train/run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <optional>
 
 #include "adjoin/base/error.hpp"
@@ -11,6 +13,7 @@
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/plan.hpp"
 #include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
@@ -38,7 +41,18 @@ void say_plan(const Configuration& c, const Task& task) {
   say(grouped(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks") + ": " + plan.to_string() +
       (started_by_mpi() ? ", MPI processes" : ", threads"));
   if (!c.resume.empty()) say("goes on from " + c.resume);
-  say("writes to " + c.out);
+}
+
+/// The training samples of the batch that has the most to do.
+std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
+  std::vector<int64_t> samples(static_cast<size_t>(task.size(data::Part::train)));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  if (const std::vector<int64_t> lengths = task.lengths(data::Part::train); !lengths.empty())
+    std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
+      return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
+    });
+  samples.resize(std::min(samples.size(), static_cast<size_t>(c.batch)));
+  return samples;
 }
 
 }  // namespace
@@ -55,6 +69,7 @@ void train(const Configuration& configuration, const TaskMaker& make) {
   const std::unique_ptr<Task> task = make(configuration);
   if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
   say_plan(configuration, *task);
+  say("writes to " + configuration.out);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0);
   run_workers(worker_options(configuration), [&](const Communicator& world) {
@@ -65,6 +80,21 @@ void train(const Configuration& configuration, const TaskMaker& make) {
   });
   if (!summary)
     throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out, interrupting_signal());
+}
+
+void dry_run(const Configuration& configuration) {
+  validate(configuration);
+  require(plan_of(configuration).ranks() <= kMostThreads, [&] {
+    return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
+  });
+  const std::unique_ptr<Task> task = task_kind(configuration).make(configuration);
+  say_plan(configuration, *task);
+  if (mpi_job_rank() != 0) return;
+  const std::vector<RankPlan> ranks = plan_step(configuration, *task, longest_samples(configuration, *task));
+  int64_t rows = 0;
+  for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
+  say("a rank goes through at most " + grouped(rows) + " tokens at once");
+  print_plan(std::cout, ranks);
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options) {

@@ -66,9 +66,13 @@ class Task {
   /// The sum of the losses of a micro-batch's units, a scalar that is differentiable, on each rank along tp.
   virtual at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid& grid) const = 0;
 
+  /// The collectives of the loss of so much.
+  virtual std::vector<PlannedCall> loss_calls(const models::Load&, const Grid&) const { return {}; }
+
   /// Numbers of a micro-batch that add up over workers and micro-batches, always as many; and the measures of the mean loss
   /// and their sum. batch.context.training says whether it is a step of the training or an evaluation, which may count more.
   virtual std::vector<double> tally(const at::Tensor&, const MicroBatch&) const { return {}; }
+  virtual int64_t tally_size() const { return 0; }  ///< of a step of the training
   virtual std::vector<Measure> measures(double /*loss*/, std::span<const double> /*tally*/, double /*units*/) const {
     return {};
   }

@@ -30,6 +30,7 @@ class TextClassification : public Task {
                          StepContext context) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In training the right ones alone, else ClassCounts.
+  int64_t tally_size() const override { return 1; }
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
   std::vector<Measure> measures(double loss, std::span<const double> tally, double units) const override;
   std::string description() const override;

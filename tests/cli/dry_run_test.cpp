@@ -1,0 +1,45 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using namespace test;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(DryRun, tells_the_plan_of_more_ranks_than_there_are_cores_and_writes_nothing) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run("train --data sample --preset tiny --heads 8 --dp 8 --tp 8 --dry-run" + into(folder / "run"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("64 ranks: dp 8, tp 8"));
+  EXPECT_THAT(outcome.out, HasSubstr("  0-63 "));
+  EXPECT_THAT(outcome.out, HasSubstr("reduce_scatter"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(DryRun, needs_no_folder_and_tells_of_one_rank_no_calls) {
+  const Outcome outcome = run("train --data sample --preset gpt-tiny --dry-run");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("highest"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("operation")));
+}
+
+TEST(DryRun, refuses_what_training_would) {
+  const auto refused = [](const std::string& options) {
+    const Outcome outcome = run("train --data sample --preset tiny --dry-run " + options);
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("--tp 5"), HasSubstr("--tp"));
+  EXPECT_THAT(refused("--pp 2"), HasSubstr("--pp is 2"));
+  EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run tells of at most 1024"));
+  EXPECT_THAT(refused("--microbatches 1000"), HasSubstr("--microbatches"));
+}
+
+}  // namespace
+}  // namespace adjoin::cli

@@ -1,0 +1,203 @@
+#include "adjoin/train/step_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <tuple>
+
+#include "adjoin/train/language_modelling.hpp"
+#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/text_classification.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using namespace adjoin::testing;
+
+/// Tokens of which sample i has `length(i)`, and one sample of all for a decoder.
+data::TokenStore tokens(int64_t words, int64_t samples, const std::function<int64_t(int64_t)>& length) {
+  data::TokenStoreBuilder builder(words);
+  for (int64_t i = 0; i < samples; ++i) {
+    std::vector<int64_t> ids;
+    for (int64_t t = 0; t < length(i); ++t) ids.push_back((i * 31 + t * 7) % words);
+    builder.add(ids, i % 2);
+  }
+  return builder.finish();
+}
+
+data::WordPiece pieces(int64_t size) {
+  std::vector<std::string> pieces{"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+  for (int64_t id = std::ssize(pieces); id < size; ++id) pieces.push_back(std::to_string(id));
+  return data::WordPiece(std::move(pieces));
+}
+
+std::unique_ptr<Task> task_of(const Configuration& c) {
+  if (c.model == "classifier")
+    return std::make_unique<TextClassification>(
+        c, TrainingInput{{pieces(c.vocabulary_size), data::ClassNames()},
+                         tokens(c.vocabulary_size, c.batch, [&](int64_t i) { return c.sequence - i % 3; }),
+                         {}});
+  const auto vocabulary = data::byte_vocabulary();
+  const int64_t count = c.batch * c.sequence + 1;
+  const data::DocumentTokens documents{.name = "bytes",
+                                       .tokens = tokens(256, 1, [&](int64_t) { return count; }),
+                                       .counts = {.documents = 1, .bytes = count, .tokens = count},
+                                       .words = vocabulary->size(),
+                                       .end_of_document = vocabulary->end_of_document()};
+  return std::make_unique<LanguageModelling>(c, LanguageInput{vocabulary, documents, documents});
+}
+
+std::vector<int64_t> all_samples(const Task& task) {
+  std::vector<int64_t> samples(static_cast<size_t>(task.size(data::Part::train)));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  return samples;
+}
+
+class Calls : public Observer {
+ public:
+  explicit Calls(std::vector<PlannedCall>& calls) : calls_(calls) {}
+  void begin(const Call& call) override {
+    if (call.collective && call.size > 1) calls_.push_back({*call.collective, call.size, call.bytes()});
+  }
+
+ private:
+  std::vector<PlannedCall>& calls_;
+};
+
+std::vector<PlannedCall> sorted(std::vector<PlannedCall> calls) {
+  std::sort(calls.begin(), calls.end(), [](const PlannedCall& a, const PlannedCall& b) {
+    return std::tie(a.collective, a.ranks, a.bytes) < std::tie(b.collective, b.ranks, b.bytes);
+  });
+  return calls;
+}
+
+std::string text_of(const std::vector<PlannedCall>& calls) {
+  std::string text;
+  for (const PlannedCall& call : sorted(calls))
+    text += std::string(name(call.collective)) + " of " + std::to_string(call.ranks) + ": " +
+            std::to_string(call.bytes) + " bytes\n";
+  return text;
+}
+
+/// What a worker's second step calls, and the bytes of tensors that it needed.
+struct Seen {
+  std::vector<PlannedCall> calls;
+  int64_t parameters = 0, peak = 0;
+};
+
+Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator& world) {
+  Seen seen;
+  PeakMemory memory;
+  Trainer trainer(c, task, world.observed_by(std::make_shared<Calls>(seen.calls)));
+  trainer.initialize();
+  const std::vector<int64_t> samples = all_samples(task);
+  trainer.step(samples, 0, 1e-4);
+  seen.calls.clear();
+  memory.reset_peak();
+  trainer.step(samples, 1, 1e-4);
+  seen.peak = memory.peak_bytes();
+  for (const nn::Parameter& p : nn::parameters_of(trainer.module())) seen.parameters += p.tensor.numel();
+  return seen;
+}
+
+/// Sizes that neither 2 nor 3 divide, and every part that calls something.
+Configuration uneven(const std::string& model, const std::string& precision) {
+  Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
+  c.precision = precision;
+  c.hidden = 35;
+  c.heads = 5;
+  c.sequence = 12;
+  c.batch = 7;
+  c.vocabulary_size = 51;
+  c.positions = "learned";
+  return c;
+}
+
+TEST(PlanStep, tells_what_each_rank_then_calls) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const char* precision : {"fp64", "fp32", "bf16"})
+      for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+        for (int tp = 1; tp <= world.size(); ++tp) {
+          if (world.size() % tp != 0) continue;
+          Configuration c = uneven(model, precision);
+          c.dp = world.size() / tp;
+          c.tp = tp;
+          c.microbatches = 1 + world.size() % 2;
+          const std::unique_ptr<Task> task = task_of(c);
+          const RankPlan plan = plan_step(c, *task, all_samples(*task)).at(static_cast<size_t>(world.rank()));
+          const Seen seen = seen_in_a_step(c, *task, world);
+          EXPECT_EQ(plan.parameters, seen.parameters);
+          EXPECT_EQ(text_of(plan.calls), text_of(seen.calls))
+              << model << " in " << precision << " on dp " << c.dp << " tp " << tp;
+        }
+      });
+}
+
+/// Large enough for what grows with the model to be nearly all.
+Configuration large(const std::string& model, const std::string& precision) {
+  Configuration c = configuration_of(model == "decoder" ? "gpt-small" : "small");
+  c.precision = precision;
+  c.layers = 3;
+  c.hidden = 128;
+  c.heads = 4;
+  c.sequence = 128;
+  c.batch = 16;
+  c.vocabulary_size = 500;
+  c.token_dropout = 0;
+  return c;
+}
+
+TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const char* precision : {"fp32", "bf16"})
+      for (const int tp : {1, 2})
+        for (const int64_t microbatches : {1, 2, 4}) {
+          Configuration c = large(model, precision);
+          c.tp = tp;
+          c.microbatches = microbatches;
+          const std::unique_ptr<Task> task = task_of(c);
+          const auto plans = plan_step(c, *task, all_samples(*task));
+          for_each_world({tp}, [&](const Communicator& world) {
+            if (world.size() != tp) return;
+            const auto highest = static_cast<double>(plans.at(static_cast<size_t>(world.rank())).highest);
+            const auto peak = static_cast<double>(seen_in_a_step(c, *task, world).peak);
+            EXPECT_NEAR(highest / peak, 1, 0.1) << model << " in " << precision << ", tp " << tp << ", " << microbatches
+                                                << " micro-batches, " << peak << " bytes";
+          });
+        }
+}
+
+TEST(PrintPlan, joins_ranks_that_are_alike) {
+  const RankPlan first{.rank = 0,
+                       .rows = 8,
+                       .parameters = 1'000'000,
+                       .weights = 4 << 20,
+                       .gradients = 4 << 20,
+                       .moments = 8 << 20,
+                       .activations = 3 << 19,
+                       .highest = 35 << 19,
+                       .calls = {{Collective::all_reduce, 4, 1 << 20}, {Collective::all_reduce, 4, 1 << 20}}};
+  RankPlan second = first, third = first;
+  second.rank = 1;
+  third.rank = 2;
+  third.calls.push_back({Collective::all_gather, 2, 1 << 19});
+  std::ostringstream out;
+  print_plan(out, std::vector<RankPlan>{first, second, third});
+  EXPECT_EQ(out.str(),
+            "\nmemory of a rank's tensors in a step, by formula, in MiB\n"
+            "  ranks  parameters  weights  gradients  moments  activations  highest\n"
+            "  0-2     1,000,000      4.0        4.0      8.0          1.5     17.5\n"
+            "\ncollective operations of a step, and what a rank gives to them, in MiB\n"
+            "  ranks  of   operation  calls  given\n"
+            "  0-1     4  all_reduce      2  2.000\n"
+            "  2       2  all_gather      1  0.500\n"
+            "          4  all_reduce      2  2.000\n");
+}
+
+}  // namespace
+}  // namespace adjoin::train
