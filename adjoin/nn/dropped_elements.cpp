@@ -3,32 +3,33 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include <bit>
-#include <cmath>
 #include <type_traits>
+
+#include "adjoin/base/half.hpp"
 
 namespace adjoin::nn {
 namespace {
 
-// Conversions that the compiler turns into vectors, which those of c10::BFloat16, with a branch for NaN, are not.
+// By the conversions of base/half.hpp, which become vectors; those of c10's types, which branch, do not.
 
 template <class Real, class T>
 [[gnu::always_inline]] inline Real widened(const T& x) {
   if constexpr (std::is_same_v<T, c10::BFloat16>)
-    return std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16);
+    return to_float(BFloat16{x.x});
+  else if constexpr (std::is_same_v<T, c10::Half>)
+    return to_float(Float16{x.x});
   else
     return static_cast<Real>(x);
 }
 
 template <class T, class Real>
 [[gnu::always_inline]] inline T narrowed(Real x) {
-  if constexpr (std::is_same_v<T, c10::BFloat16>) {
-    const auto bits = std::bit_cast<uint32_t>(x);
-    const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // halves to the even one
-    return T(static_cast<uint16_t>(x == x ? nearest : 0x7fc0), T::from_bits());
-  } else {
+  if constexpr (std::is_same_v<T, c10::BFloat16>)
+    return T(to_bfloat16(x).bits, T::from_bits());
+  else if constexpr (std::is_same_v<T, c10::Half>)
+    return T(to_float16(x).bits, T::from_bits());
+  else
     return static_cast<T>(x);
-  }
 }
 
 template <class Out, class In>

@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/adjoint.hpp"
@@ -68,6 +70,40 @@ TEST(Dropout, is_its_own_adjoint_to_any_order) {
   const Communicator alone;
   expect_adjoint([](const at::Tensor& x) { return dropout(x, 0.4, kPlace, kTraining); }, Kind::replicated,
                  Kind::replicated, {12, 10}, alone);
+}
+
+TEST(AddDropped, adds_what_dropout_keeps_and_sends_each_its_gradient) {
+  for (const auto& [of_base, of_x] : {std::pair(at::kDouble, at::kDouble), std::pair(at::kFloat, at::kBFloat16),
+                                      std::pair(at::kFloat, at::kHalf), std::pair(at::kBFloat16, at::kFloat)}) {
+    const auto grid = [](int64_t first) { return at::arange(first, first + 120, at::kDouble).view({12, 10}) / 16; };
+    const at::Tensor base = grid(-70).to(of_base).requires_grad_(), x = grid(3).to(of_x).requires_grad_();
+    const at::Tensor y = add_dropped(base, x, 0.5, kPlace, kTraining);
+    EXPECT_EQ(y.scalar_type(), of_base);
+    const at::Tensor mask = dropout(at::ones({12, 10}, at::kDouble), 0.5, kPlace, kTraining);  // of zeros and twos
+    const at::Tensor expected = base.detach().to(at::kDouble) + x.detach().to(at::kDouble) * mask;
+    EXPECT_TRUE(y.detach().equal(expected.to(of_base)));
+    const at::Tensor gradient = grid(-9).to(of_base);
+    y.backward(gradient);
+    EXPECT_TRUE(base.grad().equal(gradient));
+    EXPECT_EQ(x.grad().scalar_type(), of_x);
+    EXPECT_TRUE(x.grad().equal((gradient.to(at::kDouble) * mask).to(of_x)));
+  }
+}
+
+TEST(AddDropped, adds_all_outside_training_and_refuses_other_shapes) {
+  const at::Tensor x = at::ones({3, 4});
+  EXPECT_TRUE(add_dropped(x, x, 0.5, kPlace, {}).equal(2 * x));
+  EXPECT_THROW(add_dropped(x, at::ones({3, 1}), 0.5, kPlace, kTraining), InvalidArgument);
+}
+
+TEST(AddDropped, is_differentiable_twice) {
+  const at::Tensor base = at::ones({6, 4}, at::kDouble).requires_grad_(),
+                   x = at::ones({6, 4}, at::kDouble).requires_grad_();
+  const at::Tensor y = add_dropped(base, x * x, 0.5, kPlace, kTraining);
+  const at::Tensor first = torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  const at::Tensor second = torch::autograd::grad({first.sum()}, {x})[0];
+  const at::Tensor mask = dropout(at::ones({6, 4}, at::kDouble), 0.5, kPlace, kTraining);
+  EXPECT_TRUE(second.equal(2 * mask));
 }
 
 TEST(AttentionDropout, draws_each_row_by_its_global_place) {
