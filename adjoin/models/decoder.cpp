@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/models/embedding_segment.hpp"
 #include "adjoin/nn/positions.hpp"
 
 namespace adjoin::models {
@@ -94,15 +95,7 @@ std::vector<Segment> DecoderImpl::segments(std::vector<nn::KeyValueCache>* cache
     if (positions) x = x + positions(nn::token_numbers(context, ids.size(0)));
     return nn::dropout(x, p, {"embedding.output", 0}, context);
   };
-  const auto embedding_needs = [words = embedding_, positions = positions_](const Load& load) {
-    Needs needs{.calls = words->calls(load.rows, load.bytes)};
-    if (positions) append(needs.calls, positions->calls(load.rows, load.bytes));
-    return needs;
-  };
-  std::vector<Segment> segments{
-      {"embedding", 0,
-       std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", module_of(positions_)}}),
-       embed, embedding_needs}};
+  std::vector<Segment> segments{embedding_segment(embedding_, positions_, embed)};
   const double cost_of_block = cost_of(block_options(options_, ""));
   for (size_t i = 0; i < blocks_.size(); ++i)
     segments.push_back(

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/models/embedding_segment.hpp"
 #include "adjoin/nn/positions.hpp"
 
 namespace adjoin::models {
@@ -93,15 +94,7 @@ std::vector<Segment> TextClassifierImpl::segments() const {
     const at::Tensor x = words(ids);
     return positions ? x + positions(nn::token_numbers(context, ids.size(0))) : x;
   };
-  const auto embedding_needs = [words = embedding_, positions = positions_](const Load& load) {
-    Needs needs{.calls = words->calls(load.rows, load.bytes)};
-    if (positions) append(needs.calls, positions->calls(load.rows, load.bytes));
-    return needs;
-  };
-  std::vector<Segment> segments{
-      {"embedding", 0,
-       std::make_shared<Parts>(Parts::List{{"embedding", embedding_.ptr()}, {"positions", module_of(positions_)}}),
-       embed, embedding_needs}};
+  std::vector<Segment> segments{embedding_segment(embedding_, positions_, embed)};
   for (size_t i = 0; i < blocks_.size(); ++i)
     segments.push_back(
         {"block" + std::to_string(i), cost_of(block_options(options_, "")), blocks_[i].ptr(),

@@ -13,7 +13,7 @@ namespace {
 // By the conversions of base/half.hpp, which become vectors; those of c10's types, which branch, do not.
 
 template <class Real, class T>
-[[gnu::always_inline]] inline Real widened(const T& x) {
+[[gnu::always_inline]] inline Real to_real(const T& x) {
   if constexpr (std::is_same_v<T, c10::BFloat16>)
     return to_float(BFloat16{x.x});
   else if constexpr (std::is_same_v<T, c10::Half>)
@@ -23,7 +23,7 @@ template <class Real, class T>
 }
 
 template <class T, class Real>
-[[gnu::always_inline]] inline T narrowed(Real x) {
+[[gnu::always_inline]] inline T from_real(Real x) {
   if constexpr (std::is_same_v<T, c10::BFloat16>)
     return T(to_bfloat16(x).bits, T::from_bits());
   else if constexpr (std::is_same_v<T, c10::Half>)
@@ -37,13 +37,13 @@ template <class Out, class In>
   using Real = std::conditional_t<std::is_same_v<Out, double>, double, float>;
   const auto factor = static_cast<Real>(row.factor);
   const auto kept = [&](int64_t i) {
-    const Real x = widened<Real>(in[i]) * factor;
+    const Real x = to_real<Real>(in[i]) * factor;
     return row.words[i] < row.threshold ? Real(0) : x;
   };
   if (base)
-    for (int64_t i = 0; i < row.size; ++i) out[i] = narrowed<Out>(widened<Real>(base[i]) + kept(i));
+    for (int64_t i = 0; i < row.size; ++i) out[i] = from_real<Out>(to_real<Real>(base[i]) + kept(i));
   else
-    for (int64_t i = 0; i < row.size; ++i) out[i] = narrowed<Out>(kept(i));
+    for (int64_t i = 0; i < row.size; ++i) out[i] = from_real<Out>(kept(i));
 }
 
 #if defined(__x86_64__)

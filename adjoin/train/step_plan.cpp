@@ -89,7 +89,7 @@ std::string mib(int64_t bytes, int digits) {
   return text;
 }
 
-using Line = std::vector<std::string>;
+using Cells = std::vector<std::string>;
 
 /// The ranks that have this line: "0-3 6".
 std::string ranges(const std::vector<int>& ranks) {
@@ -108,8 +108,8 @@ std::string ranges(const std::vector<int>& ranks) {
 /// Prints lines with what ranks they are of, in front, each once.
 class RankTable {
  public:
-  explicit RankTable(Line head) { add_line("ranks", std::move(head)); }
-  void add(int rank, const std::vector<Line>& lines) {
+  explicit RankTable(Cells head) { add_line("ranks", std::move(head)); }
+  void add(int rank, const std::vector<Cells>& lines) {
     auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.lines == lines; });
     if (found == groups_.end()) found = groups_.insert(groups_.end(), {{}, lines});
     found->ranks.push_back(rank);
@@ -118,12 +118,12 @@ class RankTable {
     for (const Group& group : groups_)
       for (size_t i = 0; i < group.lines.size(); ++i) add_line(i == 0 ? ranges(group.ranks) : "", group.lines[i]);
     std::vector<size_t> widths;
-    for (const Line& line : lines_)
+    for (const Cells& line : lines_)
       for (size_t i = 0; i < line.size(); ++i) {
         if (i == widths.size()) widths.push_back(0);
         widths[i] = std::max(widths[i], line[i].size());
       }
-    for (const Line& line : lines_) {
+    for (const Cells& line : lines_) {
       for (size_t i = 0; i < line.size(); ++i) {
         const std::string space(widths[i] - line[i].size(), ' ');
         out << "  " << (i == 0 ? line[i] + space : space + line[i]);
@@ -135,15 +135,15 @@ class RankTable {
  private:
   struct Group {
     std::vector<int> ranks;
-    std::vector<Line> lines;
+    std::vector<Cells> lines;
   };
-  void add_line(std::string first, const Line& rest) {
-    Line line{std::move(first)};
+  void add_line(std::string first, const Cells& rest) {
+    Cells line{std::move(first)};
     line.insert(line.end(), rest.begin(), rest.end());
     lines_.push_back(std::move(line));
   }
   std::vector<Group> groups_;
-  std::vector<Line> lines_;
+  std::vector<Cells> lines_;
 };
 
 }  // namespace
@@ -170,7 +170,7 @@ void print_plan(std::ostream& out, std::span<const RankPlan> ranks) {
       ++count;
       bytes += call.bytes;
     }
-    std::vector<Line> lines;
+    std::vector<Cells> lines;
     for (const auto& [what, sum] : sums)
       lines.push_back({std::to_string(std::get<0>(what)), std::string(name(std::get<1>(what))), grouped(sum.first),
                        mib(sum.second, 3)});

@@ -14,7 +14,7 @@ namespace {
 
 /// Numbers of all exponents and signs, whose last bits are halves of a 16-bit number's, infinities and NaN; no whole number of
 /// registers. Twice a number is finite, as a fused multiplication and addition might have it.
-std::vector<float> numbers() {
+std::vector<float> tried_numbers() {
   std::vector<float> all{0.0F, -0.0F, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                          std::numeric_limits<float>::quiet_NaN()};
   for (uint32_t i = 0; i < 4093; ++i) {
@@ -33,7 +33,7 @@ at::Tensor tensor_of(std::vector<T>& values) {
 
 template <class Out, class In>
 void expect_as_libtorch(bool with_base) {
-  std::vector<float> source = numbers();
+  std::vector<float> source = tried_numbers();
   const auto size = std::ssize(source);
   std::vector<uint16_t> words;
   for (int64_t i = 0; i < size; ++i) words.push_back(static_cast<uint16_t>(i * 40503));
