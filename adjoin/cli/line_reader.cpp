@@ -30,6 +30,7 @@ bool LineReader::take_line(std::vector<std::string>& lines) {
     end = buffer_.size();
   }
   lines.push_back(buffer_.substr(begin_, end - begin_));
+  if (lines.back().ends_with('\r')) lines.back().pop_back();
   begin_ = searched_ = std::min(end + 1, buffer_.size());
   return true;
 }

@@ -17,8 +17,9 @@ void add_train(Program& program) {
   *given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
   command
       ->add_flag("--dry-run", *is_dry,
-                 "Train nothing and write nothing: print the plan, and each rank's parameters, memory and collective "
-                 "operations of a step, by formula")
+                 "Train nothing and write nothing but the cache of tokens: print the plan, and each rank's parameters, "
+                 "memory and "
+                 "collective operations of a step, by formula")
       ->group("Output");
   command->footer(preset_table());
 }

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -110,10 +109,11 @@ std::vector<Segment> DecoderImpl::segments(std::vector<nn::KeyValueCache>* cache
                       std::make_shared<Parts>(Parts::List{{"norm", norm_.ptr()}, {"embedding", embedding_.ptr()}}),
                       score, [words = embedding_, hidden = options_.hidden](const Load& load) {
                         const int64_t here = words->split().size(words->group().rank()), ranks = words->group().size();
-                        // The norm's input and output, and the scores, whose gradient is a number beside each.
+                        // The norm's input and output, and the scores. The loss has beside each a number of float32 at least,
+                        // of 16-bit scores two.
                         Needs needs{
                             .kept = load.rows * ((hidden + 2) * load.bytes + (hidden + here) * load.product_bytes),
-                            .temporary = load.rows * here * std::max<int64_t>(load.bytes, 4)};
+                            .temporary = load.rows * here * (load.product_bytes < 4 ? 8 : load.bytes)};
                         if (ranks > 1)
                           needs.calls.push_back({Collective::all_reduce, static_cast<int>(ranks),
                                                  load.rows * hidden * load.product_bytes});

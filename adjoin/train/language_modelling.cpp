@@ -148,26 +148,28 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
     std::vector<int64_t> ids = vocabulary_->encode(text);
     require(!ids.empty(), "a text is empty");
     ids.push_back(vocabulary_->end_of_document());
-    ids.resize(std::min(ids.size(), static_cast<size_t>(configuration_.sequence) + 1));
-    texts_.push_back({.ids = {ids.begin(), ids.end() - 1},
-                      .targets = {ids.begin() + 1, ids.end()},
-                      .lengths = {std::ssize(ids) - 1}});
+    data::Sequence read{.ids = {ids.begin(), ids.end() - 1}, .targets = {ids.begin() + 1, ids.end()}, .lengths = {}};
+    for (auto rest = std::ssize(read.ids); rest > 0; rest -= read.lengths.back())  // as sequences are cut
+      read.lengths.push_back(std::min(rest, configuration_.sequence));
+    texts_.push_back(std::move(read));
   }
 }
 
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
   require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
+  // A text is what ends with the end of a document; the model may have read it in several pieces.
   const at::Tensor nats = -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
   const auto* nat = nats.const_data_ptr<double>();
   std::vector<Prediction> predictions;
-  int64_t row = 0;
-  for (const int64_t length : batch.context.rows->lengths()) {
-    const double bits = bits_per_byte(std::accumulate(nat + row, nat + row + length, 0.0),
-                                      bytes_of_targets(*vocabulary_, batch.target, row, row + length));
+  const auto* target = batch.target.const_data_ptr<int64_t>();
+  for (int64_t begin = 0, row = 0; row < batch.target.numel(); ++row) {
+    if (target[row] != vocabulary_->end_of_document()) continue;
+    const double bits = bits_per_byte(std::accumulate(nat + begin, nat + row + 1, 0.0),
+                                      bytes_of_targets(*vocabulary_, batch.target, begin, row + 1));
     if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
     predictions.push_back({.what = "bits_per_byte", .value = bits});
-    row += length;
+    begin = row + 1;
   }
   return predictions;
 }

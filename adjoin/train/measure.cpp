@@ -1,6 +1,7 @@
 #include "adjoin/train/measure.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace adjoin::train {
@@ -12,9 +13,9 @@ std::string spoken(const Measure& measure) {
 }
 
 std::string to_string(const Measure& measure) {
-  char text[400];  // a double has up to 309 digits before the point
-  std::snprintf(text, sizeof text, measure.is_part ? "%.2f %%" : "%.4f",
-                measure.is_part ? 100 * measure.value : measure.value);
+  char text[64];
+  const char* format = measure.is_part ? "%.2f %%" : std::abs(measure.value) < 1e9 ? "%.4f" : "%.4e";
+  std::snprintf(text, sizeof text, format, measure.is_part ? 100 * measure.value : measure.value);
   return text;
 }
 

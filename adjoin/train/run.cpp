@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
-#include <numeric>
 #include <optional>
 
 #include "adjoin/base/error.hpp"
@@ -28,31 +27,44 @@ int64_t steps_of(const Configuration& c, const Task& task) {
 
 void say_plan(const Configuration& c, const Task& task) {
   const Grid one_worker(Communicator(), Plan().grid());
-  int64_t parameters = 0;
+  double parameters = 0;
   for (const nn::Parameter& parameter :
        nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
-    parameters += parameter.tensor.numel();
+    parameters += static_cast<double>(parameter.tensor.numel());
+  require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
   const int64_t steps = steps_of(c, task);
   const std::string about = task.description();
-  say("model of " + grouped(parameters) + " parameters" + (about.empty() ? "" : ": " + about));
+  say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
   say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +
       grouped(c.batch));
   const Plan plan = plan_of(c);
   say(grouped(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks") + ": " + plan.to_string() +
-      (started_by_mpi() ? ", MPI processes" : ", threads"));
+      (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
 /// The training samples of the batch that has the most to do.
 std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
-  std::vector<int64_t> samples(static_cast<size_t>(task.size(data::Part::train)));
-  std::iota(samples.begin(), samples.end(), int64_t{0});
+  std::vector<int64_t> samples =
+      hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train;
   if (const std::vector<int64_t> lengths = task.lengths(data::Part::train); !lengths.empty())
     std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
       return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
     });
   samples.resize(std::min(samples.size(), static_cast<size_t>(c.batch)));
   return samples;
+}
+
+/// The task of a run that may begin, told; its output folder, where one is named, is looked at and left.
+std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMaker& make, bool writes) {
+  if (writes || !configuration.out.empty()) {
+    OutputFolder::check(configuration.out);
+    check_earlier_run(configuration);
+  }
+  std::unique_ptr<Task> task = make(configuration);
+  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
+  say_plan(configuration, *task);
+  return task;
 }
 
 }  // namespace
@@ -64,11 +76,7 @@ void train(const Configuration& configuration) {
 void train(const Configuration& configuration, const TaskMaker& make) {
   validate(configuration);
   check_workers(worker_options(configuration));
-  OutputFolder::check(configuration.out);
-  check_earlier_run(configuration);
-  const std::unique_ptr<Task> task = make(configuration);
-  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
-  say_plan(configuration, *task);
+  const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0);
@@ -87,8 +95,7 @@ void dry_run(const Configuration& configuration) {
   require(plan_of(configuration).ranks() <= kMostThreads, [&] {
     return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
-  const std::unique_ptr<Task> task = task_kind(configuration).make(configuration);
-  say_plan(configuration, *task);
+  const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   if (mpi_job_rank() != 0) return;
   const std::vector<RankPlan> ranks = plan_step(configuration, *task, longest_samples(configuration, *task));
   int64_t rows = 0;

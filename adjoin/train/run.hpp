@@ -20,9 +20,9 @@ using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& confi
 void train(const Configuration& configuration);
 void train(const Configuration& configuration, const TaskMaker& make);
 
-/// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step asks of each rank; writes nothing and
-/// trains nothing. The step is that of the longest samples.
-/// Throws: InvalidArgument as train, but for the output folder, which is not looked at, and the machine's cores
+/// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step asks of each rank; trains nothing, and
+/// writes nothing but the cache of tokens. The step is that of the longest samples.
+/// Throws: InvalidArgument as train before it begins, but where the machine has too few cores, or the job other ranks
 void dry_run(const Configuration& configuration);
 
 /// What `adjoin evaluate` is asked.

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/messages.hpp"
@@ -83,67 +83,87 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
   return plan;
 }
 
-std::string mib(int64_t bytes, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, static_cast<double>(bytes) / (1 << 20));
-  return text;
-}
+/// What ranks of parts of equal sizes have at most; in `calls`, by the size of the group and what they are, number and bytes.
+struct AlikeRanks {
+  std::vector<int> ranks;
+  RankPlan most;
+  std::map<std::pair<int, Collective>, std::pair<int64_t, int64_t>> calls;
 
-using Cells = std::vector<std::string>;
-
-/// The ranks that have this line: "0-3 6".
-std::string ranges(const std::vector<int>& ranks) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (!text.empty()) text += ' ';
-    text += std::to_string(ranks[i]);
-    if (end - i > 1) text += "-" + std::to_string(ranks[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
-/// Prints lines with what ranks they are of, in front, each once.
-class RankTable {
- public:
-  explicit RankTable(Cells head) { add_line("ranks", std::move(head)); }
-  void add(int rank, const std::vector<Cells>& lines) {
-    auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.lines == lines; });
-    if (found == groups_.end()) found = groups_.insert(groups_.end(), {{}, lines});
-    found->ranks.push_back(rank);
-  }
-  void print(std::ostream& out) {
-    for (const Group& group : groups_)
-      for (size_t i = 0; i < group.lines.size(); ++i) add_line(i == 0 ? ranges(group.ranks) : "", group.lines[i]);
-    std::vector<size_t> widths;
-    for (const Cells& line : lines_)
-      for (size_t i = 0; i < line.size(); ++i) {
-        if (i == widths.size()) widths.push_back(0);
-        widths[i] = std::max(widths[i], line[i].size());
-      }
-    for (const Cells& line : lines_) {
-      for (size_t i = 0; i < line.size(); ++i) {
-        const std::string space(widths[i] - line[i].size(), ' ');
-        out << "  " << (i == 0 ? line[i] + space : space + line[i]);
-      }
-      out << '\n';
+  explicit AlikeRanks(const RankPlan& plan) : most(plan) {
+    for (const PlannedCall& call : plan.calls) {
+      auto& [count, bytes] = calls[{call.ranks, call.collective}];
+      ++count;
+      bytes += call.bytes;
     }
   }
-
- private:
-  struct Group {
-    std::vector<int> ranks;
-    std::vector<Cells> lines;
-  };
-  void add_line(std::string first, const Cells& rest) {
-    Cells line{std::move(first)};
-    line.insert(line.end(), rest.begin(), rest.end());
-    lines_.push_back(std::move(line));
+  /// Whether the other is of a rank with as many parameters that calls the same; ranks may differ in rows.
+  bool takes(const AlikeRanks& other) {
+    const auto has_same_number = [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.first == b.second.first;
+    };
+    if (most.parameters != other.most.parameters ||
+        !std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(), has_same_number))
+      return false;
+    ranks.push_back(other.most.rank);
+    for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
+    for (int64_t RankPlan::*number : {&RankPlan::moments, &RankPlan::activations, &RankPlan::highest})
+      most.*number = std::max(most.*number, other.most.*number);
+    return true;
   }
-  std::vector<Group> groups_;
-  std::vector<Cells> lines_;
+};
+
+std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
+  std::vector<AlikeRanks> all;
+  for (const RankPlan& plan : plans) {
+    const AlikeRanks mine(plan);
+    if (std::any_of(all.begin(), all.end(), [&](AlikeRanks& group) { return group.takes(mine); })) continue;
+    all.push_back(mine);
+    all.back().ranks = {plan.rank};
+  }
+  return all;
+}
+
+/// "0-3", "0 2 4", or of many that are not in a row "0 3 .. 897".
+std::string names_of(const std::vector<int>& ranks) {
+  const std::string first = std::to_string(ranks.front()), last = std::to_string(ranks.back());
+  if (ranks.size() == 1) return first;
+  if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
+  if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
+  std::string text = first;
+  for (size_t i = 1; i < ranks.size(); ++i) text += " " + std::to_string(ranks[i]);
+  return text;
+}
+
+/// Prints a table whose first column is on the left and whose others are on the right.
+void print_columns(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
+  std::vector<size_t> widths(table.front().size());
+  for (const auto& line : table)
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto& line : table) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string space(widths[i] - line[i].size(), ' ');
+      out << "  " << (i == 0 ? line[i] + space : space + line[i]);
+    }
+    out << '\n';
+  }
+}
+
+/// In which the largest number of a table is told.
+struct Unit {
+  const char* name;
+  double bytes;
+  explicit Unit(int64_t largest)
+      : name(largest < 1 << 20                ? "KiB"
+             : largest < int64_t{10000} << 20 ? "MiB"
+                                              : "GiB"),
+        bytes(largest < 1 << 20                ? 1 << 10
+              : largest < int64_t{10000} << 20 ? 1 << 20
+                                               : 1 << 30) {}
+  std::string operator()(int64_t number) const {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(number) / bytes);
+    return text;
+  }
 };
 
 }  // namespace
@@ -157,31 +177,31 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   return ranks;
 }
 
-void print_plan(std::ostream& out, std::span<const RankPlan> ranks) {
-  RankTable memory({"parameters", "weights", "gradients", "moments", "activations", "highest"});
-  RankTable calls({"of", "operation", "calls", "given"});
-  bool has_calls = false;
-  for (const RankPlan& rank : ranks) {
-    memory.add(rank.rank, {{grouped(rank.parameters), mib(rank.weights, 1), mib(rank.gradients, 1),
-                            mib(rank.moments, 1), mib(rank.activations, 1), mib(rank.highest, 1)}});
-    std::map<std::tuple<int, Collective>, std::pair<int64_t, int64_t>> sums;
-    for (const PlannedCall& call : rank.calls) {
-      auto& [count, bytes] = sums[{call.ranks, call.collective}];
-      ++count;
-      bytes += call.bytes;
-    }
-    std::vector<Cells> lines;
-    for (const auto& [what, sum] : sums)
-      lines.push_back({std::to_string(std::get<0>(what)), std::string(name(std::get<1>(what))), grouped(sum.first),
-                       mib(sum.second, 3)});
-    has_calls = has_calls || !lines.empty();
-    if (!lines.empty()) calls.add(rank.rank, lines);
+void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
+  const std::vector<AlikeRanks> groups = alike(plans);
+  int64_t largest = 0, most_given = 0;
+  for (const AlikeRanks& group : groups) {
+    largest = std::max(largest, group.most.highest);
+    for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
   }
-  out << "\nmemory of a rank's tensors in a step, by formula, in MiB\n";
-  memory.print(out);
-  if (!has_calls) return;
-  out << "\ncollective operations of a step, and what a rank gives to them, in MiB\n";
-  calls.print(out);
+  const Unit memory(largest), given(most_given);
+  std::vector<std::vector<std::string>> table{
+      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
+  for (const AlikeRanks& group : groups) {
+    const RankPlan& most = group.most;
+    table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
+                     memory(most.moments), memory(most.activations), memory(most.highest)});
+  }
+  out << "\nmemory of a rank's tensors in a step, by formula, at most, in " << memory.name << '\n';
+  print_columns(out, table);
+  if (most_given == 0) return;
+  table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
+  for (const AlikeRanks& group : groups)
+    for (const auto& [what, sum] : group.calls)
+      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "", std::string(name(what.second)),
+                       std::to_string(what.first), grouped(sum.first), given(sum.second)});
+  out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
+  print_columns(out, table);
 }
 
 }  // namespace adjoin::train

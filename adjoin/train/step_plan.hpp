@@ -27,7 +27,8 @@ struct RankPlan {
 /// Throws: InvalidArgument where the model cannot be cut so
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
 
-/// A table of memory and one of calls, in which ranks that are alike share a line, of at most 80 columns.
+/// A table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a line,
+/// which tells the most that one of them has.
 void print_plan(std::ostream& out, std::span<const RankPlan> ranks);
 
 }  // namespace adjoin::train

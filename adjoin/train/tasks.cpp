@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/token_folder.hpp"
 #include "adjoin/train/language_modelling.hpp"
 #include "adjoin/train/text_classification.hpp"
 
@@ -16,6 +17,10 @@ constexpr TaskKind kKinds[] = {
 };
 
 }  // namespace
+
+std::vector<std::string> files_of_tasks() {
+  return {"vocab.txt", "classes.json", data::kVocabularyFile};
+}
 
 const TaskKind& task_kind(const Configuration& configuration) {
   const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),

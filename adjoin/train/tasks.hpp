@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/task.hpp"
@@ -17,6 +19,9 @@ struct TaskKind {
   /// Of a model in a folder, without data. Throws: InvalidArgument where what files() wrote is not there
   std::unique_ptr<Task> (*open)(const Configuration& configuration, const std::filesystem::path& folder);
 };
+
+/// The names of what the tasks of all kinds write into a model's folder.
+std::vector<std::string> files_of_tasks();
 
 /// That of a configuration's model.
 const TaskKind& task_kind(const Configuration& configuration);

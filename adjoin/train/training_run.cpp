@@ -19,6 +19,7 @@
 #include "adjoin/train/read_text.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -146,10 +147,19 @@ void check_finite(double value, const char* what, int64_t step) {
     throw Error("step " + std::to_string(step) + ": the " + what + " is not finite; a lower --lr may help");
 }
 
+/// The mean over the last whole epoch, or over what there was of the first.
+double train_loss(const RunState& state) {
+  return state.position.epoch == 0 && state.epoch_learned > 0
+             ? state.epoch_loss / static_cast<double>(state.epoch_learned)
+             : state.last_epoch_loss;
+}
+
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder, const Task& task) {
-  for (const char* name : {"model.safetensors", "config.json", "summary.json"}) std::filesystem::remove(folder / name);
-  for (const TaskFile& file : task.files()) std::filesystem::remove(folder / file.name);
+  std::vector<std::string> names = files_of_tasks();
+  names.insert(names.end(), {"model.safetensors", "config.json", "summary.json"});
+  for (const TaskFile& file : task.files()) names.push_back(file.name);
+  for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
 
 /// Throws: IoError where a file, or another in its place, could not be written
@@ -361,7 +371,7 @@ std::optional<Summary> TrainingRun::finish() {
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.configuration = configuration_,
                   .ranks = rank_summaries(),
-                  .train_loss = state_.last_epoch_loss,
+                  .train_loss = train_loss(state_),
                   .test_loss = evaluation.loss,
                   .test_measures = evaluation.measures,
                   .train_seconds = state_.train_seconds,

@@ -77,5 +77,13 @@ TEST(LineReader, says_why_it_cannot_read) {
   ::close(folder);
 }
 
+TEST(LineReader, takes_lines_that_end_in_crlf) {
+  Pipe pipe;
+  pipe.write("one\r\ntwo\rthree\n\r\nlast\r");
+  pipe.end();
+  LineReader lines(pipe.reading());
+  EXPECT_THAT(lines.next(9), ElementsAre("one", "two\rthree", "", "last"));
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -61,6 +61,22 @@ TEST(Validation, resumes_with_the_best_model_of_before) {
   EXPECT_EQ(validations_of(folder / "parts").size(), 8u);
 }
 
+TEST(Validation, that_ends_the_first_epoch_tells_the_loss_of_what_there_was_of_it) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run(kSmallRun + "--validation 0.25 --eval-every 1 --patience 1 --lr 1 --warmup 0" + into(folder / "run"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  double sum = 0;
+  int64_t steps = 0;
+  for (const std::string& line : lines_of(contents_of(folder / "run" / "metrics.jsonl")))
+    if (const json object = json::parse(line); object.at("kind") == "step") {
+      ASSERT_LT(object.at("epoch").get<double>(), 1) << "the epoch was whole, so that nothing is tested";
+      sum += object.at("loss").get<double>();
+      ++steps;
+    }
+  EXPECT_NEAR(summary_of(folder / "run").at("train_loss").get<double>(), sum / static_cast<double>(steps), 1e-9);
+}
+
 TEST(Validation, is_refused_where_it_makes_no_sense) {
   EXPECT_THAT(run("train --data sample --out x --validation 1").err, HasSubstr("--validation is 1, expected less"));
   EXPECT_THAT(run("train --data sample --out x --patience 2").err, HasSubstr("--patience needs --validation"));

@@ -112,5 +112,34 @@ TEST(LanguageModelling, measures_what_a_model_that_knows_nothing_needs) {
   });
 }
 
+TEST(LanguageModelling, scores_a_text_that_is_longer_than_the_context_as_an_evaluation_does) {
+  const Configuration c = uneven_decoder();
+  ASSERT_EQ(c.sequence, 24);
+  const auto vocabulary = data::byte_vocabulary();
+  for (const int64_t bytes : {1, 23, 24, 25, 48, 61}) {
+    std::string text;
+    for (int64_t i = 0; i < bytes; ++i) text += static_cast<char>('a' + i * i % 7);
+    std::vector<int64_t> ids = vocabulary->encode(text);
+    ids.push_back(vocabulary->end_of_document());
+    data::TokenStoreBuilder builder(vocabulary->size());
+    builder.add(ids, /*label=*/0);
+    const data::DocumentTokens document{.name = "text",
+                                        .tokens = builder.finish(),
+                                        .counts = {.documents = 1, .bytes = bytes, .tokens = bytes + 1},
+                                        .words = vocabulary->size(),
+                                        .end_of_document = vocabulary->end_of_document()};
+    LanguageModelling task(c, {vocabulary, letters(60), document});
+    Trainer trainer(c, task, Communicator());
+    trainer.initialize();
+    const double expected = trainer.evaluate(data::Part::test).measures.at(1).value;
+    task.take_texts(std::vector<std::string>{"abc", text, text + "a"});
+    const std::vector<int64_t> all{0, 1, 2};
+    const MicroBatch batch = task.micro_batch(data::Part::test, all, {0, 3}, {});
+    const std::vector<Prediction> found = task.predictions(trainer.output(batch), batch, trainer.grid());
+    ASSERT_EQ(found.size(), 3u);
+    EXPECT_NEAR(found[1].value, expected, 1e-12) << bytes << " bytes";
+  }
+}
+
 }  // namespace
 }  // namespace adjoin::train

@@ -141,12 +141,12 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
       });
 }
 
-/// Large enough for what grows with the model to be nearly all.
+/// Large enough for what grows with the model to be nearly all; of a narrow decoder the scores are much of it.
 Configuration large(const std::string& model, const std::string& precision) {
-  Configuration c = configuration_of(model == "decoder" ? "gpt-small" : "small");
+  Configuration c = configuration_of(model == "classifier" ? "small" : "gpt-small");
   c.precision = precision;
-  c.layers = 3;
-  c.hidden = 128;
+  c.layers = model == "narrow decoder" ? 2 : 3;
+  c.hidden = model == "narrow decoder" ? 64 : 128;
   c.heads = 4;
   c.sequence = 128;
   c.batch = 16;
@@ -156,7 +156,7 @@ Configuration large(const std::string& model, const std::string& precision) {
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
-  for (const char* model : {"classifier", "decoder"})
+  for (const char* model : {"classifier", "decoder", "narrow decoder"})
     for (const char* precision : {"fp32", "bf16"})
       for (const int tp : {1, 2})
         for (const int64_t microbatches : {1, 2, 4}) {
@@ -189,17 +189,37 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
   second.rank = 1;
   third.rank = 2;
   third.calls.push_back({Collective::all_gather, 2, 1 << 19});
+  second.highest = 36 << 19;
   std::ostringstream out;
   print_plan(out, std::vector<RankPlan>{first, second, third});
   EXPECT_EQ(out.str(),
-            "\nmemory of a rank's tensors in a step, by formula, in MiB\n"
+            "\nmemory of a rank's tensors in a step, by formula, at most, in MiB\n"
             "  ranks  parameters  weights  gradients  moments  activations  highest\n"
-            "  0-2     1,000,000      4.0        4.0      8.0          1.5     17.5\n"
-            "\ncollective operations of a step, and what a rank gives to them, in MiB\n"
-            "  ranks  of   operation  calls  given\n"
-            "  0-1     4  all_reduce      2  2.000\n"
-            "  2       2  all_gather      1  0.500\n"
-            "          4  all_reduce      2  2.000\n");
+            "  0-1     1,000,000      4.0        4.0      8.0          1.5     18.0\n"
+            "  2       1,000,000      4.0        4.0      8.0          1.5     17.5\n"
+            "\ncollective operations of a step, and what a rank gives to all of them, in MiB\n"
+            "  ranks   operation  ranks in it  calls  bytes given\n"
+            "  0-1    all_reduce            4      2          2.0\n"
+            "  2      all_gather            2      1          0.5\n"
+            "         all_reduce            4      2          2.0\n");
+}
+
+TEST(PrintPlan, is_80_columns_wide_however_many_and_large_the_ranks_are) {
+  std::vector<RankPlan> ranks;
+  for (int rank = 0; rank < 900; ++rank)
+    ranks.push_back({.rank = rank,
+                     .parameters = 900'000'000'000 + rank % 3,
+                     .weights = int64_t{1} << 42,
+                     .gradients = int64_t{1} << 42,
+                     .moments = int64_t{1} << 43,
+                     .activations = int64_t{1} << 44,
+                     .highest = int64_t{1} << 45,
+                     .calls = {{Collective::reduce_scatter, 900, int64_t{1} << 42}}});
+  std::ostringstream out;
+  print_plan(out, ranks);
+  EXPECT_NE(out.str().find("  0 3 .. 897 "), std::string::npos) << out.str();
+  std::istringstream lines(out.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 }  // namespace
