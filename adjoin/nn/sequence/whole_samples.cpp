@@ -66,15 +66,20 @@ class Batch {
     const at::Tensor packed = pack(x);
     return padding_.defined() ? packed.masked_fill(padding_.view({samples_, 1, longest_, 1}), 0) : packed;
   }
-  void unpack(const at::Tensor& packed, at::Tensor into) const {
+  /// Into an undefined tensor, where the batch is all rows, without a copy.
+  void unpack(const at::Tensor& packed, at::Tensor& into, at::ScalarType type) const {
     const at::Tensor x = packed.transpose(1, 2).flatten(0, 1);
-    if (is_block_)
+    if (!into.defined())
+      into = x.to(type);
+    else if (is_block_)
       into.narrow(0, first_, samples_ * longest_).copy_(x);
     else
       into.index_copy_(0, rows_of_tokens_,
                        (padding_.defined() ? x.index_select(0, tokens_) : x).to(into.scalar_type()));
   }
   const std::optional<at::Tensor>& mask() const { return mask_; }
+  /// Whether it is all of so many rows, as they lie.
+  bool is_whole(int64_t rows) const { return is_block_ && samples_ * longest_ == rows; }
 
  private:
   int64_t samples_, longest_ = 0, first_ = 0;
@@ -122,19 +127,26 @@ struct BatchesCapsule : torch::CustomClassHolder {
   double scale;
 };
 
+/// Memory for what all batches are unpacked into; undefined where one batch is all.
+at::Tensor unset(const at::Tensor& x, int64_t size, const BatchesCapsule& capsule) {
+  if (capsule.batches.size() == 1 && capsule.batches[0].is_whole(x.size(0))) return {};
+  return at::empty({x.size(0), x.size(1), size}, x.options().requires_grad(false));
+}
+
 struct WholeSamples : torch::autograd::Function<WholeSamples> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const c10::intrusive_ptr<BatchesCapsule>& capsule) {
     const int64_t each = q.size(1) / k.size(1);
-    at::Tensor out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options().requires_grad(false));
-    tensor_list saved{q, k, v, out};
+    at::Tensor out = unset(q, v.size(2), *capsule);
+    tensor_list saved{q, k, v, at::Tensor()};
     for (const Batch& batch : capsule->batches) {
       const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
           batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0,
           capsule->causal, batch.mask(), capsule->scale);
-      batch.unpack(y, out);
+      batch.unpack(y, out, q.scalar_type());
       saved.push_back(log_sum);
     }
+    saved[3] = out;
     ctx->save_for_backward(saved);
     ctx->saved_data["batches"] = c10::IValue::make_capsule(capsule);
     return out;
@@ -146,17 +158,17 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
     const int64_t each = q.size(1) / k.size(1);
-    const auto unset = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options().requires_grad(false)); };
-    const at::Tensor of_q = unset(q), of_k = unset(k), of_v = unset(v);
+    at::Tensor of_q = unset(q, q.size(2), *capsule), of_k = unset(k, k.size(2), *capsule),
+               of_v = unset(v, v.size(2), *capsule);
     for (size_t i = 0; i < capsule->batches.size(); ++i) {
       const Batch& batch = capsule->batches[i];
       const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
           shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, capsule->causal,
           batch.mask(), capsule->scale);
-      batch.unpack(dq, of_q);
-      batch.unpack(sum_of_shared(each, dk), of_k);
-      batch.unpack(sum_of_shared(each, dv), of_v);
+      batch.unpack(dq, of_q, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dk), of_k, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dv), of_v, q.scalar_type());
     }
     return {of_q, of_k, of_v, at::Tensor()};
   }
