@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
@@ -34,9 +35,23 @@ void answer(train::Predictor& predictor, std::span<const std::string> texts, boo
   flush_output();
 }
 
+/// The same of texts of which one may be refused, after the answers to those before it. `first` counts from 1.
+void answer_each(train::Predictor& predictor, std::span<const std::string> texts, bool json, size_t first) {
+  try {
+    answer(predictor, texts, json);
+  } catch (const InvalidArgument& error) {
+    if (texts.size() == 1) throw InvalidArgument("text " + std::to_string(first) + ": " + error.what());
+    for (size_t i = 0; i < texts.size(); ++i) answer_each(predictor, texts.subspan(i, 1), json, first + i);
+  }
+}
+
 void answer_input(train::Predictor& predictor, bool json) {
   LineReader input(STDIN_FILENO);
-  for (auto lines = input.next(kAtOnce); !lines.empty(); lines = input.next(kAtOnce)) answer(predictor, lines, json);
+  size_t answered = 0;
+  for (auto lines = input.next(kAtOnce); !lines.empty(); lines = input.next(kAtOnce)) {
+    answer_each(predictor, lines, json, answered + 1);
+    answered += lines.size();
+  }
 }
 
 void run_predict(const PredictOptions& options, std::span<const std::string> texts) {
@@ -45,7 +60,7 @@ void run_predict(const PredictOptions& options, std::span<const std::string> tex
   train::Predictor predictor(options.model);
   if (texts.empty()) return answer_input(predictor, options.json);
   for (size_t begin = 0; begin < texts.size(); begin += kAtOnce)
-    answer(predictor, texts.subspan(begin, std::min(kAtOnce, texts.size() - begin)), options.json);
+    answer_each(predictor, texts.subspan(begin, std::min(kAtOnce, texts.size() - begin)), options.json, begin + 1);
 }
 
 }  // namespace

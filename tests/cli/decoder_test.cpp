@@ -71,6 +71,17 @@ TEST_F(TrainedDecoder, writes_the_same_text_on_in_every_layout) {
   EXPECT_NE(generate("--tokens 40 --temperature 4 --top-k 20 --top-p 0.95 --seed 6 'A'").out, one.out);
 }
 
+TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
+  const TemporaryFolder folder;
+  std::string texts;
+  for (int i = 0; i < 70; ++i) texts += "The ship sails on.\r\n";
+  put(folder / "texts", texts + "\nThe end.\n");
+  const Outcome outcome = run("predict --model " + shell_quoted(model()), {.input = shell_quoted(folder / "texts")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(lines_of(outcome.out).size(), 70u);
+  EXPECT_EQ(outcome.err, "adjoin: text 71: is empty, so that there is no byte of it to score\n");
+}
+
 TEST_F(TrainedDecoder, is_evaluated_and_judges_texts) {
   const Outcome evaluated = run("evaluate --json --model " + shell_quoted(model()) + " --data " + shell_quoted(data()));
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
