@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/optimizer.hpp"
@@ -44,6 +45,8 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
                    const Communicator& world) {
   const Grid grid(world, plan_of(c).grid());
   const models::Model model = task.model(grid, tensor_options(c).device(at::kMeta));
+  for (const models::Segment& segment : model.segments)
+    require(segment.needs != nullptr, [&] { return "the model's " + segment.name + " does not say what it needs"; });
   const parallel::Optimizer optimizer = make_optimizer(c, nn::parameters_of(*model.module));
   RankPlan plan{.rank = world.rank(), .moments = optimizer.moment_bytes(), .calls = optimizer.calls()};
   for (const at::Tensor& weight : model.module->parameters()) {
