@@ -24,14 +24,14 @@ class MemoryWalk {
  public:
   explicit MemoryWalk(int64_t before) : live_(before), highest_(before) {}
 
-  void micro_batch(const std::vector<models::Segment>& segments, const models::Load& load) {
-    for (const models::Segment& segment : segments) live_ += segment.needs(load).kept;
-    for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
-      const models::Needs needs = segment->needs(load);
-      for (const at::Tensor& weight : segment->module->parameters())
+  /// `needs` has those of each segment.
+  void micro_batch(const std::vector<models::Segment>& segments, const std::vector<models::Needs>& needs) {
+    for (const models::Needs& of_segment : needs) live_ += of_segment.kept;
+    for (size_t i = segments.size(); i-- > 0;) {
+      for (const at::Tensor& weight : segments[i].module->parameters())
         if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
-      highest_ = std::max(highest_, live_ + needs.temporary);
-      live_ -= needs.kept;
+      highest_ = std::max(highest_, live_ + needs[i].temporary);
+      live_ -= needs[i].kept;
     }
   }
   int64_t highest() const { return highest_; }
@@ -69,13 +69,14 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
         .bytes = bytes,
         .product_bytes = is_16_bit ? 2 : bytes};
     int64_t kept = 0;
+    std::vector<models::Needs> needs;
     for (const models::Segment& segment : model.segments) {
-      const models::Needs needs = segment.needs(load);
-      kept += needs.kept;
-      models::append(plan.calls, needs.calls);
+      needs.push_back(segment.needs(load));
+      kept += needs.back().kept;
+      models::append(plan.calls, needs.back().calls);
     }
     models::append(plan.calls, task.loss_calls(load, grid));
-    memory.micro_batch(model.segments, load);
+    memory.micro_batch(model.segments, needs);
     plan.rows = std::max(plan.rows, load.rows);
     plan.activations = std::max(plan.activations, kept);
   }
@@ -92,7 +93,7 @@ struct AlikeRanks {
   RankPlan most;
   std::map<std::pair<int, Collective>, std::pair<int64_t, int64_t>> calls;
 
-  explicit AlikeRanks(const RankPlan& plan) : most(plan) {
+  explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan) {
     for (const PlannedCall& call : plan.calls) {
       auto& [count, bytes] = calls[{call.ranks, call.collective}];
       ++count;
@@ -121,7 +122,6 @@ std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
     const AlikeRanks mine(plan);
     if (std::any_of(all.begin(), all.end(), [&](AlikeRanks& group) { return group.takes(mine); })) continue;
     all.push_back(mine);
-    all.back().ranks = {plan.rank};
   }
   return all;
 }
