@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -17,21 +18,27 @@ struct StepOptions {
 
 void run_step(StepOptions& options) {
   options.bench.configuration = options.given->resolve();
-  require(options.bench.steps >= 1,
-          [&] { return "--steps is " + std::to_string(options.bench.steps) + ", expected 1 or more"; });
+  require(options.bench.steps >= 0,
+          [&] { return "--steps is " + std::to_string(options.bench.steps) + ", expected 0 or more"; });
   require(options.bench.warm_up >= 0,
           [&] { return "--warm-up is " + std::to_string(options.bench.warm_up) + ", expected 0 or more"; });
   const train::BenchStepResult result = train::bench_step(options.bench);
   if (!prints()) return;
   if (options.json) {
-    const nlohmann::ordered_json json = {{"step_seconds", result.step_seconds},
-                                         {"samples_per_second", result.samples_per_second},
-                                         {"matmul_fraction", result.matmul_fraction}};
+    nlohmann::ordered_json json;
+    if (options.bench.steps > 0)
+      json = {{"step_seconds", result.step_seconds},
+              {"samples_per_second", result.samples_per_second},
+              {"matmul_fraction", result.matmul_fraction}};
+    json["peak_memory_bytes"] = result.peak_memory_bytes;
     std::printf("%s\n", json.dump().c_str());
-  } else {
+    return;
+  }
+  const int64_t most = *std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
+  std::printf("%.1f MiB of tensors at most on a rank\n", static_cast<double>(most) / (1 << 20));
+  if (options.bench.steps > 0)
     std::printf("%.4f s a step   %.1f samples/s   %.0f %% of the speed of matrix products alone\n", result.step_seconds,
                 result.samples_per_second, 100 * result.matmul_fraction);
-  }
 }
 
 }  // namespace
@@ -41,10 +48,13 @@ void add_bench(Program& program) {
   auto options = std::make_shared<StepOptions>();
   CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
                                [options] { run_step(*options); });
-  add_number(*step, "--steps", options->bench.steps, "Steps that are measured; their median counts [10]");
+  add_number(*step, "--steps", options->bench.steps,
+             "Steps that are measured; their median counts; 0: memory alone [10]");
   add_number(*step, "--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]");
-  step->add_flag("--json", options->json,
-                 "Print one JSON object: step_seconds, samples_per_second, matmul_fraction [false]");
+  step->add_flag(
+      "--json", options->json,
+      "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, peak_memory_bytes of each rank "
+      "[false]");
   options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
   step->footer(preset_table());
   add_bench_attention(program, *bench);

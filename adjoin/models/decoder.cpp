@@ -41,6 +41,7 @@ TransformerBlockOptions block_options(const DecoderOptions& options, const std::
                            .bias = false,
                            .activation = options.activation},
           .dropout = options.dropout,
+          .rows = options.rows,
           .tensor = options.tensor};
 }
 
@@ -63,6 +64,7 @@ DecoderImpl::DecoderImpl(DecoderOptions options, const Grid& grid, const std::st
       nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.words,
                                                          .features = options_.hidden,
                                                          .cut = nn::ParallelEmbeddingOptions::Cut::vocabulary,
+                                                         .split_rows = options_.rows.split,
                                                          .deviation = options_.embedding_deviation,
                                                          .tensor = options_.tensor},
                             grid, axis));
@@ -70,6 +72,7 @@ DecoderImpl::DecoderImpl(DecoderOptions options, const Grid& grid, const std::st
     positions_ = register_module(
         "positions", nn::ParallelEmbedding(nn::ParallelEmbeddingOptions{.words = options_.context,
                                                                         .features = options_.hidden,
+                                                                        .split_rows = options_.rows.split,
                                                                         .deviation = options_.embedding_deviation,
                                                                         .tensor = options_.tensor},
                                            grid, axis));
@@ -77,7 +80,8 @@ DecoderImpl::DecoderImpl(DecoderOptions options, const Grid& grid, const std::st
     const std::string name = "block" + std::to_string(i);
     blocks_.push_back(register_module(name, TransformerBlock(block_options(options_, name), grid, axis)));
   }
-  norm_ = register_module("norm", nn::ReplicatedLayerNorm(options_.hidden, grid, axis, options_.tensor));
+  norm_ = register_module("norm",
+                          nn::ReplicatedLayerNorm(options_.hidden, grid, axis, options_.tensor, options_.rows.split));
 }
 
 at::Tensor DecoderImpl::forward(const at::Tensor& ids, const StepContext& context) {
@@ -87,12 +91,12 @@ at::Tensor DecoderImpl::forward(const at::Tensor& ids, const StepContext& contex
 }
 
 std::vector<Segment> DecoderImpl::segments(std::vector<nn::KeyValueCache>* caches) const {
-  const auto embed = [words = embedding_, positions = positions_, most = options_.context, p = options_.dropout](
-                         const at::Tensor& ids, const StepContext& context) mutable {
+  const auto embed = [words = embedding_, positions = positions_, most = options_.context, p = options_.dropout,
+                      rows = options_.rows](const at::Tensor& ids, const StepContext& context) mutable {
     check_lengths(context, most);
     at::Tensor x = words(ids);
     if (positions) x = x + positions(nn::token_numbers(context, ids.size(0)));
-    return nn::dropout(x, p, {"embedding.output", 0}, context);
+    return nn::dropout(x, p, {"embedding.output", 0}, context_between(rows, words->group(), context));
   };
   std::vector<Segment> segments{embedding_segment(embedding_, positions_, embed)};
   const double cost_of_block = cost_of(block_options(options_, ""));
@@ -102,21 +106,21 @@ std::vector<Segment> DecoderImpl::segments(std::vector<nn::KeyValueCache>* cache
          [block = blocks_[i], cache = caches ? &caches->at(i) : nullptr](
              const at::Tensor& x, const StepContext& context) mutable { return block(x, context, cache); },
          [block = blocks_[i]](const Load& load) { return block->needs(load); }});
-  const auto score = [norm = norm_, words = embedding_](const at::Tensor& x, const StepContext&) mutable {
-    return words->scores(norm(x));
+  const auto score = [norm = norm_, words = embedding_](const at::Tensor& x, const StepContext& context) mutable {
+    return words->scores(norm(x), context.row_count());
   };
   segments.push_back({"head", 2.0 * static_cast<double>(options_.hidden * options_.words),
                       std::make_shared<Parts>(Parts::List{{"norm", norm_.ptr()}, {"embedding", embedding_.ptr()}}),
-                      score, [words = embedding_, hidden = options_.hidden](const Load& load) {
-                        const int64_t here = words->split().size(words->group().rank()), ranks = words->group().size();
-                        // The norm's input and output, and the scores. The loss has beside each a number of float32 at least,
-                        // of 16-bit scores two.
-                        Needs needs{
-                            .kept = load.rows * ((hidden + 2) * load.bytes + (hidden + here) * load.product_bytes),
-                            .temporary = load.rows * here * (load.product_bytes < 4 ? 8 : load.bytes)};
-                        if (ranks > 1)
-                          needs.calls.push_back({Collective::all_reduce, static_cast<int>(ranks),
-                                                 load.rows * hidden * load.product_bytes});
+                      score, [words = embedding_, hidden = options_.hidden, rows = options_.rows](const Load& load) {
+                        const Communicator& group = words->group();
+                        const int64_t here = words->split().size(group.rank()),
+                                      between = rows_between(rows, group, load.rows);
+                        // The norm's input and output, and the scores. The loss has beside each a number of float32 at least, of 16-bit
+                        // scores two.
+                        Needs needs{.kept = between * ((hidden + 2) * load.bytes + hidden * load.product_bytes) +
+                                            load.rows * here * load.product_bytes,
+                                    .temporary = load.rows * here * (load.product_bytes < 4 ? 8 : load.bytes)};
+                        add_column_calls(needs, rows, group, load, hidden);
                         return needs;
                       }});
   return segments;

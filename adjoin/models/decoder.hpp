@@ -28,6 +28,7 @@ struct DecoderOptions {
   double dropout = 0.1;  ///< of the embedding, and of attention and feed-forward outputs
   double attention_dropout = 0;
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
+  RowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 

@@ -17,8 +17,9 @@ inline Segment embedding_segment(const nn::ParallelEmbedding& words, const nn::P
       .module = std::make_shared<Parts>(Parts::List{{"embedding", words.ptr()}, {"positions", module_of(positions)}}),
       .forward = std::move(forward),
       .needs = [words, positions](const Load& load) {
-        Needs needs{.calls = words->calls(load.rows, load.bytes)};
-        if (positions) append(needs.calls, positions->calls(load.rows, load.bytes));
+        Needs needs;
+        words->add_calls(load.rows, load.bytes, needs.forward, needs.backward);
+        if (positions) positions->add_calls(load.rows, load.bytes, needs.forward, needs.backward);
         return needs;
       }};
 }

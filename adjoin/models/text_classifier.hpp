@@ -25,14 +25,15 @@ struct TextClassifierOptions {
   bool mean_pooling = false;  ///< the mean over a sample's tokens, instead of token 0
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
+  RowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
 /// Embedding, blocks, and the classifier d -> d -> GELU -> dropout -> classes, all tensor parallel over one axis of a
 /// grid.
 ///
-/// Shape: ids [rows] int64, of the samples and tokens that the context says, each sample's tokens in their order
-///        -> scores [samples, classes], on every rank
+/// Shape: ids [rows] int64, of the samples and tokens that the context says -> scores [samples, classes], on every rank; with
+///        context parallelism those of a balanced part of the samples
 /// Kinds: replicated -> replicated
 /// Cost:  forward one all-gather (the embedding) and 2 layers + 1 all-reduces; backward 2 layers + 1 all-reduces
 class TextClassifierImpl : public torch::nn::Module {
@@ -46,6 +47,7 @@ class TextClassifierImpl : public torch::nn::Module {
 
  private:
   TextClassifierOptions options_;
+  Communicator of_rows_;  // who has the other rows of the samples
   nn::ParallelEmbedding embedding_{nullptr}, positions_{nullptr};
   std::vector<TransformerBlock> blocks_;
   nn::ReplicatedLayerNorm norm_{nullptr};

@@ -11,20 +11,21 @@
 
 namespace adjoin::models {
 
-/// The names and the tensor options of the two layers are the block's.
+/// The names, the options of rows and the tensor options of the two layers are the block's.
 struct TransformerBlockOptions {
   std::string name;  ///< the full name, for the dropout masks
   nn::SelfAttentionOptions attention;
   nn::ColRowOptions feed_forward;
   double dropout = 0;  ///< of the outputs of both
+  RowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
 /// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))).
 ///
-/// Shape: x [rows, hidden] on every rank -> the same
-/// Kinds: replicated -> replicated
-/// Cost:  two all-reduces forward, two backward
+/// Shape: x [rows, hidden] on every rank -> the same; where rows are split, the rank's part of them
+/// Kinds: replicated -> replicated, or split -> split
+/// Cost:  two all-reduces forward, two backward; with split rows four all-gathers and reduce-scatters, and two all-gathers more
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument as nn::ParallelSelfAttention
@@ -36,9 +37,13 @@ class TransformerBlockImpl : public torch::nn::Module {
   Needs needs(const Load& load) const;
 
  private:
+  /// What attention needs beside one worker's, of heads with so many features of queries, and of keys and values together.
+  void add_attention(Needs& needs, const Load& load, int64_t queries, int64_t keys_and_values) const;
+
   int64_t hidden_, heads_;
   bool is_rotary_;
-  int ranks_;
+  RowOptions rows_;
+  Communicator group_, of_rows_;  // who share the features of a row, and who the rows of a sample
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
   nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/recompute.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 
@@ -46,7 +47,8 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                      const std::string& axis)
     : options_(checked(std::move(options))),
       key_heads_(Split::balanced(options_.key_heads, grid.shape().axis_size(axis), 0)),
-      rank_(grid.coordinate(axis)) {
+      rank_(grid.coordinate(axis)),
+      of_rows_(options_.rows_axis.empty() ? Communicator() : grid.axis(options_.rows_axis)) {
   const int64_t hidden = options_.hidden, size = hidden / options_.heads;
   const int64_t each = options_.heads / options_.key_heads;
   const Split features = Split::balanced(hidden, key_heads_.parts(), 0, each * size);
@@ -57,6 +59,7 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                                            .bias = options_.bias,
                                                                            .deviation = options_.deviation,
                                                                            .split = qkv,
+                                                                           .split_rows = options_.split_rows,
                                                                            .tensor = options_.tensor},
                                                      grid, axis));
   out_ = register_module("out", RowParallelLinear(ParallelLinearOptions{.in_features = hidden,
@@ -64,6 +67,7 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                                         .bias = options_.bias,
                                                                         .deviation = options_.deviation,
                                                                         .split = features,
+                                                                        .split_rows = options_.split_rows,
                                                                         .tensor = options_.tensor},
                                                   grid, axis));
 }
@@ -72,12 +76,14 @@ at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const StepCon
   require(context.rows != nullptr,
           "ParallelSelfAttention: expected a context that says which sample and token each row is, got none");
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
-  if (heads == 0) return out_(qkv_(x));  // of no features, and still part of the graph
-  const at::Tensor qkv = qkv_(x).view({x.size(0), heads + 2 * key_heads, options_.hidden / options_.heads});
+  const int64_t rows = options_.split_rows ? context.row_count() : x.size(0);
+  const at::Tensor made = qkv_(x, options_.split_rows ? std::optional(rows) : std::nullopt);
+  if (heads == 0) return out_(made);  // of no features, and still part of the graph
+  const at::Tensor qkv = made.view({rows, heads + 2 * key_heads, options_.hidden / options_.heads});
   std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
   if (options_.rotary_base > 0) {
     const at::Tensor turned =
-        rotary(qkv.narrow(1, 0, heads + key_heads), token_numbers(context, x.size(0)), options_.rotary_base);
+        rotary(qkv.narrow(1, 0, heads + key_heads), token_numbers(context, rows), options_.rotary_base);
     parts[0] = turned.narrow(1, 0, heads);
     parts[1] = turned.narrow(1, heads, key_heads);
   }
@@ -92,13 +98,17 @@ at::Tensor ParallelSelfAttentionImpl::attend(const at::Tensor& q, const at::Tens
     if (cache->tokens() > q.size(0)) return cache->attend(q, *options_.scale);
   }
   const int64_t each = options_.heads / options_.key_heads;
-  return attention(q, k, v, cache ? context.rows->on_one_worker() : *context.rows, Communicator(),
-                   {.scale = options_.scale,
-                    .causal = options_.causal,
-                    .dropout = options_.dropout,
-                    .name = options_.name,
-                    .first_head = each * key_heads_.offset(rank_),
-                    .context = context});
+  const auto core = [rows = cache ? context.rows->on_one_worker() : *context.rows, group = of_rows_,
+                     options = AttentionOptions{.method = options_.method,
+                                                .scale = options_.scale,
+                                                .causal = options_.causal,
+                                                .dropout = options_.dropout,
+                                                .name = options_.name,
+                                                .first_head = each * key_heads_.offset(rank_),
+                                                .context = context}](const std::vector<at::Tensor>& inputs) {
+    return attention(inputs[0], inputs[1], inputs[2], rows, group, options);
+  };
+  return options_.recompute ? recomputed(core, {q, k, v}) : core({q, k, v});
 }
 
 }  // namespace adjoin::nn

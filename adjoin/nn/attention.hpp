@@ -7,6 +7,7 @@
 
 #include "adjoin/movement/step_context.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
 
 namespace adjoin::nn {
@@ -19,7 +20,12 @@ struct SelfAttentionOptions {
   bool causal = false;               ///< a row does not attend to later tokens
   double rotary_base = 0;            ///< of rotary positions (nn/positions.hpp); 0: none
   double dropout = 0;                ///< of the attention probabilities
-  std::string name = {};             ///< the full name, for the dropout masks
+  bool split_rows = false;           ///< sequence parallelism: each rank has a balanced part of the context's rows
+  /// Context parallelism: the grid's axis over whose ranks the context's rows are split; "": each has whole samples.
+  std::string rows_axis = {};
+  AttentionMethod method = AttentionMethod::ring;  ///< how those ranks come by each other's keys and values
+  bool recompute = false;                          ///< what lies between the two linear layers, in backward
+  std::string name = {};                           ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };
@@ -28,9 +34,10 @@ struct SelfAttentionOptions {
 /// the heads of queries that share them. Each row attends to the rows of its own sample. The weight of queries, keys and
 /// values is one, all queries before all keys.
 ///
-/// Shape:  x [rows, hidden] on every rank -> the same, of the rows that the context says
-/// Kinds:  replicated -> replicated
-/// Cost:   one all-reduce of the output forward, one of x's gradient backward
+/// Shape:  x [rows, hidden] on every rank -> the same, of the rows that the context says; where rows are split over the
+///         group, the rank's part of them
+/// Kinds:  replicated -> replicated, or split -> split
+/// Cost:   as ColRow, and over the axis of rows that of nn::attention
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3b; Ainslie et al., "GQA", arXiv 2305.13245
 class ParallelSelfAttentionImpl : public torch::nn::Module {
  public:
@@ -49,6 +56,7 @@ class ParallelSelfAttentionImpl : public torch::nn::Module {
   SelfAttentionOptions options_;
   Split key_heads_;
   int rank_;
+  Communicator of_rows_;  // who has the other rows of the samples
   ColumnParallelLinear qkv_{nullptr};
   RowParallelLinear out_{nullptr};
 };

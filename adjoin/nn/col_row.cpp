@@ -15,19 +15,22 @@ ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::strin
                                                                                  .bias = options_.bias,
                                                                                  .deviation = options_.deviation,
                                                                                  .split = made,
+                                                                                 .split_rows = options_.split_rows,
                                                                                  .tensor = options_.tensor},
                                                            grid, axis));
   row_ = register_module("row", RowParallelLinear(ParallelLinearOptions{.in_features = options_.hidden_features,
                                                                         .out_features = options_.out_features,
                                                                         .bias = options_.bias,
                                                                         .deviation = options_.deviation,
+                                                                        .split_rows = options_.split_rows,
                                                                         .tensor = options_.tensor},
                                                   grid, axis));
   place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const StepContext& context) {
-  return row_(dropout(activated(column_(x)), options_.dropout, place_, context));
+  const at::Tensor made = column_(x, options_.split_rows ? std::optional(context.row_count()) : std::nullopt);
+  return row_(dropout(activated(made), options_.dropout, place_, context));
 }
 
 at::Tensor ColRowImpl::activated(const at::Tensor& x) const {

@@ -17,18 +17,20 @@ struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
   bool bias = true;
   Activation activation = Activation::gelu;
-  double dropout = 0;     ///< after the activation
-  std::string name = {};  ///< the full name, for the dropout masks
+  bool split_rows = false;  ///< sequence parallelism: each rank has a balanced part of the context's rows
+  double dropout = 0;       ///< after the activation
+  std::string name = {};    ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
 /// A column-parallel layer and a row-parallel one: the hidden features stay split between them.
 ///
-/// Shape:  [*, in] -> [*, out], on every rank
-/// Kinds:  replicated -> replicated
-/// Cost:   one all-reduce of the output forward, one of the input's gradient backward
-/// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3a
+/// Shape:  [*, in] -> [*, out], on every rank; where rows are split, the rank's part of the rows of the context
+/// Kinds:  replicated -> replicated, or split -> split
+/// Cost:   one all-reduce of the output forward, one of the input's gradient backward; where rows are split, all-gathers and
+///         reduce-scatters in their place, and one all-gather more
+/// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3a; Korthikanti et al., arXiv 2205.05198
 class ColRowImpl : public torch::nn::Module {
  public:
   ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis);

@@ -5,18 +5,25 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/move.hpp"
+#include "adjoin/nn/gathered_linear.hpp"
 #include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 
 at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
-                                     const Split& features) {
+                                     const Split& features, const std::optional<Split>& rows) {
   const at::Tensor mine = at::embedding(weight, ids);
-  return gather_from(mine, group, features.along(mine.dim() - 1));
+  if (!rows) return gather_from(mine, group, features.along(mine.dim() - 1));
+  const Grid grid(group, {{"ranks", group.size()}});
+  const auto cut = [&](const Split& split) {
+    return Layout(grid.shape(), {rows->size(), features.size()}, {{split, {"ranks"}}});
+  };
+  return move(mine, cut(features.along(1)), cut(*rows), grid);
 }
 
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
-                                         const Split& words) {
+                                         const Split& words, const std::optional<Split>& rows) {
   if (group.size() == 1) return at::embedding(weight, ids);
   require(words.in_order(), "vocabulary_parallel_embedding: expected words in order, a range for each rank");
   if (ids.numel() > 0) {  // LibTorch checks them where one rank has all words
@@ -36,7 +43,8 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
                                                   shape.push_back(weight.size(1));
                                                   return shape;
                                                 }());
-  return reduce_from(vectors.masked_fill(elsewhere.unsqueeze(-1), 0), group);
+  const at::Tensor mine = vectors.masked_fill(elsewhere.unsqueeze(-1), 0);
+  return rows ? reduce_scatter(mine, group, *rows) : reduce_from(mine, group);
 }
 
 ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, const Grid& grid,
@@ -57,21 +65,38 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
 }
 
 at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
+  std::optional<Split> rows;
+  if (options_.split_rows) rows = Split::balanced(ids.size(0), group_.size(), 0);
   return options_.cut == ParallelEmbeddingOptions::Cut::hidden
-             ? hidden_parallel_embedding(ids, weight_, group_, split_)
-             : vocabulary_parallel_embedding(ids, weight_, group_, split_);
+             ? hidden_parallel_embedding(ids, weight_, group_, split_, rows)
+             : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
 }
 
-std::vector<PlannedCall> ParallelEmbeddingImpl::calls(int64_t rows, int64_t bytes) const {
-  if (group_.size() == 1) return {};
-  if (options_.cut == ParallelEmbeddingOptions::Cut::hidden)
-    return {{Collective::all_gather, group_.size(), rows * split_.size(group_.rank()) * bytes}};
-  return {{Collective::all_reduce, group_.size(), rows * options_.features * bytes}};
+void ParallelEmbeddingImpl::add_calls(int64_t rows, int64_t bytes, std::vector<PlannedCall>& forward,
+                                      std::vector<PlannedCall>& backward) const {
+  const int ranks = group_.size(), rank = group_.rank();
+  if (ranks == 1) return;
+  const bool cuts_features = options_.cut == ParallelEmbeddingOptions::Cut::hidden;
+  const int64_t features = options_.features, held = cuts_features ? split_.size(rank) : features;
+  if (!options_.split_rows) {
+    forward.push_back({cuts_features ? Collective::all_gather : Collective::all_reduce, ranks, rows * held * bytes});
+    return;
+  }
+  const int64_t own = Split::balanced(rows, ranks, 0).size(rank);
+  if (cuts_features) {  // this rank's features of the others' rows; back, of its rows the others' features
+    forward.push_back({std::nullopt, ranks, (rows - own) * held * bytes});
+    backward.push_back({std::nullopt, ranks, own * (features - held) * bytes});
+  } else {
+    forward.push_back({Collective::reduce_scatter, ranks, rows * held * bytes});
+    backward.push_back({Collective::all_gather, ranks, own * held * bytes});
+  }
 }
 
-at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x) const {
+at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, std::optional<int64_t> rows) const {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");
+  if (options_.split_rows)
+    return gathered_linear(x, weight_, {}, group_, Split::balanced(rows.value(), group_.size(), 0));
   return column_parallel_linear(x, weight_, {}, group_);
 }
 

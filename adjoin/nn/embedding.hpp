@@ -2,6 +2,9 @@
 
 #include <torch/nn/pimpl.h>
 
+#include <optional>
+#include <vector>
+
 #include "adjoin/movement/planned_call.hpp"
 #include "adjoin/nn/parameter.hpp"
 
@@ -14,24 +17,26 @@ struct ParallelEmbeddingOptions {
   };
   int64_t words = 0, features = 0;
   Cut cut = Cut::hidden;
+  bool split_rows = false;  ///< sequence parallelism: each rank gets a balanced part of the rows
   double deviation = 0.02;
   at::TensorOptions tensor = at::kFloat;
 };
 
 /// Vectors of words, cut by features.
-/// Shape: ids [*] on every rank, weight [words, features_r] -> [*, features]
-/// Kinds: replicated -> replicated
-/// Cost:  all-gather of the output forward, nothing backward
+/// Shape: ids [*] on every rank, weight [words, features_r] -> [*, features]; with `rows`, which split the one dim of the
+///        ids, those of this rank
+/// Kinds: replicated -> replicated, or split
+/// Cost:  all-gather of the output forward, nothing backward; with rows an exchange each way, of (P-1)/P of a rank's output
 at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
-                                     const Split& features);
+                                     const Split& features, const std::optional<Split>& rows = {});
 
 /// Vectors of words, cut by words: each rank looks up its own and the ranks' vectors are summed.
-/// Shape:  ids [*] on every rank, weight [words_r, features] -> [*, features]
-/// Kinds:  replicated -> replicated
-/// Cost:   all-reduce of the output forward, nothing backward
+/// Shape:  ids [*] on every rank, weight [words_r, features] -> [*, features]; with `rows` as hidden_parallel_embedding
+/// Kinds:  replicated -> replicated, or split
+/// Cost:   all-reduce of the output forward, nothing backward; with rows a reduce-scatter, and backward an all-gather
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
-                                         const Split& words);
+                                         const Split& words, const std::optional<Split>& rows = {});
 
 /// The module of both, cut over one axis of a grid.
 class ParallelEmbeddingImpl : public ShardedModule {
@@ -40,14 +45,16 @@ class ParallelEmbeddingImpl : public ShardedModule {
   at::Tensor forward(const at::Tensor& ids);
 
   /// x W^T by the same weight: how well a vector fits each word. What a language model's last layer is where its weight is
-  /// tied to the first's.
+  /// tied to the first's. Where rows are split, x is this rank's part of `rows` ones.
   /// Shape:  x [*, features] on every rank -> [*, words_r]
-  /// Kinds:  replicated -> split
-  /// Cost:   nothing forward, all-reduce of x's gradient backward
+  /// Kinds:  replicated, or split by rows -> split
+  /// Cost:   as ColumnParallelLinear
   /// Throws: InvalidArgument where it is not cut by words
-  at::Tensor scores(const at::Tensor& x) const;
-  /// What the lookup of so many words calls, with numbers of so many bytes.
-  std::vector<PlannedCall> calls(int64_t rows, int64_t bytes) const;
+  at::Tensor scores(const at::Tensor& x, std::optional<int64_t> rows = {}) const;
+
+  /// Adds what the lookup of so many words calls, with numbers of so many bytes.
+  void add_calls(int64_t rows, int64_t bytes, std::vector<PlannedCall>& forward,
+                 std::vector<PlannedCall>& backward) const;
   /// Of features, or of words.
   const Split& split() const { return split_; }
   const Communicator& group() const { return group_; }

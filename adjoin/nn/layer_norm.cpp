@@ -5,10 +5,11 @@
 namespace adjoin::nn {
 
 ReplicatedLayerNormImpl::ReplicatedLayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
-                                                 const at::TensorOptions& options, double epsilon)
+                                                 const at::TensorOptions& options, bool split_rows, double epsilon)
     : features_(features), epsilon_(epsilon) {
-  weight_ = register_piece("weight", {along(grid, axis, {features}), grid, Initial::ones()}, options);
-  bias_ = register_piece("bias", {along(grid, axis, {features}), grid, Initial::zeros()}, options);
+  const Layout layout = split_rows ? copied(grid, {features}) : along(grid, axis, {features});
+  weight_ = register_piece("weight", {layout, grid, Initial::ones()}, options);
+  bias_ = register_piece("bias", {layout, grid, Initial::zeros()}, options);
 }
 
 at::Tensor ReplicatedLayerNormImpl::forward(const at::Tensor& x) {

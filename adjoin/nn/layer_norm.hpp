@@ -7,12 +7,14 @@
 namespace adjoin::nn {
 
 /// Normalises each token's features; every rank along the axis holds the whole token and does the same, so nothing moves.
+/// With rows that are split over the ranks each normalises its own, and the weights are copied: their gradients are summed.
 /// Shape: [*, features] -> the same
-/// Kinds: replicated -> replicated
+/// Kinds: replicated -> replicated, or split -> split
 class ReplicatedLayerNormImpl : public ShardedModule {
  public:
   ReplicatedLayerNormImpl(int64_t features, const Grid& grid, const std::string& axis,
-                          const at::TensorOptions& options = at::kFloat, double epsilon = 1e-5);
+                          const at::TensorOptions& options = at::kFloat, bool split_rows = false,
+                          double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& x);
 
  private:

@@ -1,6 +1,5 @@
 #include "adjoin/nn/linear.hpp"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/nn/gathered_linear.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -42,13 +42,6 @@ ShardedModule::Piece bias_piece(const ParallelLinearOptions& options, const Grid
   return {along(grid, axis, {options.out_features}, split), grid, Initial::zeros()};
 }
 
-/// x as autocast gives it to a matrix product, so that its gradient travels in 16 bits too.
-at::Tensor as_in_product(const at::Tensor& x) {
-  return at::autocast::is_autocast_enabled(at::kCPU)
-             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), x, at::kCPU)
-             : x;
-}
-
 }  // namespace
 
 at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -60,6 +53,12 @@ at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const Communicator& group) {
   const at::Tensor y = reduce_from(at::linear(x, weight), group);
+  return bias.defined() ? y + bias : y;
+}
+
+at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               const Communicator& group, const Split& rows) {
+  const at::Tensor y = reduce_scatter(at::linear(x, weight), group, rows);
   return bias.defined() ? y + bias : y;
 }
 
@@ -87,7 +86,10 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(ParallelLinearOptions options
   if (options_.bias) bias_ = register_piece("bias", bias_piece(options_, grid, axis, options_.split), options_.tensor);
 }
 
-at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
+at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x, std::optional<int64_t> rows) {
+  require(rows.has_value() == options_.split_rows,
+          "ColumnParallelLinear: expected the number of rows where they are split, and only there");
+  if (rows) return gathered_linear(x, weight_, bias_, group_, Split::balanced(*rows, group_.size(), 0));
   return column_parallel_linear(x, weight_, bias_, group_,
                                 options_.gather_output ? options_.split : std::optional<Split>());
 }
@@ -95,11 +97,15 @@ at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
 RowParallelLinearImpl::RowParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis)
     : options_(completed("RowParallelLinear", std::move(options), grid.axis(axis), 1)), group_(grid.axis(axis)) {
   weight_ = register_piece("weight", weight_piece(options_, grid, axis), options_.tensor);
-  if (options_.bias)  // added once, after the sum, so every rank holds all of it
-    bias_ = register_piece("bias", bias_piece(options_, grid, axis, {}), options_.tensor);
+  if (!options_.bias) return;  // added once, after the sum, so every rank holds all of it
+  ShardedModule::Piece piece = bias_piece(options_, grid, axis, {});
+  if (options_.split_rows) piece.layout = copied(grid, piece.layout.shape());
+  bias_ = register_piece("bias", std::move(piece), options_.tensor);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
+  if (options_.split_rows)
+    return row_parallel_linear(x, weight_, bias_, group_, Split::balanced(x.size(0), group_.size(), 0));
   return row_parallel_linear(x, weight_, bias_, group_);
 }
 

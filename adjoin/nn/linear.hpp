@@ -19,6 +19,8 @@ struct ParallelLinearOptions {
   std::optional<Split> split = {};
   /// Column layers: whether the output is gathered, so that every rank has all of it.
   bool gather_output = false;
+  /// Sequence parallelism: a column layer's input and a row layer's output are rows of which each rank has a balanced part.
+  bool split_rows = false;
   at::TensorOptions tensor = at::kFloat;
 };
 
@@ -40,17 +42,27 @@ at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const Communicator& group);
 
+/// The same with a reduce-scatter, which leaves each rank its part of the rows.
+///
+/// Shape:   x [rows, in_r], weight [out, in_r], bias [out] -> [rows_r, out] with rows.size(rank) rows
+/// Kinds:   split -> split, of features and then of rows; the bias is copied
+/// Cost:    a reduce-scatter of the output forward, an all-gather of its gradient backward
+/// Source:  Korthikanti et al., arXiv 2205.05198, section 4.2.2
+at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               const Communicator& group, const Split& rows);
+
 /// How the output features of several layers are cut whose weights are stacked in one: each rank has its part of the first,
 /// of the second, and so on, one behind another. The global weight does not depend on the number of ranks.
 /// Throws: InvalidArgument for none, or splits of different numbers of parts
 Split stacked(const std::vector<Split>& splits);
 
-/// The module of column_parallel_linear, cut over one axis of a grid.
+/// The module of column_parallel_linear, cut over one axis of a grid; of gathered_linear where rows are split.
 class ColumnParallelLinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for features below 1 or a split that does not fit them and the group.
   ColumnParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis);
-  at::Tensor forward(const at::Tensor& x);
+  /// `rows`: how many the ranks' x have together, where they are split.
+  at::Tensor forward(const at::Tensor& x, std::optional<int64_t> rows = {});
   const Split& split() const { return *options_.split; }
 
  private:

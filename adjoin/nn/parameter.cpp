@@ -55,10 +55,8 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
       return "parameters_of: '" + f.name + "' has no layout, as no ShardedModule owns it; name the grid along whose " +
              "axes such tensors are copied: parameters_of(module, grid)";
     });
-    std::map<std::string, Kind> kinds;
-    for (const auto& axis : elsewhere->shape().axes()) kinds.emplace(axis.name, Kind::copied);
-    parameters.push_back({f.name, f.tensor, Layout(elsewhere->shape(), f.tensor.sizes().vec(), {}, std::move(kinds)),
-                          *elsewhere, std::nullopt, f.is_buffer});
+    parameters.push_back(
+        {f.name, f.tensor, copied(*elsewhere, f.tensor.sizes().vec()), *elsewhere, std::nullopt, f.is_buffer});
   }
   return parameters;
 }
@@ -94,6 +92,12 @@ Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> sha
   kinds.erase(grid.shape().axes()[static_cast<size_t>(grid.shape().axis_index(axis))].name);
   if (split) cuts.push_back({std::move(*split), {axis}});
   return Layout(grid.shape(), std::move(shape), std::move(cuts), std::move(kinds));
+}
+
+Layout copied(const Grid& grid, std::vector<int64_t> shape) {
+  std::map<std::string, Kind> kinds;
+  for (const auto& axis : grid.shape().axes()) kinds.emplace(axis.name, Kind::copied);
+  return Layout(grid.shape(), std::move(shape), {}, std::move(kinds));
 }
 
 at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,

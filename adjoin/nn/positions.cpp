@@ -1,14 +1,56 @@
 #include "adjoin/nn/positions.hpp"
 
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+#include <type_traits>
 #include <vector>
 
+#include "adjoin/movement/linear_map.hpp"
+
 namespace adjoin::nn {
+namespace {
+
+/// The angle of each row and pair, as what a pair is multiplied by. Shape: [rows, size / 2]
+struct Turns {
+  at::Tensor cosine, sine;
+};
+
+/// x with its pairs turned, or with `sign` -1 turned back, in the type of the turns.
+at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
+  const at::Tensor in = x.stride(2) == 1 ? x : x.contiguous();
+  at::Tensor out = at::empty(in.sizes(), in.options().requires_grad(false));
+  const int64_t heads = in.size(1), half = in.size(2) / 2;
+  const int64_t rows_at_once = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, 2 * heads * half));
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "rotary", [&] {
+    using Turn = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
+    const auto* from = in.const_data_ptr<scalar_t>();
+    auto* to = out.mutable_data_ptr<scalar_t>();
+    const auto *cosines = turns.cosine.const_data_ptr<Turn>(), *sines = turns.sine.const_data_ptr<Turn>();
+    at::parallel_for(0, in.size(0), rows_at_once, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        for (int64_t head = 0; head < heads; ++head) {
+          const scalar_t* a = from + row * in.stride(0) + head * in.stride(1);
+          scalar_t* y = to + (row * heads + head) * 2 * half;
+          const Turn *cosine = cosines + row * half, *sine = sines + row * half;
+          for (int64_t i = 0; i < half; ++i) {
+            const auto first = static_cast<Turn>(a[i]), second = static_cast<Turn>(a[half + i]), s = sign * sine[i];
+            y[i] = static_cast<scalar_t>(first * cosine[i] - second * s);
+            y[half + i] = static_cast<scalar_t>(first * s + second * cosine[i]);
+          }
+        }
+    });
+  });
+  return out;
+}
+
+}  // namespace
 
 at::Tensor token_numbers(const StepContext& context, int64_t rows) {
   std::vector<int64_t> tokens;
@@ -19,11 +61,12 @@ at::Tensor token_numbers(const StepContext& context, int64_t rows) {
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, double base) {
   const int64_t half = x.size(2) / 2;
   const at::Tensor speed = at::pow(base, at::arange(half, at::kDouble) / static_cast<double>(-half));
-  const at::Tensor angle = tokens.to(at::kDouble).view({-1, 1, 1}) * speed;
+  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * speed;
   const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor cosine = angle.cos().to(type), sine = angle.sin().to(type);
-  const at::Tensor a = x.narrow(2, 0, half), b = x.narrow(2, half, half);
-  return at::cat({a * cosine - b * sine, a * sine + b * cosine}, 2).to(x.scalar_type());
+  const Turns turns{angle.cos().to(type), angle.sin().to(type)};
+  return apply({.forward = [turns](const at::Tensor& t) { return turned(t, turns, 1); },
+                .adjoint = [turns](const at::Tensor& t) { return turned(t, turns, -1); }},
+               x);
 }
 
 }  // namespace adjoin::nn

@@ -22,6 +22,9 @@ namespace {
 // it.
 constexpr int64_t kLarge = 1 << 16;
 
+// Elements that are updated at once: their gradients, which are clipped first, are still in a cache then.
+constexpr int64_t kAtOnce = 1 << 18;
+
 /// Whether this worker is the first of those that hold the parameter replicated.
 bool counts_replicas(const nn::Parameter& parameter) {
   const GridShape& grid = parameter.layout.grid();
@@ -113,11 +116,9 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
   const double norm = global_norm(gradients) / loss_scale;
   const bool is_finite = std::isfinite(norm);
   if (is_finite) {
-    const double factor = (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale;
-    if (factor != 1)
-      for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
     ++steps_;
-    update(gradients, learning_rate);
+    update(gradients, (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale,
+           learning_rate);
     gather_weights();
   }
   for (const Bucket& bucket : buckets_)
@@ -146,12 +147,20 @@ double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   return std::sqrt(squares[0]);
 }
 
-void Optimizer::update(const std::vector<at::Tensor>& gradients, double learning_rate) {
+void Optimizer::update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const Bucket& bucket = buckets_[i];
-    if (gradients[i].numel() == 0) continue;
-    rule_.update({bucket.part(bucket.values), gradients[i], bucket.moments},
-                 {.number = steps_, .rate = learning_rate, .decay = bucket.decays ? options_.weight_decay : 0.0});
+    const at::Tensor values = bucket.part(bucket.values);
+    for (int64_t begin = 0; begin < values.numel(); begin += kAtOnce) {
+      const auto piece_of = [&](const at::Tensor& x) {
+        return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin));
+      };
+      FlatPiece piece{piece_of(values), piece_of(gradients[i]), {}};
+      for (const at::Tensor& moment : bucket.moments) piece.moments.push_back(piece_of(moment));
+      if (factor != 1) piece.gradient.mul_(factor);
+      rule_.update(piece,
+                   {.number = steps_, .rate = learning_rate, .decay = bucket.decays ? options_.weight_decay : 0.0});
+    }
   }
 }
 

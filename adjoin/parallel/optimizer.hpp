@@ -84,7 +84,7 @@ class Optimizer {
   at::Tensor reduced_gradients(const Bucket& bucket) const;
   /// Not finite on any worker where it is not on one.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
-  void update(const std::vector<at::Tensor>& gradients, double learning_rate);
+  void update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate);
   void gather_weights() const;
 
   Communicator workers_;  // of all parameters' grids

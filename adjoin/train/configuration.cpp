@@ -62,8 +62,11 @@ constexpr Field kFields[] = {
 
     {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch", "", 1, 1e6},
     {"Layout", "pp", &C::pp, "Pipeline-parallel ranks: not yet above 1", "", 1, 1e6},
-    {"Layout", "cp", &C::cp, "Context-parallel ranks, each with a part of every sequence: not yet above 1", "", 1, 1e6},
+    {"Layout", "cp", &C::cp, "Context-parallel ranks: each holds a part of every sequence; at most --sequence", "", 1, 1e6},
     {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
+    {"Layout", "sp", &C::sp, "Sequence parallelism: tensor-parallel ranks share the rows between their layers, so that each keeps and normalises its part alone", ""},
+    {"Layout", "cp_method", &C::cp_method, "How context-parallel ranks come by each other's keys and values: they travel round, each rank gets all rows of some heads, or each keeps its rows of all scores", "ring|ulysses|gathered"},
+    {"Layout", "recompute", &C::recompute, "What is not kept for backward but computed again there: the scores of attention, which only --cp-method gathered keeps, or all within a block", "none|attention|segment"},
     {"Layout", "backend", &C::backend, "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", &C::deterministic, "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
@@ -148,6 +151,10 @@ void check_model(const Configuration& c) {
   refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
   refuse(!is_decoder && c.activation != "gelu", "--activation " + c.activation, "decoder");
   refuse(!is_decoder && !c.test.empty(), "--test", "decoder");
+  refuse(is_decoder && c.pooling != "mean", "--pooling " + c.pooling, "classifier");
+  refuse(is_decoder && c.token_dropout != 0, "--token-dropout", "classifier");
+  refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
+  refuse(is_decoder && !c.final_norm, "--no-final-norm", "classifier");
   refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
   refuse(is_decoder && c.samples != 0, "--samples", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
@@ -230,6 +237,10 @@ void validate(const Configuration& c) {
   require(c.lr > 0, "--lr is 0, expected more");
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
+  });
+  require(c.cp <= c.sequence, [&] {
+    return "--cp " + std::to_string(c.cp) + " is more than --sequence " + std::to_string(c.sequence) +
+           ": a context-parallel rank needs at least one token";
   });
   require(c.microbatches <= c.batch, [&] {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +

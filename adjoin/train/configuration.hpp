@@ -54,6 +54,9 @@ struct Configuration {
   int64_t pp = 1;
   int64_t cp = 1;
   int64_t tp = 1;
+  bool sp = false;
+  std::string cp_method = "ring";
+  std::string recompute = "none";
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
   bool deterministic = false;

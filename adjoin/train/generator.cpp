@@ -61,10 +61,7 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
            std::to_string(prompt.size()) + " tokens, and the model's context is " +
            std::to_string(saved.configuration.sequence);
   });
-  Configuration layout = saved.configuration;
-  layout.dp = request.plan.dp;
-  layout.tp = request.plan.tp;
-  validate(layout);
+  validate(on_plan(saved.configuration, request.plan));
   const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, room)),
                                         .sampling = request.sampling,
                                         .end = vocabulary.end_of_document()};

@@ -46,6 +46,7 @@ InterruptGuard::InterruptGuard(bool speaks) {
 }
 
 InterruptGuard::~InterruptGuard() {
+  noted = 0;
   for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &previous[i], nullptr);
 }
 

@@ -28,7 +28,7 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
-/// Whether an interrupt was noted since the newest guard began. Any thread may ask; it costs one load.
+/// Whether an interrupt was noted since the guard began; not once it has ended. Any thread may ask; it costs one load.
 /// Workers agree on the answer before they act on it (an all_reduce by max): signals reach processes at different
 /// steps.
 bool interrupted() noexcept;

@@ -59,9 +59,10 @@ models::DecoderOptions LanguageModelling::model_options(const Configuration& c, 
 
 models::Model LanguageModelling::model(const Grid& grid, const at::TensorOptions& tensor) const {
   models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
+  options.rows = row_options(configuration_);
   options.tensor = tensor;
   const models::Decoder model(options, grid, "tp");
-  return {model.ptr(), model->segments()};
+  return {model.ptr(), model->segments(), Rows::zigzag};
 }
 
 int64_t LanguageModelling::size(data::Part part) const {
@@ -91,7 +92,8 @@ MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(targets, at::kLong),
           .context = std::move(context),
-          .tokens = std::ssize(ids)};
+          .tokens = std::ssize(ids),
+          .scores_rows = true};
 }
 
 double LanguageModelling::units(data::Part part, std::span<const int64_t> samples) const {
@@ -126,8 +128,8 @@ std::vector<Measure> LanguageModelling::measures(double loss, std::span<const do
 
 std::string LanguageModelling::description() const {
   const Configuration& c = configuration_;
-  return grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") + " of " + grouped(c.hidden) + " features and " +
-         grouped(c.heads) + " heads, context " + grouped(c.sequence);
+  return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head") +
+         ", context " + grouped(c.sequence);
 }
 
 std::vector<TaskFile> LanguageModelling::files() const {

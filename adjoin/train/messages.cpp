@@ -33,4 +33,8 @@ std::string grouped(int64_t number) {
   return text;
 }
 
+std::string counted(int64_t number, const std::string& thing) {
+  return grouped(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
 }  // namespace adjoin::train

@@ -17,4 +17,7 @@ void note(const std::string& message);
 /// 1234567 -> "1,234,567".
 std::string grouped(int64_t number);
 
+/// "1 head", "1,000 heads".
+std::string counted(int64_t number, const std::string& thing);
+
 }  // namespace adjoin::train

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
 
 namespace adjoin::train {
 
@@ -16,6 +19,8 @@ class PeakMemory {
   int64_t current_bytes() const;
   /// The largest number of bytes alive at once since the beginning or the last reset.
   int64_t peak_bytes() const;
+  /// That of each rank of a world, all of which call it.
+  std::vector<int64_t> peak_bytes_of_all(const Communicator& world) const;
   void reset_peak();
 
  private:

@@ -11,23 +11,27 @@ namespace adjoin::train {
 /// How a training step is laid over workers: the sizes of the axes of their grid, and in how many parts each goes through
 /// its samples.
 struct Plan {
-  int64_t dp = 1;  ///< workers that each take a part of the batch
-  int64_t pp = 1;  ///< those that each hold some of the model's segments: 1 so far
-  int64_t cp = 1;  ///< those that each hold a part of every sequence: 1 so far
-  int64_t tp = 1;  ///< those that each hold a part of every layer
+  int64_t dp = 1;   ///< workers that each take a part of the batch
+  int64_t pp = 1;   ///< those that each hold some of the model's segments: 1 so far
+  int64_t cp = 1;   ///< those that each hold a part of every sequence
+  int64_t tp = 1;   ///< those that each hold a part of every layer
+  bool sp = false;  ///< whether ranks along tp share the rows between those layers
   int64_t microbatches = 1;
 
   int64_t ranks() const { return dp * pp * cp * tp; }
   /// {dp, pp, cp, tp}: ranks along tp are next to each other.
   GridShape grid() const;
-  /// "dp 2, tp 4"; pp and cp where they are above 1.
+  /// "dp 2, tp 4"; pp and cp where they are above 1, "sp" where rows are split.
   std::string to_string() const;
   /// "--dp 2 times --tp 4 needs 8 ranks", as messages begin.
   std::string needs() const;
 };
 
-/// That of a configuration.
+/// That of a configuration, and the same configuration with another one.
 Plan plan_of(const Configuration& configuration);
+Configuration on_plan(Configuration configuration, const Plan& plan);
+/// Whether attention keeps its scores for backward, so that --recompute attention saves something.
+bool keeps_scores(const Configuration& configuration);
 
 /// Throws: InvalidArgument for an axis below 1, and for one that cannot be above 1 yet
 void validate(const Plan& plan);

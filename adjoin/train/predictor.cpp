@@ -2,19 +2,11 @@
 
 #include <numeric>
 
+#include "adjoin/train/plan.hpp"
+
 namespace adjoin::train {
-namespace {
-
-/// The configuration of a trained model for one worker.
-Configuration alone(Configuration configuration) {
-  configuration.dp = configuration.tp = 1;
-  return configuration;
-}
-
-}  // namespace
-
 Predictor::Predictor(const std::string& model)
-    : saved_(open_model(model)), trainer_(load_trainer(saved_, alone(saved_.configuration), Communicator())) {}
+    : saved_(open_model(model)), trainer_(load_trainer(saved_, on_plan(saved_.configuration, {}), Communicator())) {}
 
 std::vector<Prediction> Predictor::predict(std::span<const std::string> texts) {
   saved_.task->take_texts(texts);

@@ -35,11 +35,12 @@ void say_plan(const Configuration& c, const Task& task) {
   const int64_t steps = steps_of(c, task);
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
-  say(grouped(steps) + " steps: " + grouped(c.epochs) + (c.epochs == 1 ? " epoch" : " epochs") + " in batches of " +
-      grouped(c.batch));
+  say(counted(steps, "step") + ": " + counted(c.epochs, "epoch") + " in batches of " + grouped(c.batch));
   const Plan plan = plan_of(c);
-  say(grouped(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks") + ": " + plan.to_string() +
+  say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
+  if (c.recompute == "attention" && !keeps_scores(c))
+    say("attention keeps no scores, but with --cp-method gathered: --recompute attention is as none");
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
@@ -106,9 +107,7 @@ void dry_run(const Configuration& configuration) {
 
 EvaluationResult evaluate(const EvaluateOptions& options) {
   const SavedModel saved = open_model(options.model);
-  Configuration configuration = saved.configuration;
-  configuration.dp = options.plan.dp;
-  configuration.tp = options.plan.tp;
+  Configuration configuration = on_plan(saved.configuration, options.plan);
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);

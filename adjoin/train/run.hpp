@@ -55,7 +55,8 @@ struct BenchStepOptions {
 struct BenchStepResult {
   double step_seconds = 0;  // median
   double samples_per_second = 0;
-  double matmul_fraction = 0;  // of the speed that the machine's matrix products reach alone
+  double matmul_fraction = 0;              // of the speed that the machine's matrix products reach alone
+  std::vector<int64_t> peak_memory_bytes;  // of each rank's tensors, in the first step
 };
 
 /// Times training steps on random tokens; the same on every process of an MPI job.

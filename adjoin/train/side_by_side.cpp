@@ -35,18 +35,12 @@ Seconds median_of_each(const std::vector<Seconds>& all) {
   return {of(&Seconds::forward), of(&Seconds::backward), of(&Seconds::both)};
 }
 
-std::vector<int64_t> of_all_ranks(int64_t mine, const Communicator& world) {
-  std::vector<int64_t> one{mine}, all(static_cast<size_t>(world.size()));
-  world.all_gather(buffer(one), buffer(all), std::vector<int64_t>(all.size(), 1));
-  return all;
-}
-
 SideBySide measure(const Contenders& contenders, int64_t times, const Communicator& world) {
   SideBySide result;
   PeakMemory memory;
   const Pass ours = contenders.distributed(world);
   time_pass(ours, world);
-  result.peak_memory_bytes = of_all_ranks(memory.peak_bytes(), world);
+  result.peak_memory_bytes = memory.peak_bytes_of_all(world);
   if (times == 0) return result;
 
   const bool is_local = world.rank() == 0;

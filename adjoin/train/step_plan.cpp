@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
@@ -41,6 +42,14 @@ class MemoryWalk {
   std::set<const c10::TensorImpl*> counted_;  // whose gradients are there
 };
 
+/// What a segment needs that keeps its input alone, and is computed again in backward.
+models::Needs recomputed(models::Needs needs) {
+  needs.temporary += needs.kept;  // without the input, which waits, and with an output of its size
+  needs.kept = needs.input;
+  models::append(needs.backward, needs.forward);
+  return needs;
+}
+
 RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int64_t> samples,
                    const Communicator& world) {
   const Grid grid(world, plan_of(c).grid());
@@ -55,25 +64,32 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
   }
   plan.gradients = plan.weights;
 
+  require(c.cp == 1 || c.cp_method != "gathered", "a dry run does not know the messages of --cp-method gathered");
   const Communicator& dp = grid.axis("dp");
   const data::BatchPart mine = data::part_of(std::ssize(samples), dp.rank(), dp.size());
   MemoryWalk memory(plan.weights + plan.moments);
   for (int i = 0; i < c.microbatches; ++i) {
-    const MicroBatch batch =
-        task.micro_batch(data::Part::train, samples, data::part_of(mine, i, static_cast<int>(c.microbatches)), {});
+    const MicroBatch batch = part_of(
+        task.micro_batch(data::Part::train, samples, data::part_of(mine, i, static_cast<int>(c.microbatches)), {}),
+        model, grid.axis("cp"));
     const bool is_16_bit = c.precision == "bf16" || c.precision == "fp16";
     const int64_t bytes = c.precision == "fp64" ? 8 : 4;
-    const models::Load load{
-        .rows = batch.context.rows ? batch.context.rows->size() : batch.input.size(0),
-        .samples = batch.context.rows ? std::ssize(batch.context.rows->lengths()) : batch.input.size(0),
-        .bytes = bytes,
-        .product_bytes = is_16_bit ? 2 : bytes};
+    const auto& rows = batch.context.rows;
+    const models::Load load{.all = rows,
+                            .rows = batch.input.size(0),
+                            .samples = rows ? std::ssize(rows->lengths()) : batch.input.size(0),
+                            .bytes = bytes,
+                            .product_bytes = is_16_bit ? 2 : bytes};
     int64_t kept = 0;
     std::vector<models::Needs> needs;
     for (const models::Segment& segment : model.segments) {
       needs.push_back(segment.needs(load));
+      // As models::Model does: what is before the first block needs no gradient, and the last is computed last.
+      const bool is_between = needs.size() > 1 && needs.size() < model.segments.size();
+      if (c.recompute == "segment" && is_between) needs.back() = recomputed(std::move(needs.back()));
       kept += needs.back().kept;
-      models::append(plan.calls, needs.back().calls);
+      models::append(plan.calls, needs.back().forward);
+      models::append(plan.calls, needs.back().backward);
     }
     models::append(plan.calls, task.loss_calls(load, grid));
     memory.micro_batch(model.segments, needs);
@@ -91,7 +107,7 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
 struct AlikeRanks {
   std::vector<int> ranks;
   RankPlan most;
-  std::map<std::pair<int, Collective>, std::pair<int64_t, int64_t>> calls;
+  std::map<std::pair<int, std::optional<Collective>>, std::pair<int64_t, int64_t>> calls;
 
   explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan) {
     for (const PlannedCall& call : plan.calls) {
@@ -201,8 +217,9 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)
     for (const auto& [what, sum] : group.calls)
-      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "", std::string(name(what.second)),
-                       std::to_string(what.first), grouped(sum.first), given(sum.second)});
+      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "",
+                       what.second ? std::string(name(*what.second)) : "exchange", std::to_string(what.first),
+                       grouped(sum.first), given(sum.second)});
   out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
   print_columns(out, table);
 }

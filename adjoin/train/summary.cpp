@@ -35,6 +35,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                    {"pp", c.pp},
                                    {"cp", c.cp},
                                    {"tp", c.tp},
+                                   {"sp", c.sp},
                                    {"backend", c.backend},
                                    {"ranks", summary.ranks.size()}}},
                                  {"ranks", ranks},

@@ -3,8 +3,35 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
+
+MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communicator& cp) {
+  if (cp.size() == 1) return batch;
+  require(batch.context.rows != nullptr, [&] {
+    return "--cp " + std::to_string(cp.size()) + ": the rows of this task are not the tokens of samples";
+  });
+  const std::vector<int64_t>& lengths = batch.context.rows->lengths();
+  const auto rows = std::make_shared<const Rows>(model.cut(lengths, cp.size()));
+  const Split samples = Split::balanced(std::ssize(lengths), cp.size(), 0);
+  batch.input = take_block(batch.input, rows->split(), cp.rank());
+  batch.target = take_block(batch.target, batch.scores_rows ? rows->split() : samples, cp.rank());
+  batch.context.rows = rows;
+  batch.context.worker = cp.rank();
+  batch.tokens = batch.input.size(0);
+  return batch;
+}
+
+models::RowOptions row_options(const Configuration& c) {
+  return {.split = c.sp,
+          .axis = c.cp > 1 ? "cp" : "",
+          .method = c.cp_method == "ring"      ? nn::AttentionMethod::ring
+                    : c.cp_method == "ulysses" ? nn::AttentionMethod::ulysses
+                                               : nn::AttentionMethod::gathered,
+          .recompute_attention = c.recompute == "attention" && keeps_scores(c)};
+}
 
 void Task::read_test(const TextSource& source) {
   throw InvalidArgument("--data " + source.data + ": the model's task reads no other data than its own");

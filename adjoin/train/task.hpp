@@ -12,6 +12,7 @@
 #include "adjoin/models/segment.hpp"
 #include "adjoin/movement/step_context.hpp"
 #include "adjoin/partition/grid.hpp"
+#include "adjoin/train/configuration.hpp"
 #include "adjoin/train/measure.hpp"
 #include "adjoin/train/text_source.hpp"
 
@@ -19,11 +20,16 @@ namespace adjoin::train {
 
 /// What a worker computes at once: its part of a global batch, or some of that.
 struct MicroBatch {
-  at::Tensor input;     ///< of the first segment
-  at::Tensor target;    ///< what the loss compares the last segment's output with
-  StepContext context;  ///< of the rows of the input
-  int64_t tokens = 0;   ///< that are gone through
+  at::Tensor input;          ///< of the first segment
+  at::Tensor target;         ///< what the loss compares the last segment's output with, of each sample, or of each row
+  StepContext context;       ///< of the rows of the input
+  int64_t tokens = 0;        ///< that are gone through
+  bool scores_rows = false;  ///< whether the last segment's output, and so the target, is of rows
 };
+
+/// What a context-parallel rank has of a micro-batch: some rows of each sample, and their targets or those of some samples.
+/// Throws: InvalidArgument where the batch does not say which sample and token each row is
+MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communicator& cp);
 
 /// A file of a model's folder, beside weights and configuration.
 struct TaskFile {
@@ -36,6 +42,9 @@ struct Prediction {
   std::string what = "probability";  ///< the name of the value
   double value = 0;
 };
+
+/// How the rows of a configuration's model lie.
+models::RowOptions row_options(const Configuration& configuration);
 
 /// What a model is trained for: data, model, loss and measures. The training loop knows no more of them than stands here.
 ///

@@ -67,6 +67,7 @@ std::unique_ptr<Task> TextClassification::open(const Configuration& configuratio
 
 models::Model TextClassification::model(const Grid& grid, const at::TensorOptions& tensor) const {
   models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
+  options.rows = row_options(configuration_);
   options.tensor = tensor;
   const models::TextClassifier model(options, grid, "tp");
   return {model.ptr(), model->segments()};
@@ -111,8 +112,7 @@ std::vector<Measure> TextClassification::measures(double, std::span<const double
 
 std::string TextClassification::description() const {
   const Configuration& c = configuration_;
-  return grouped(c.layers) + (c.layers == 1 ? " block" : " blocks") + " of " + grouped(c.hidden) + " features and " +
-         grouped(c.heads) + " heads";
+  return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head");
 }
 
 std::vector<TaskFile> TextClassification::files() const {

@@ -56,7 +56,9 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
     : configuration_(configuration),
       task_(task),
       grid_(world, grid_shape(configuration, world)),
-      model_(task.model(grid_, tensor_options(configuration))) {}
+      model_(task.model(grid_, tensor_options(configuration))) {
+  model_.recomputes = configuration.recompute == "segment";
+}
 
 void Trainer::initialize() {
   nn::initialize(*model_.module, static_cast<uint64_t>(configuration_.seed));
@@ -70,6 +72,11 @@ parallel::Optimizer& Trainer::optimizer() {
 data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
   const Communicator& dp = grid_.axis("dp");
   return data::part_of(std::ssize(samples), dp.rank(), dp.size());
+}
+
+MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                                const StepContext& context) const {
+  return train::part_of(task_.micro_batch(part, samples, mine, context), model_, grid_.axis("cp"));
 }
 
 at::Tensor Trainer::forward(const MicroBatch& batch) const {
@@ -116,8 +123,8 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   Sums sums;
   for (int i = 0; i < microbatches; ++i) {
     const MicroBatch batch =
-        task_.micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
-                          {.seed = static_cast<uint64_t>(configuration_.seed), .step = step, .training = true});
+        micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
+                    {.seed = static_cast<uint64_t>(configuration_.seed), .step = step, .training = true});
     const at::Tensor output = forward(batch);
     const at::Tensor loss = task_.loss(output, batch, grid_) / units;
     loss.backward(at::full_like(loss, loss_scale));
@@ -160,7 +167,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     if (any_interrupted(grid_.world())) return {.interrupted = true};
     const at::NoGradGuard no_gradient;
     const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
-    const MicroBatch batch = task_.micro_batch(part, samples, part_of(samples), {});
+    const MicroBatch batch = micro_batch(part, samples, part_of(samples), {});
     const at::Tensor result = output(batch);
     sums.add(task_.loss(result, batch, grid_).item<double>(), batch, task_.tally(result, batch));
   }

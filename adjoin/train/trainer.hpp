@@ -64,6 +64,8 @@ class Trainer {
   class Sums;
   /// Of a global batch, what this worker takes.
   data::BatchPart part_of(std::span<const int64_t> samples) const;
+  MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                         const StepContext& context) const;
   at::Tensor forward(const MicroBatch& batch) const;
 
   Configuration configuration_;

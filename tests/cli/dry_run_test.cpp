@@ -29,6 +29,15 @@ TEST(DryRun, needs_no_folder_and_tells_of_one_rank_no_calls) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("operation")));
 }
 
+TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
+  const Outcome outcome = run("train --data sample --preset gpt-tiny --cp 2 --tp 2 --sp --recompute segment --dry-run");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("4 ranks: dp 1, cp 2, tp 2, sp"));
+  EXPECT_THAT(outcome.out, HasSubstr("exchange"));
+  const Outcome attention = run("train --data sample --preset gpt-tiny --cp 2 --recompute attention --dry-run");
+  EXPECT_THAT(attention.out + attention.err, HasSubstr("--recompute attention is as none"));
+}
+
 TEST(DryRun, refuses_what_training_would) {
   const auto refused = [](const std::string& options) {
     const Outcome outcome = run("train --data sample --preset tiny --dry-run " + options);
@@ -37,6 +46,9 @@ TEST(DryRun, refuses_what_training_would) {
   };
   EXPECT_THAT(refused("--tp 5"), HasSubstr("--tp"));
   EXPECT_THAT(refused("--pp 2"), HasSubstr("--pp is 2"));
+  EXPECT_THAT(refused("--cp 65"), HasSubstr("--cp 65 is more than --sequence 64"));
+  EXPECT_THAT(refused("--sp"), HasSubstr("--tp is 1"));
+  EXPECT_THAT(refused("--cp 2 --cp-method gathered"), HasSubstr("--cp-method gathered"));
   EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run tells of at most 1024"));
   EXPECT_THAT(refused("--microbatches 1000"), HasSubstr("--microbatches"));
 }

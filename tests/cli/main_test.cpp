@@ -59,7 +59,7 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"predict word", "--model is needed"},
       {"tokenize", "--vocab is needed"},
       {"tokenize --vocab /none/vocab.txt", "/none/vocab.txt"},
-      {"bench step --steps 0", "--steps is 0"},
+      {"bench step --steps -1", "--steps is -1"},
       {"bench step --dropout 2", "--dropout is 2"},
       {"bench step --steps ''", "--steps is empty, expected a whole decimal number"},
       {"evaluate --model x --data y --samples 0x10", "--samples is 0x10, expected a whole decimal number"},

@@ -89,6 +89,12 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_EQ(message([](auto& c) { c.batch = 0; }), "--batch is 0, expected 1 to 16777216");
   EXPECT_THAT(message([](auto& c) { c.layers = -1; }), HasSubstr("--layers is -1"));
   EXPECT_THAT(message([](auto& c) { c.dp = 0; }), HasSubstr("--dp is 0"));
+  EXPECT_EQ(message([](auto& c) { c.cp = 257; }),
+            "--cp 257 is more than --sequence 256: a context-parallel rank needs at least one token");
+  EXPECT_EQ(message([](auto& c) { c.sp = true; }), "--sp splits rows over tensor-parallel ranks, and --tp is 1");
+  EXPECT_EQ(message([](auto& c) { c.cp_method = "star"; }),
+            "--cp-method is \"star\", expected one of ring, ulysses, gathered");
+  EXPECT_THAT(message([](auto& c) { c.recompute = "all"; }), HasSubstr("expected one of none, attention, segment"));
   EXPECT_THAT(message([](auto& c) { c.dropout = 1; }), HasSubstr("--dropout is 1, expected less"));
   EXPECT_THAT(message([](auto& c) { c.dropout = -0.1; }), HasSubstr("--dropout is -0.1, expected 0 to 1"));
   EXPECT_THAT(message([](auto& c) { c.token_dropout = 2; }), HasSubstr("--token-dropout is 2"));

@@ -7,7 +7,7 @@
 namespace adjoin::train {
 namespace {
 
-TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_by_the_next_guard) {
+TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_with_the_guard) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const InterruptGuard guard(/*speaks=*/true);
     EXPECT_FALSE(interrupted());

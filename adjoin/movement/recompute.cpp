@@ -1,0 +1,109 @@
+#include "adjoin/movement/recompute.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+using Function = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+
+/// Autocast of matrix products, which backward runs without, as it is now.
+class AutocastState {
+ public:
+  AutocastState()
+      : enabled_(at::autocast::is_autocast_enabled(at::kCPU)), type_(at::autocast::get_autocast_dtype(at::kCPU)) {}
+  void restore() const {
+    at::autocast::set_autocast_dtype(at::kCPU, type_);
+    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+  }
+
+ private:
+  bool enabled_;
+  at::ScalarType type_;
+};
+
+/// Autocast as in `state` while it lives.
+class WithAutocast {
+ public:
+  explicit WithAutocast(const AutocastState& state) { state.restore(); }
+  ~WithAutocast() { before_.restore(); }
+  WithAutocast(const WithAutocast&) = delete;
+  WithAutocast& operator=(const WithAutocast&) = delete;
+
+ private:
+  AutocastState before_;
+};
+
+/// Whether this thread computes something again: what it wraps then would be computed three times.
+thread_local bool recomputing = false;
+
+constexpr size_t kMostInputs = 3;
+
+struct FunctionCapsule : torch::CustomClassHolder {
+  explicit FunctionCapsule(Function function) : f(std::move(function)) {}
+  Function f;
+  AutocastState autocast;
+};
+
+/// LibTorch's functions do not look into lists: there are as many arguments as anybody needs, the last of which may miss.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  using Input = std::optional<at::Tensor>;
+  static at::Tensor forward(AutogradContext* ctx, const Input& first, const Input& second, const Input& third,
+                            const c10::intrusive_ptr<FunctionCapsule>& capsule) {
+    tensor_list inputs;
+    for (const Input& x : {first, second, third})
+      if (x) inputs.push_back(*x);
+    ctx->save_for_backward(inputs);
+    ctx->saved_data["f"] = c10::IValue::make_capsule(capsule);
+    return capsule->f(inputs);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    require(!at::GradMode::is_enabled(), "recomputed: is differentiable once, but backward was to create a graph");
+    const auto capsule = c10::static_intrusive_pointer_cast<FunctionCapsule>(ctx->saved_data["f"].toCapsule());
+    const tensor_list saved = ctx->get_saved_variables();
+    tensor_list inputs;
+    for (const at::Tensor& x : saved) inputs.push_back(x.detach().requires_grad_(x.requires_grad()));
+    {
+      const at::AutoGradMode with_gradient(true);
+      const at::Tensor y = [&] {
+        const WithAutocast autocast(capsule->autocast);
+        recomputing = true;
+        const auto end = c10::make_scope_exit([] { recomputing = false; });
+        return capsule->f(inputs);
+      }();
+      torch::autograd::backward({y}, {gradients[0]});
+    }
+    tensor_list of_inputs;
+    for (const at::Tensor& x : inputs) of_inputs.push_back(x.grad());
+    of_inputs.resize(kMostInputs + 1);  // and that of the capsule
+    return of_inputs;
+  }
+};
+
+}  // namespace
+
+at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) {
+  require(!inputs.empty() && inputs.size() <= kMostInputs,
+          [&] { return "recomputed: expected 1 to 3 inputs, got " + std::to_string(inputs.size()); });
+  const bool is_asked =
+      std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
+  if (!at::GradMode::is_enabled() || !is_asked || recomputing) return f(inputs);
+  const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
+  return Recomputed::apply(input(0), input(1), input(2), c10::make_intrusive<FunctionCapsule>(f));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/train/plan.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "tests/support/random_task.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using namespace adjoin::testing;
+
+constexpr int64_t kLayoutSteps = 8;
+
+/// Sizes that neither 2, 3 nor 4 divide, and every option that has a mask.
+Configuration odd_sizes(const std::string& model) {
+  Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
+  c.precision = "fp64";
+  c.hidden = 30;
+  c.heads = 5;
+  c.sequence = 22;
+  c.vocabulary_size = 53;
+  c.dropout = 0.1;
+  c.token_dropout = 0.1;
+  c.batch = 7;
+  c.lr = 3e-3;
+  return c;
+}
+
+/// Texts of 1 to 22 tokens, so that some ranks have none of some; documents likewise, which share sequences.
+std::unique_ptr<Task> uneven_task(const Configuration& c) {
+  return random_task(c, 31, [](int64_t i) { return 1 + i * 5 % 22; });
+}
+
+/// Of each step, and of an evaluation.
+std::vector<double> losses_in(const Configuration& c, const Communicator& world) {
+  const std::unique_ptr<Task> task = uneven_task(c);
+  Trainer trainer(c, *task, world);
+  trainer.initialize();
+  data::Sampler sampler({.samples = task->size(data::Part::train), .batch = c.batch, .seed = 1});
+  std::vector<double> losses;
+  for (int64_t step = 0; step < kLayoutSteps; ++step) losses.push_back(trainer.step(sampler.next(), step, c.lr).loss);
+  losses.push_back(trainer.evaluate(data::Part::test, /*batch_samples=*/3).loss);
+  return losses;
+}
+
+/// One of all layouts of so many ranks, by chance.
+Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
+  const auto one_of = [&](auto values) { return values[random() % values.size()]; };
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= ranks; ++d)
+    if (ranks % d == 0) divisors.push_back(d);
+  c.tp = one_of(divisors);
+  std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp % d != 0; });
+  c.cp = one_of(divisors);
+  c.dp = ranks / (c.tp * c.cp);
+  c.sp = c.tp > 1 && random() % 2 == 0;
+  c.cp_method = one_of(std::vector<std::string>{"ring", "ulysses", "gathered"});
+  c.recompute = one_of(std::vector<std::string>{"none", "attention", "segment"});
+  c.microbatches = one_of(std::vector<int64_t>{1, 2, 3});
+  return c;
+}
+
+TEST(Layouts, train_the_same_model_whatever_lies_where) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const char* variant : {"first", "second"}) {
+      Configuration one = odd_sizes(model);
+      const bool is_first = std::string(variant) == "first";
+      if (one.model == "decoder") {
+        one.positions = is_first ? "rotary" : "learned";
+        one.activation = is_first ? "swiglu" : "gelu";
+        one.hidden = 40;  // heads of an even size
+      } else {
+        one.pooling = is_first ? "cls" : "mean";
+      }
+      const std::vector<double> expected = losses_in(one, Communicator());
+      EXPECT_LT(expected[kLayoutSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
+      for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+        std::mt19937 random(static_cast<unsigned>(world.size()));
+        for (int i = 0; i < 5; ++i) {
+          const Configuration c = drawn(one, world.size(), random);
+          const std::vector<double> found = losses_in(c, world);
+          for (size_t step = 0; step < expected.size(); ++step)
+            ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+                << model << " " << variant << " on " << plan_of(c).to_string() << " by " << c.cp_method
+                << ", recomputes " << c.recompute << ", micro-batches " << c.microbatches << ", step " << step;
+        }
+      });
+    }
+}
+
+TEST(Layouts, recompute_the_same_bits) {
+  for (const char* model : {"classifier", "decoder"}) {
+    Configuration c = odd_sizes(model);
+    c.hidden = 40;
+    const std::vector<double> expected = losses_in(c, Communicator());
+    c.recompute = "segment";
+    EXPECT_EQ(losses_in(c, Communicator()), expected) << model;
+    for_each_world({2}, [&](const Communicator& world) {
+      if (world.size() != 2) return;
+      Configuration parallel = odd_sizes(model);
+      parallel.hidden = 40;
+      parallel.cp = 2;
+      parallel.cp_method = "gathered";
+      const std::vector<double> kept = losses_in(parallel, world);
+      for (const char* recompute : {"attention", "segment"}) {
+        parallel.recompute = recompute;
+        EXPECT_EQ(losses_in(parallel, world), kept) << model << " " << recompute;
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::train
