@@ -124,6 +124,9 @@ Configuration GivenConfiguration::resolve() const {
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
   }
+  // Another layout than the run had: rows are only split between tensor-parallel ranks.
+  const CLI::Option* sp = command->get_option_no_throw("--sp");
+  if (!run.empty() && resolved.tp == 1 && (sp == nullptr || sp->count() == 0)) resolved.sp = false;
   resolved.resume = run;
   train::validate(resolved);
   return resolved;

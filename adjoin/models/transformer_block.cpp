@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "adjoin/base/error.hpp"
+
 namespace adjoin::models {
 
 TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis)
@@ -102,9 +104,7 @@ void TransformerBlockImpl::add_attention(Needs& needs, const Load& load, int64_t
     // Queries, keys, values and the result are kept as they lie in between.
     needs.kept += (rows.size() * here - load.rows * key_heads) * (2 * each + 2) * size * load.product_bytes;
   } else {
-    // The probabilities.
-    const int64_t scores = load.rows * rows.size() * (queries * heads_ / hidden_);
-    (rows_.recompute_attention ? needs.temporary : needs.kept) += scores * load.product_bytes;
+    throw InvalidArgument("TransformerBlock: does not know what gathered attention needs");
   }
 }
 

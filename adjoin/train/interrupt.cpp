@@ -12,8 +12,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr std::string_view kAnswer =
-    "\nadjoin: interrupted: the step is finished and saved first; once more ends at once\n";
+constexpr std::string_view kAnswer = "\nadjoin: interrupted: the step is finished and saved; once more ends at once\n";
 
 std::atomic<int> noted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");

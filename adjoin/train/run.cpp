@@ -40,7 +40,8 @@ void say_plan(const Configuration& c, const Task& task) {
   say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
   if (c.recompute == "attention" && !keeps_scores(c))
-    say("attention keeps no scores, but with --cp-method gathered: --recompute attention is as none");
+    say(std::string("--recompute attention is as none: ") +
+        (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores"));
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
@@ -96,6 +97,7 @@ void dry_run(const Configuration& configuration) {
   require(plan_of(configuration).ranks() <= kMostThreads, [&] {
     return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
+  require(!keeps_scores(configuration), "--dry-run does not know the messages of --cp-method gathered");
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   if (mpi_job_rank() != 0) return;
   const std::vector<RankPlan> ranks = plan_step(configuration, *task, longest_samples(configuration, *task));

@@ -64,7 +64,7 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
   }
   plan.gradients = plan.weights;
 
-  require(c.cp == 1 || c.cp_method != "gathered", "a dry run does not know the messages of --cp-method gathered");
+  require(!keeps_scores(c), "plan_step: the messages of --cp-method gathered are not known");
   const Communicator& dp = grid.axis("dp");
   const data::BatchPart mine = data::part_of(std::ssize(samples), dp.rank(), dp.size());
   MemoryWalk memory(plan.weights + plan.moments);

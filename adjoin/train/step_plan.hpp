@@ -24,7 +24,7 @@ struct RankPlan {
 
 /// The step of these training samples, by the formulas of segments, optimizer and task: no tensor is allocated and no model
 /// computed. For the workers of the configuration's plan, each of which is a thread for a moment.
-/// Throws: InvalidArgument where the model cannot be cut so, or a segment does not say what it needs
+/// Throws: InvalidArgument where the model cannot be cut so, a segment does not say what it needs, or attention is gathered
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
 
 /// A table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a line,

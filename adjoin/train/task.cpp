@@ -27,9 +27,9 @@ MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communica
 models::RowOptions row_options(const Configuration& c) {
   return {.split = c.sp,
           .axis = c.cp > 1 ? "cp" : "",
-          .method = c.cp_method == "ring"      ? nn::AttentionMethod::ring
-                    : c.cp_method == "ulysses" ? nn::AttentionMethod::ulysses
-                                               : nn::AttentionMethod::gathered,
+          .method = c.cp == 1 || c.cp_method == "ring" ? nn::AttentionMethod::ring  // one worker's has all alike
+                    : c.cp_method == "ulysses"         ? nn::AttentionMethod::ulysses
+                                                       : nn::AttentionMethod::gathered,
           .recompute_attention = c.recompute == "attention" && keeps_scores(c)};
 }
 

@@ -35,7 +35,10 @@ TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   EXPECT_THAT(outcome.out, HasSubstr("4 ranks: dp 1, cp 2, tp 2, sp"));
   EXPECT_THAT(outcome.out, HasSubstr("exchange"));
   const Outcome attention = run("train --data sample --preset gpt-tiny --cp 2 --recompute attention --dry-run");
-  EXPECT_THAT(attention.out + attention.err, HasSubstr("--recompute attention is as none"));
+  EXPECT_THAT(attention.out, HasSubstr("--recompute attention is as none: only --cp-method gathered keeps scores\n"));
+  const Outcome alone =
+      run("train --data sample --preset gpt-tiny --cp-method gathered --recompute attention --dry-run");
+  EXPECT_THAT(alone.out, HasSubstr("--recompute attention is as none: with --cp 1 attention keeps no scores\n"));
 }
 
 TEST(DryRun, refuses_what_training_would) {
@@ -48,7 +51,8 @@ TEST(DryRun, refuses_what_training_would) {
   EXPECT_THAT(refused("--pp 2"), HasSubstr("--pp is 2"));
   EXPECT_THAT(refused("--cp 65"), HasSubstr("--cp 65 is more than --sequence 64"));
   EXPECT_THAT(refused("--sp"), HasSubstr("--tp is 1"));
-  EXPECT_THAT(refused("--cp 2 --cp-method gathered"), HasSubstr("--cp-method gathered"));
+  EXPECT_THAT(refused("--cp 2 --cp-method gathered"),
+              HasSubstr("adjoin: --dry-run does not know the messages of --cp-method gathered\n"));
   EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run tells of at most 1024"));
   EXPECT_THAT(refused("--microbatches 1000"), HasSubstr("--microbatches"));
 }

@@ -220,5 +220,13 @@ TEST_F(Resume, needs_a_checkpoint) {
   }
 }
 
+TEST_F(Resume, of_split_rows_on_one_tensor_parallel_rank_needs_no_more_options) {
+  const TemporaryFolder folder;
+  const Outcome first = run(kSmallRun + "--epochs 1 --tp 2 --sp" + into(folder / "run"));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome second = run("train --epochs 2 --tp 1 --resume " + (folder / "run").string());
+  EXPECT_EQ(second.code, 0) << second.err;
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -14,7 +14,7 @@ TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_with_the
     ::testing::internal::CaptureStderr();
     std::raise(signal);
     EXPECT_TRUE(::testing::internal::GetCapturedStderr().ends_with(
-        "adjoin: interrupted: the step is finished and saved first; once more ends at once\n"));
+        "adjoin: interrupted: the step is finished and saved; once more ends at once\n"));
     EXPECT_TRUE(interrupted());
     EXPECT_EQ(interrupting_signal(), signal);
   }

@@ -95,6 +95,18 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
     }
 }
 
+TEST(Layouts, of_one_context_parallel_rank_gather_nothing) {
+  Configuration c = odd_sizes("classifier");
+  c.cp_method = "gathered";
+  c.recompute = "attention";
+  EXPECT_EQ(row_options(c).method, nn::AttentionMethod::ring)
+      << "a model may be evaluated on fewer ranks than it was trained on";
+  EXPECT_FALSE(row_options(c).recompute_attention);
+  c.cp = 2;
+  EXPECT_EQ(row_options(c).method, nn::AttentionMethod::gathered);
+  EXPECT_TRUE(row_options(c).recompute_attention);
+}
+
 TEST(Layouts, recompute_the_same_bits) {
   for (const char* model : {"classifier", "decoder"}) {
     Configuration c = odd_sizes(model);
