@@ -216,4 +216,58 @@ void copy_box(void* to, Numbers to_sizes, Numbers to_strides, const void* from, 
   Copier(std::move(dims), element_bytes).run(static_cast<char*>(to), static_cast<const char*>(from));
 }
 
+BoxBytes::BoxBytes(const void* begin, int64_t count, Numbers sizes, Numbers strides, int64_t element_bytes)
+    : begin_(reinterpret_cast<intptr_t>(begin)), is_empty_(count == 0) {
+  add(1, sizes.empty() ? count * element_bytes : element_bytes);
+  for (size_t dim = 0; dim < sizes.size(); ++dim) add(strides[dim] * element_bytes, sizes[dim]);
+}
+
+void BoxBytes::add(int64_t stride, int64_t size) {
+  if (size < 2 || stride == 0) return;
+  if (dims_ == kMostDims)
+    is_empty_ = true;  // nothing is said of it
+  else
+    steps_[dims_++] = {stride, size - 1};
+  (stride < 0 ? low_ : high_) += stride * (size - 1);
+}
+
+/// Whether some sum of k[d] stride[d], each k from 0 to its `last`, is `wanted`. Strides decrease, and most often each is
+/// longer than all later ones reach, so that one or two k come into question; where there are more, some are left out.
+bool BoxBytes::is_sum(std::span<const Step> steps, int64_t wanted) {
+  if (steps.empty()) return wanted == 0;
+  int64_t reach = 0;
+  for (const Step& later : steps.subspan(1)) reach += later.stride * later.last;
+  const auto [stride, last] = steps[0];
+  const int64_t most = std::min(last, wanted / stride);
+  for (int64_t k = most; k >= std::max<int64_t>(0, most - 1) && wanted >= 0 && wanted - k * stride <= reach; --k)
+    if (is_sum(steps.subspan(1), wanted - k * stride)) return true;
+  return false;
+}
+
+bool overlap(const BoxBytes& a, const BoxBytes& b) {
+  if (a.is_empty_ || b.is_empty_ || a.begin_ + a.low_ > b.begin_ + b.high_ || b.begin_ + b.low_ > a.begin_ + a.high_)
+    return false;
+  // a + i s = b + j t, with every term made one of a positive stride.
+  int64_t wanted = b.begin_ - a.begin_;
+  std::array<BoxBytes::Step, 2 * BoxBytes::kMostDims> all;
+  size_t dims = 0;
+  const auto add = [&](const BoxBytes& place, int sign) {
+    for (size_t d = 0; d < place.dims_; ++d) {
+      auto [stride, last] = place.steps_[d];
+      stride *= sign;
+      if (stride < 0) wanted -= stride * last, stride = -stride;
+      const auto same =
+          std::find_if(all.begin(), all.begin() + dims, [&](const auto& s) { return s.stride == stride; });
+      if (same == all.begin() + dims)
+        all[dims++] = {stride, last};
+      else
+        same->last += last;
+    }
+  };
+  add(a, 1);
+  add(b, -1);
+  std::sort(all.begin(), all.begin() + dims, [](const auto& x, const auto& y) { return x.stride > y.stride; });
+  return BoxBytes::is_sum({all.data(), dims}, wanted);
+}
+
 }  // namespace adjoin

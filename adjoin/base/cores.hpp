@@ -1,8 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace adjoin {
 
@@ -25,5 +27,24 @@ double least_limit(const std::filesystem::path& top, const std::string& cgroup, 
     least = std::min(least, limit(top / path));
   return least;
 }
+
+/// Keeps threads that wait for each other off one core, where there is one for each.
+///
+/// The system puts threads that wake each other onto one core, and leaves them there for long: each sees the other only
+/// when it yields, and small operations then take ten times as long. One that waits for longer than a meeting takes
+/// says on which core it is, and moves where another one was last seen on that.
+class Placement {
+ public:
+  /// Of no thread where nothing is to be done.
+  explicit Placement(int threads);
+
+  /// Called by the thread of this number. It may run on all its cores again at once.
+  void step_aside(int thread);
+
+ private:
+  bool is_taken(int core) const;
+
+  std::vector<std::atomic<int>> cores_;  // where each was when it last came here; -1 before
+};
 
 }  // namespace adjoin

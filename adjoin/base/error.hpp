@@ -46,6 +46,37 @@ inline std::string message_of(const std::exception_ptr& error) {
   }
 }
 
+/// Throws what an exception says, led by `lead`, as the class of Error that it is.
+[[noreturn]] inline void rethrow_led_by(const std::string& lead, const std::exception_ptr& error) {
+  const std::string text = lead + message_of(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(text);
+  } catch (const CommunicationError&) {
+    throw CommunicationError(text);
+  } catch (const IoError&) {
+    throw IoError(text);
+  } catch (const InternalError&) {
+    throw InternalError(text);
+  } catch (...) {
+    throw Error(text);
+  }
+}
+
+/// What a program that it ends exits with: 2 for InvalidArgument and IoError, else 1.
+inline int exit_code_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const InvalidArgument&) {
+    return 2;
+  } catch (const IoError&) {
+    return 2;
+  } catch (...) {
+    return 1;
+  }
+}
+
 /// Throws InvalidArgument with `message` unless `condition` holds.
 inline void require(bool condition, const std::string& message) {
   if (!condition) throw InvalidArgument(message);

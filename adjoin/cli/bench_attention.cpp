@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/number_text.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/side_by_side.hpp"
 #include "adjoin/cli/sizes.hpp"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/collective_report.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
@@ -26,13 +27,6 @@ struct LabOptions {
   std::optional<double> alpha, beta;
   bool json = false, compare = false;
 };
-
-template <class Names>
-std::string joined(const Names& names) {
-  std::string list;
-  for (const auto& name : names) list += (list.empty() ? "" : ", ") + std::string(name);
-  return list;
-}
 
 Collective collective_of(const LabOptions& options) {
   if (const auto collective = collective_named(options.operation)) return *collective;
@@ -57,12 +51,12 @@ algorithm::Network network_of(const LabOptions& options, const algorithm::Networ
   return {seconds_of(options.alpha, otherwise.alpha, "--alpha"), seconds_of(options.beta, otherwise.beta, "--beta")};
 }
 
-bool is_left_to_the_rule(const LabOptions& options) {
+bool is_left_open(const LabOptions& options) {
   return options.algorithm.empty() || options.algorithm == "auto";
 }
 
 std::string algorithm_of(const LabOptions& options, Collective collective, int ranks, int64_t bytes) {
-  if (is_left_to_the_rule(options)) return std::string(algorithm::choose(collective, ranks, bytes));
+  if (is_left_open(options)) return std::string(algorithm::choose(collective, ranks, bytes));
   const auto known = algorithm::names_of(collective);
   require(std::find(known.begin(), known.end(), options.algorithm) != known.end(), [&] {
     return "unknown algorithm \"" + options.algorithm + "\" for " + options.operation + ": " + joined(known) + ", auto";
@@ -75,14 +69,14 @@ int64_t chunk_of(const LabOptions& options) {
   return options.chunk.empty() ? 0 : measure::bytes_of(options.chunk, "--chunk");
 }
 
-/// The pieces in which the algorithm works; where the rule chose it the best ones, as in a call that leaves the choice.
+/// The pieces in which the algorithm works; where the choice was left open the best ones, as in such a call.
 void set_chunk(lab::Exercise& exercise, const LabOptions& options, std::string_view algorithm) {
   if (!algorithm::is_pipeline(exercise.collective, algorithm)) {
     exercise.chunk = 0;
     return;
   }
   const int64_t most = kMostPieces / exercise.ranks();
-  if (options.chunk.empty() && is_left_to_the_rule(options))
+  if (options.chunk.empty() && is_left_open(options))
     exercise.chunk = std::max(algorithm::chunk_for(exercise.ranks(), exercise.count, size_of(exercise.type)),
                               exercise.count / most + 1);
   const int64_t pieces = request_of(exercise).pieces();
@@ -180,8 +174,8 @@ void add_collective(Program& program) {
       "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]",
       "BYTES");
   add("--chunk", options->chunk,
-      "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; what the rule chooses where it "
-      "chooses the ring; with --compare the best]",
+      "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; the best where the choice of "
+      "--algorithm is left open, and with --compare]",
       "BYTES");
   add_number(
       *command, "--alpha", options->alpha,

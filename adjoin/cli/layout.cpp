@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/layout_picture.hpp"
 #include "adjoin/cli/layout_report.hpp"
 #include "adjoin/cli/options.hpp"
@@ -88,12 +89,6 @@ Padding padding_of(const std::string& mode) {
   return mode.empty() ? Padding::zeros : static_cast<Padding>(check_choice("--padding-mode", mode, kModes));
 }
 
-std::string joined(const std::vector<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : " x ") + std::to_string(number);
-  return text;
-}
-
 /// Adds what the windows of every part need, and what they compute.
 void add_windows(const LayoutOptions& options, Placement& placement) {
   const size_t dims = placement.from.shape().size();
@@ -110,9 +105,11 @@ void add_windows(const LayoutOptions& options, Placement& placement) {
                        .after = padding[dim],
                        .ceil_mode = options.ceil_mode,
                        .transposed = options.transposed});
-  std::string text = joined(kernel) + (options.transposed ? ", transposed" : "") + ", stride " + joined(stride);
-  if (!options.dilation.empty()) text += ", dilation " + joined(dilation);
-  text += ", padding " + joined(padding) + (options.padding_mode.empty() ? "" : " (" + options.padding_mode + ")");
+  std::string text =
+      joined(kernel, " x ") + (options.transposed ? ", transposed" : "") + ", stride " + joined(stride, " x ");
+  if (!options.dilation.empty()) text += ", dilation " + joined(dilation, " x ");
+  text +=
+      ", padding " + joined(padding, " x ") + (options.padding_mode.empty() ? "" : " (" + options.padding_mode + ")");
   placement.windows =
       Windows{text, options.transposed, plan_halo(placement.from, windows, padding_of(options.padding_mode))};
   placement.to = placement.windows->plan.fetched;

@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "adjoin/base/text.hpp"
+
 namespace adjoin::cli {
 namespace {
 
@@ -43,13 +45,6 @@ void print_table(const std::vector<Row>& rows, size_t numbers) {
 
 std::string counted(int64_t number, const std::string& what) {
   return std::to_string(number) + " " + what;
-}
-
-template <class Numbers>
-std::string joined(const Numbers& numbers, const char* between) {
-  std::string text;
-  for (const auto number : numbers) text += (text.empty() ? "" : between) + std::to_string(number);
-  return text;
 }
 
 std::string sizes_text(const GridShape& grid) {

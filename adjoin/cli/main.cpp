@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr int kFailure = 1, kUsage = 2, kSignal = 128;
+constexpr int kUsage = 2, kSignal = 128;
 
 /// In an MPI job most mistakes are found by every rank: rank 0 says it, and mpirun then ends the others. So these wait,
 /// for one that left first would have rank 0 ended before it spoke; one that is still there afterwards speaks itself.
@@ -66,11 +66,7 @@ int main(int argc, char** argv) {
     return code;
   } catch (const adjoin::train::Interrupted& error) {
     return fail(kSignal + error.signal(), error.what());
-  } catch (const adjoin::InvalidArgument& error) {
-    return fail(kUsage, error.what());
-  } catch (const adjoin::IoError& error) {
-    return fail(kUsage, error.what());
   } catch (const std::exception& error) {
-    return fail(kFailure, error.what());
+    return fail(adjoin::exit_code_of(std::current_exception()), error.what());
   }
 }

@@ -1,10 +1,10 @@
 #include "adjoin/comm/arguments.hpp"
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <optional>
 
+#include "adjoin/base/box.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
@@ -123,85 +123,18 @@ void check_box(const Call& call, const Message& message) {
   if (count != message.buffer.count) fail(call, "sizes of " + text(message.buffer.count) + " elements", text(count));
 }
 
-/// The bytes of a message in memory: places begin + k[0] stride[0] + k[1] stride[1] + …, each k from 0 to its `last`.
-struct Place {
-  explicit Place(const Message& message) : begin(reinterpret_cast<intptr_t>(message.buffer.data)) {
-    const int64_t bytes = size_of(message.buffer.type);
-    is_empty = message.buffer.count == 0;
-    add(1, message.sizes.empty() ? message.buffer.bytes() : bytes);
-    for (size_t dim = 0; dim < message.sizes.size(); ++dim) add(message.strides[dim] * bytes, message.sizes[dim]);
-  }
-  void add(int64_t stride, int64_t size) {
-    if (size < 2 || stride == 0) return;
-    if (dims == kMostDims)
-      is_empty = true;  // nothing is said of it
-    else
-      steps[dims++] = {stride, size - 1};
-    (stride < 0 ? low : high) += stride * (size - 1);
-  }
-
-  struct Step {
-    int64_t stride, last;
-  };
-  static constexpr size_t kMostDims = 8;
-  intptr_t begin;
-  int64_t low = 0, high = 0;  // of the bytes, from `begin`
-  bool is_empty = false;
-  size_t dims = 0;
-  std::array<Step, kMostDims> steps;
-};
-
-/// Whether some sum of k[d] stride[d], each k from 0 to its `last`, is `wanted`. Strides decrease, and most often each is
-/// longer than all later ones reach, so that one or two k come into question; where there are more, some are left out.
-bool is_sum(std::span<const Place::Step> steps, int64_t wanted) {
-  if (steps.empty()) return wanted == 0;
-  int64_t reach = 0;
-  for (const Place::Step& later : steps.subspan(1)) reach += later.stride * later.last;
-  const auto [stride, last] = steps[0];
-  const int64_t most = std::min(last, wanted / stride);
-  for (int64_t k = most; k >= std::max<int64_t>(0, most - 1) && wanted >= 0 && wanted - k * stride <= reach; --k)
-    if (is_sum(steps.subspan(1), wanted - k * stride)) return true;
-  return false;
-}
-
-/// Whether a byte is of both for certain.
-bool overlap(const Place& a, const Place& b) {
-  if (a.is_empty || b.is_empty || a.begin + a.low > b.begin + b.high || b.begin + b.low > a.begin + a.high)
-    return false;
-  // a + i s = b + j t, with every term made one of a positive stride.
-  int64_t wanted = b.begin - a.begin;
-  std::array<Place::Step, 2 * Place::kMostDims> all;
-  size_t dims = 0;
-  const auto add = [&](const Place& place, int sign) {
-    for (size_t d = 0; d < place.dims; ++d) {
-      auto [stride, last] = place.steps[d];
-      stride *= sign;
-      if (stride < 0) wanted -= stride * last, stride = -stride;
-      const auto same =
-          std::find_if(all.begin(), all.begin() + dims, [&](const auto& s) { return s.stride == stride; });
-      if (same == all.begin() + dims)
-        all[dims++] = {stride, last};
-      else
-        same->last += last;
-    }
-  };
-  add(a, 1);
-  add(b, -1);
-  std::sort(all.begin(), all.begin() + dims, [](const auto& x, const auto& y) { return x.stride > y.stride; });
-  return is_sum({all.data(), dims}, wanted);
-}
-
 /// That nothing is received where another message sends from or receives. Of many messages that would cost more than
 /// posting them.
 void check_apart(const Call& call) {
   constexpr size_t kMost = 8;
   const size_t n = call.messages.size();
   if (n < 2 || n > kMost) return;
-  std::array<std::optional<Place>, kMost> places;
+  std::array<std::optional<BoxBytes>, kMost> places;
   for (size_t i = 0; i < n; ++i) {
-    places[i].emplace(call.messages[i]);
+    const Message& m = call.messages[i];
+    places[i].emplace(m.buffer.data, m.buffer.count, m.sizes, m.strides, size_of(m.buffer.type));
     for (size_t j = 0; j < i; ++j)
-      if (!(call.messages[i].is_send() && call.messages[j].is_send()) && overlap(*places[i], *places[j]))
+      if (!(m.is_send() && call.messages[j].is_send()) && overlap(*places[i], *places[j]))
         fail(call, call.message() ? "'in' and 'out' that do not overlap" : "messages that do not overlap",
              "some bytes that are of both");
   }

@@ -46,6 +46,7 @@ struct OwnCall {
     call.receive_counts = receive_counts;
     call.messages = messages;
   }
+
   OwnCall(const OwnCall&) = delete;
   OwnCall& operator=(const OwnCall&) = delete;
 
@@ -92,8 +93,6 @@ class AsyncCommunicator::Stream {
     else
       thread_.detach();  // a task held the last handle
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
   std::shared_ptr<Task> submit(Work work) {
     auto task = std::make_shared<Task>();

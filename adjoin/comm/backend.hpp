@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/call.hpp"
 
 namespace adjoin {
@@ -30,20 +32,26 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void abort(std::string_view reason) noexcept = 0;
 
   /// Carries a collective out. The default does so by exchange, by the algorithm of the catalogue (comm/algorithm) that
-  /// the call names or, where it names none, the rule table; whoever overrides it leaves calls that name one to it.
+  /// the call names or, where it names none, the quickest by formula; whoever overrides it leaves calls that name one to it.
   virtual void carry_out(const Call& call);
 
   /// The same group for another thread of this rank, which is then known to be there until the backend dies. Threads
   /// use it one at a time; `is_for_any_thread` allows that they change. The default is this backend itself.
-  virtual std::shared_ptr<Backend> for_thread(bool is_for_any_thread);
-  /// Throws InvalidArgument where this belongs to another thread than the one that makes the call.
-  virtual void check_thread(const Call& call) { static_cast<void>(call); }
+  virtual std::shared_ptr<Backend> for_thread(bool is_for_any_thread) {
+    static_cast<void>(is_for_any_thread);
+    return shared_from_this();
+  }
+  /// The thread that may use it; nullptr where any may.
+  virtual ThreadOwner* owner() { return nullptr; }
   /// rest(true), by the thread that it belongs to (ignored from others): it does nothing before another thread of its
   /// rank has called rest(false) for it. So deadlocks are found that other threads of the rank take part in.
   virtual void rest(bool rests) noexcept { static_cast<void>(rests); }
   /// Ends the world because this rank fails, of which nobody else of the rank may ever hear: with `cause` or, where that
   /// is null, with an exception that is on its way. False where the latter cannot be waited for, and nothing was done.
-  virtual bool fail(std::exception_ptr cause) noexcept;
+  virtual bool fail(std::exception_ptr cause) noexcept {
+    if (cause) abort(message_of(cause));
+    return cause != nullptr;
+  }
 
   /// Whether its ranks are on several hosts, the same answer on all of them: then one that waits takes no core from
   /// another that computes.

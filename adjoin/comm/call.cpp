@@ -3,23 +3,18 @@
 #include <vector>
 
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin {
 
 namespace {
 
-std::string list_of_counts(std::span<const int64_t> counts) {
-  std::string text;
-  for (const int64_t count : counts) text += (text.empty() ? "" : ", ") + std::to_string(count);
-  return "{" + text + "}";
-}
-
 std::string describe_elements(const Call& call) {
   const ConstBuffer elements = call.elements();
   const std::string type(name(elements.type));
   if (!call.receive_counts.empty())
-    return type + ", sends " + list_of_counts(call.counts) + ", receives " + list_of_counts(call.receive_counts);
-  return call.counts.empty() ? describe(elements) : type + " x " + list_of_counts(call.counts);
+    return type + ", sends {" + joined(call.counts) + "}, receives {" + joined(call.receive_counts) + "}";
+  return call.counts.empty() ? describe(elements) : type + " x {" + joined(call.counts) + "}";
 }
 
 }  // namespace
@@ -55,10 +50,6 @@ std::string describe(ConstBuffer buffer) {
   return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
 }
 
-std::string describe(const Call& call) {
-  return describe(call, describe(call.where));
-}
-
 std::string describe(const Call& call, const std::string& where) {
   std::vector<std::string> parts;
   if (!call.algorithm.empty()) parts.emplace_back(call.algorithm);
@@ -70,10 +61,8 @@ std::string describe(const Call& call, const std::string& where) {
   if (call.collective && has_reduction(*call.collective)) parts.emplace_back(name(call.reduction));
   if (call.collective != Collective::barrier && (call.collective || call.name != "subset"))
     parts.push_back(describe_elements(call));
-  std::string list;
-  for (const std::string& part : parts) list += (list.empty() ? "" : ", ") + part;
-  return std::string(call.name) + " #" + std::to_string(call.sequence) + (list.empty() ? "" : " (" + list + ")") +
-         " at " + where;
+  return std::string(call.name) + " #" + std::to_string(call.sequence) +
+         (parts.empty() ? "" : " (" + joined(parts) + ")") + " at " + (where.empty() ? describe(call.where) : where);
 }
 
 }  // namespace adjoin

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "adjoin/base/buffer.hpp"
+#include "adjoin/base/reduction.hpp"
 #include "adjoin/comm/collective.hpp"
-#include "adjoin/comm/reduction.hpp"
 
 namespace adjoin {
 
@@ -81,9 +81,8 @@ struct Signature {
 };
 Signature signature_of(const Call& call);
 
-/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88".
-std::string describe(const Call& call);
-std::string describe(const Call& call, const std::string& where);
+/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; the place is the call's own unless given.
+std::string describe(const Call& call, const std::string& where = {});
 
 /// "trainer.cpp:88".
 std::string describe(const std::source_location& where);

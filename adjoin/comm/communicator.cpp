@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
 #include "adjoin/comm/arguments.hpp"
@@ -66,7 +67,11 @@ void Communicator::prepare(Call& call) const {
 void Communicator::begin(Call& call) const {
   // One thread at a time counts; another that has no business here may look.
   call.sequence = state_->calls->load(std::memory_order_relaxed) + 1;
-  state_->backend->check_thread(call);
+  if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
+    throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
+                          describe(call.where) +
+                          ": this communicator belongs to another thread of the rank; give each thread one of its own, "
+                          "made by for_thread()");
   state_->calls->store(call.sequence, std::memory_order_relaxed);
 }
 
@@ -133,7 +138,7 @@ Communicator Communicator::with_algorithm(Collective collective, std::string_vie
       algorithm == algorithm::kAuto ? algorithm::kAuto : algorithm::known_name(collective, algorithm);
   if (known.empty())
     arguments::fail(
-        call, "an algorithm of " + std::string(name(collective)) + ": auto, " + algorithm::list_of_names(collective),
+        call, "an algorithm of " + std::string(name(collective)) + ": auto, " + joined(algorithm::names_of(collective)),
         "'" + std::string(algorithm) + "'");
   if (chunk < 0) arguments::fail(call, "a chunk that is not negative", std::to_string(chunk));
   State chosen = *state_;

@@ -76,22 +76,16 @@ class Operations {
   /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
   Result reduce_scatter(ConstBuffer in, Buffer out, Counts counts, Reduction reduction = Reduction::sum,
                         Where where = Where::current()) const {
-    return make({.collective = Collective::reduce_scatter,
-                 .in = in,
-                 .out = out,
-                 .counts = counts,
-                 .reduction = reduction,
-                 .where = where});
+    Call call{.collective = Collective::reduce_scatter, .in = in, .out = out, .counts = counts, .where = where};
+    call.reduction = reduction;
+    return make(std::move(call));
   }
   /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
   Result all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts receive_counts,
                     Where where = Where::current()) const {
-    return make({.collective = Collective::all_to_all,
-                 .in = in,
-                 .out = out,
-                 .counts = send_counts,
-                 .receive_counts = receive_counts,
-                 .where = where});
+    Call call{.collective = Collective::all_to_all, .in = in, .out = out, .counts = send_counts, .where = where};
+    call.receive_counts = receive_counts;
+    return make(std::move(call));
   }
 
  private:
@@ -134,8 +128,8 @@ class Communicator : public Operations<Communicator, void> {
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
 
   /// This group with one collective carried out by messages, by an algorithm of the catalogue (comm/algorithm): "tree",
-  /// "ring" …, or "auto" for what the rule table says. Called with the same arguments on all ranks. A pipelined algorithm
-  /// works in pieces of `chunk` elements; 0 makes the whole message one, or with "auto" leaves it to the rule.
+  /// "ring" …, or "auto" for the quickest by formula. Called with the same arguments on all ranks. A pipelined algorithm
+  /// works in pieces of `chunk` elements; 0 makes the whole message one, or with "auto" takes the best pieces.
   /// Throws: InvalidArgument that names the algorithms where there is none of this name
   Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
                               Where where = Where::current()) const;

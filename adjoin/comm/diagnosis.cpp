@@ -4,6 +4,8 @@
 #include <sstream>
 #include <utility>
 
+#include "adjoin/base/text.hpp"
+
 namespace adjoin::diagnosis {
 
 namespace {
@@ -20,7 +22,7 @@ std::string line_of(const Worker& worker) {
   std::vector<int> needs = worker.needs;
   std::sort(needs.begin(), needs.end());
   needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
-  return worker.call + ", waits for rank" + (needs.size() == 1 ? " " : "s ") + ranges_of(needs);
+  return worker.call + ", waits for " + ranks_text(needs);
 }
 
 }  // namespace
@@ -46,22 +48,10 @@ std::vector<bool> stuck(std::span<const Worker> workers, int ranks) {
   return is_stuck;
 }
 
-std::string ranges_of(std::span<const int> ranks) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 std::string group_name(std::span<const int> world_ranks, int world_size) {
   const bool is_sorted = std::is_sorted(world_ranks.begin(), world_ranks.end());
   if (world_ranks.empty() || (static_cast<int>(world_ranks.size()) == world_size && is_sorted)) return "";
-  return " on group {" + ranges_of(world_ranks) + "}";
+  return " on group {" + ranges_text(world_ranks) + "}";
 }
 
 std::string text_of(std::chrono::milliseconds time) {
@@ -72,15 +62,13 @@ std::string text_of(std::chrono::milliseconds time) {
 
 std::string list_of(std::span<const Line> lines) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
-  for (const Line& line : lines) {
-    auto found =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == line.text; });
-    if (found == groups.end()) found = groups.insert(found, {line.text, {}});
-    found->second.push_back(line.rank);
+  for (const auto& [rank, line] : lines) {
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == line; });
+    if (found == groups.end()) found = groups.insert(found, {line, {}});
+    found->second.push_back(rank);
   }
   std::string text;
-  for (const auto& [line, ranks] : groups)
-    text += std::string("\n  rank") + (ranks.size() == 1 ? " " : "s ") + ranges_of(ranks) + ": " + line;
+  for (const auto& [line, ranks] : groups) text += "\n  " + ranks_text(ranks) + ": " + line;
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Who waits for whom, as plain data: the thread backend and MPI's watchdog find deadlocks by the same functions.
@@ -30,19 +31,16 @@ std::vector<bool> stuck(std::span<const Worker> workers, int ranks);
 /// with equal lines share one.
 std::string report(const std::string& headline, std::span<const Worker> workers, int ranks);
 
-/// One line of text for each of some ranks.
-struct Line {
-  int rank = 0;
-  std::string text;
-};
+/// A rank and a line of text about it.
+using Line = std::pair<int, std::string>;
 /// "\n  rank 1: broadcast …\n  ranks 0, 2-5: all_reduce …", by the first rank of each.
 std::string list_of(std::span<const Line> lines);
 
 /// " on group {2, 3}", in the group's order, or nothing where it is the whole world.
 std::string group_name(std::span<const int> world_ranks, int world_size);
 
-/// "0, 2-5, 9": numbers that increase by one are a range.
-std::string ranges_of(std::span<const int> ranks);
+/// A time longer than anybody waits, and short enough for clocks to add.
+inline constexpr std::chrono::hours kLongest(24 * 365 * 10);
 
 /// "0.2 s", "300 s".
 std::string text_of(std::chrono::milliseconds time);

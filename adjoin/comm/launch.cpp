@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <future>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,33 +15,6 @@
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
-
-namespace {
-
-/// The first of the variables that is set to a number, else `otherwise`.
-int job_number(std::initializer_list<const char*> variables, int otherwise) {
-  for (const char* variable : variables)
-    if (const char* value = std::getenv(variable); value && *value) return std::atoi(value);
-  return otherwise;
-}
-
-/// Slurm's list of the tasks on each node, "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is none.
-int tasks_on_node(const std::string& list, int node) {
-  std::istringstream in(list);
-  for (std::string item; std::getline(in, item, ',');) {
-    int tasks = 0, nodes = 1;
-    if (std::sscanf(item.c_str(), "%d(x%d)", &tasks, &nodes) < 1) return 0;
-    if (node < nodes) return tasks;
-    node -= nodes;
-  }
-  return 0;
-}
-
-bool is_set(const char* variable) {
-  return std::getenv(variable) != nullptr;
-}
-
-}  // namespace
 
 std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
   const char* value = std::getenv("ADJOIN_DEADLINE");
@@ -93,30 +64,6 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   all_exist.set_value(true);
   workers.clear();  // joined
   world.world->throw_cause();
-}
-
-// OpenMPI's mpirun sets OMPI_*, MPICH's PMI_*, and `srun --mpi=pmix` PMIX_RANK beside Slurm's own variables, which
-// alone mean nothing: they are also set for programs that are no MPI job.
-bool started_by_mpi() {
-  return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK") || is_set("PMI_RANK");
-}
-
-int mpi_job_size() {
-  if (!started_by_mpi()) return 1;
-  return job_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1);
-}
-
-int mpi_job_rank() {
-  if (!started_by_mpi()) return 0;
-  return job_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0);
-}
-
-int mpi_job_ranks_here() {
-  if (!started_by_mpi()) return 1;
-  int ranks = job_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 0);
-  if (const char* list = std::getenv("SLURM_STEP_TASKS_PER_NODE"); list != nullptr && ranks < 1)
-    ranks = tasks_on_node(list, job_number({"SLURM_NODEID"}, 0));
-  return ranks >= 1 ? ranks : mpi_job_size();
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {

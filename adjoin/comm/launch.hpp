@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "adjoin/base/mpi_job.hpp"
 #include "adjoin/comm/communicator.hpp"
 
 namespace adjoin {
@@ -29,19 +30,6 @@ struct LaunchOptions {
 ///         InvalidArgument if ranks < 1, or more than the machine makes threads for; `fn` has not been called then.
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn,
                     const LaunchOptions& options = {});
-
-/// Whether this process was started by mpirun or srun as one rank of an MPI job.
-bool started_by_mpi();
-
-/// The number of ranks of that MPI job, read from the environment (no MPI call): 1 where there is none.
-int mpi_job_size();
-
-/// This process's rank in that MPI job, read from the environment: 0 where there is none.
-/// What a program finds wrong before launch, every rank finds: print it on rank 0 only.
-int mpi_job_rank();
-
-/// How many of its ranks are on this host, read from the environment; mpi_job_size() where that does not tell.
-int mpi_job_ranks_here();
 
 /// Runs `fn(world)` as this process's rank of the MPI job, initialising MPI where nobody has (and then finalising it).
 /// So a process that launches several times initialises MPI itself, before the first.

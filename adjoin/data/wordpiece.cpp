@@ -8,6 +8,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/data/bert_words.hpp"
 
 namespace adjoin::data {
@@ -26,12 +27,6 @@ std::string_view special_token_at(std::string_view text) {
   for (const std::string_view token : kSpecialTokens)
     if (text.starts_with(token)) return token;
   return {};
-}
-
-std::string join(const std::vector<std::string_view>& words) {
-  std::string joined;
-  for (const std::string_view word : words) joined.append(joined.empty() ? "" : ", ").append(word);
-  return joined;
 }
 
 }  // namespace
@@ -63,7 +58,7 @@ WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name) :
   };
   unknown_ = id_of("[UNK]"), class_ = id_of("[CLS]"), separator_ = id_of("[SEP]"), padding_ = id_of("[PAD]");
   require(missing.empty(), [&] {
-    return name + ": a vocabulary of " + std::to_string(pieces_.size()) + " entries that lacks " + join(missing) +
+    return name + ": a vocabulary of " + std::to_string(pieces_.size()) + " entries that lacks " + joined(missing) +
            "; expected one entry a line, among them [UNK], [CLS], [SEP] and [PAD]";
   });
 }

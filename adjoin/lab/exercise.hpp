@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "adjoin/comm/algorithm/request.hpp"
-#include "adjoin/comm/reduction.hpp"
+#include "adjoin/base/reduction.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/lab/elements.hpp"
 
 namespace adjoin::lab {

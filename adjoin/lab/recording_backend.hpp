@@ -20,7 +20,7 @@ class RecordingBackend final : public Backend {
   void carry_out(const Call& call) override;
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
-  void check_thread(const Call& call) override { inner_->check_thread(call); }
+  ThreadOwner* owner() override { return inner_->owner(); }
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool fail(std::exception_ptr cause) noexcept override { return inner_->fail(cause); }
   bool is_checked() const override { return inner_->is_checked(); }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm/perform.hpp"
 
 namespace adjoin::lab {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/number_text.hpp"
 #include "adjoin/base/philox.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::models {
 namespace {

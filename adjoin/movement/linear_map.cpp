@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin {
 namespace {
@@ -44,12 +45,6 @@ struct Apply : torch::autograd::Function<Apply> {
   }
 };
 
-std::string names_of(const std::vector<int>& ranks) {
-  std::string names;
-  for (const int rank : ranks) names += (names.empty() ? "" : ", ") + std::to_string(rank);
-  return (ranks.size() == 1 ? "rank " : "ranks ") + names;
-}
-
 void check_alike(bool requires_grad, const Communicator& workers) {
   std::vector<int32_t> mine{requires_grad}, flags(static_cast<size_t>(workers.size()));
   const std::vector<int64_t> counts(flags.size(), 1);
@@ -58,7 +53,7 @@ void check_alike(bool requires_grad, const Communicator& workers) {
   for (int rank = 0; rank < workers.size(); ++rank) (flags[static_cast<size_t>(rank)] ? with : without).push_back(rank);
   require(with.empty() || without.empty(), [&] {
     return "movement: expected x to require a gradient on all workers that take part or on none; it does on " +
-           names_of(with) + " of the group, not on " + names_of(without);
+           ranks_text(with) + " of the group, not on " + ranks_text(without);
   });
 }
 

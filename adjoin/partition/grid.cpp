@@ -6,6 +6,7 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin {
 
@@ -119,10 +120,7 @@ std::string GridShape::to_string() const {
   std::string text;
   for (const Axis& axis : axes_) text += (text.empty() ? "" : ", ") + axis.name + ": " + std::to_string(axis.size);
   text = "{" + text + "}";
-  if (cells_by_rank_.empty()) return text;
-  std::string ranks;
-  for (const int rank : ranks_) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  return text + " of ranks " + ranks;
+  return cells_by_rank_.empty() ? text : text + " of ranks " + joined(ranks_);
 }
 
 Grid::Grid(Communicator world, std::vector<GridShape::Axis> axes)

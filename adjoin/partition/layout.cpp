@@ -5,6 +5,7 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin {
 
@@ -29,9 +30,8 @@ const char* name(Kind kind) {
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
+  const std::string sizes = joined(shape);
+  return "[" + sizes + "]";
 }
 
 Layout::Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts, std::map<std::string, Kind> kinds)
@@ -208,9 +208,7 @@ std::string Layout::to_string() const {
   std::string text;
   for (const Cut& cut : cuts_) {
     if (cut.axes.empty()) continue;
-    std::string axes;
-    for (const std::string& axis : cut.axes) axes += (axes.empty() ? "" : ", ") + axis;
-    text += (text.empty() ? "" : "; ") + cut.split.to_string() + " over " + axes;
+    text += (text.empty() ? "" : "; ") + cut.split.to_string() + " over " + joined(cut.axes);
   }
   for (size_t i = 0; i < kinds_.size(); ++i)
     if (kinds_[i] != Kind::split)

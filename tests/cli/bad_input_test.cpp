@@ -202,7 +202,7 @@ TEST(Divergence, ends_the_run_before_anything_of_it_is_saved) {
 TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is) {
   // More than there are addresses, and than AddressSanitizer's allocator takes for meant.
   const Outcome outcome =
-      run("bench step --preset tiny --vocabulary-size 16777216 --hidden 4194304 --heads 1 --threads-per-rank 1",
+      run("bench step --preset tiny --vocabulary-size 4194304 --hidden 16777216 --heads 1 --threads-per-rank 1",
           {.environment = "ASAN_OPTIONS=allocator_may_return_null=1"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.out, "");

@@ -65,14 +65,14 @@ TEST(CollectiveCommand, counts_messages_and_bytes_of_each_rank_as_json) {
   EXPECT_EQ(pieces["steps"], 5);  // P - 2 + 4 pieces
 }
 
-TEST(CollectiveCommand, is_right_for_every_operation_and_what_the_rule_chooses) {
+TEST(CollectiveCommand, is_right_for_every_operation_and_what_is_quickest) {
   for (const char* operation : {"barrier", "broadcast", "reduce", "all_reduce", "gather", "scatter", "all_gather",
                                 "reduce_scatter", "all_to_all"})
     for (const char* more : {"", " --ranks 1", " --ranks 5 --bytes 10", " --ranks 3 --bytes 0"})
       EXPECT_THAT(run_collective(std::string(operation) + more).out, HasSubstr("The result is right.")) << operation;
 }
 
-TEST(CollectiveCommand, works_in_the_pieces_that_the_rule_chooses_and_tells_of_pieces_where_there_are_some) {
+TEST(CollectiveCommand, works_in_the_best_pieces_and_tells_of_pieces_where_there_are_some) {
   const std::string ring = "broadcast --ranks 8 --bytes 16M --alpha 2e-6 --beta 8e-11";
   EXPECT_THAT(run_collective(ring).out,
               HasSubstr("broadcast by ring on 8 ranks, root 0, 16 MiB of int32 in pieces of "));

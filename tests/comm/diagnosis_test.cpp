@@ -60,11 +60,5 @@ TEST(Diagnosis, reports_every_rank_and_joins_equal_lines) {
             "  rank 4: has returned");
 }
 
-TEST(Diagnosis, writes_ranks_in_ranges) {
-  EXPECT_EQ(ranges_of(std::vector<int>{}), "");
-  EXPECT_EQ(ranges_of(std::vector<int>{3}), "3");
-  EXPECT_EQ(ranges_of(std::vector<int>{0, 1, 3, 4, 5, 9}), "0, 1, 3-5, 9");
-}
-
 }  // namespace
 }  // namespace adjoin::diagnosis

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/sanitized.hpp"
@@ -84,9 +85,12 @@ TEST(SelfTest, finds_nothing_wrong_with_a_backend_that_has_only_exchange) {
 }
 
 TEST(SelfTest, notices_each_operation_that_alters_a_result) {
-  for_each_world({3}, [](const Communicator& world) {
-    for (const char* lie : {"barrier", "broadcast", "reduce", "all_reduce", "gather", "scatter", "all_gather",
-                            "reduce_scatter", "all_to_all"}) {
+  const std::vector<const char*> lies =
+      kIsSanitized ? std::vector{"barrier", "all_reduce", "all_to_all"}
+                   : std::vector{"barrier", "broadcast",  "reduce",         "all_reduce", "gather",
+                                 "scatter", "all_gather", "reduce_scatter", "all_to_all"};
+  for_each_world({3}, [&](const Communicator& world) {
+    for (const char* lie : lies) {
       const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, lie)));
       if (world.rank() == 0) {
         EXPECT_THAT(failed_operations(results), ElementsAre(lie));
@@ -96,7 +100,7 @@ TEST(SelfTest, notices_each_operation_that_alters_a_result) {
 }
 
 TEST(SelfTest, notices_a_message_that_is_altered_in_every_operation_of_messages) {
-  for_each_world({2, 3, 4}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? Sizes{3} : Sizes{2, 3, 4}, [](const Communicator& world) {
     const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, "exchange")));
     const auto failed = failed_operations(results);
     // recv is tried on rank 0 alone, and only the last rank's results are altered

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "adjoin/comm/algorithm/request.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 
 namespace adjoin::testing {
 

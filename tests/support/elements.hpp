@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/buffer.hpp"
-#include "adjoin/comm/reduction.hpp"
+#include "adjoin/base/reduction.hpp"
 
 /// Elements of every type for tests, and reductions by plain scalar code to compare with.
 namespace adjoin::testing {

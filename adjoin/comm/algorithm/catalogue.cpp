@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/comm/algorithm/patterns.hpp"
 #include "adjoin/comm/algorithm/programs.hpp"
 
@@ -116,6 +118,8 @@ struct Algorithm {
 using enum Collective;
 using T = Terms;
 
+/// Of each collective those first that one would take where several are as quick: for less scratch, or fewer messages at
+/// once.
 constexpr Algorithm kAlgorithms[] = {
     {barrier, "dissemination", dissemination_barrier, &T::log_up, each<&T::log_up, &T::none>},
 
@@ -138,9 +142,9 @@ constexpr Algorithm kAlgorithms[] = {
     {scatter, "naive", naive_scatter, &T::one, blocks_to_or_from_root},
     {scatter, "tree", tree_scatter, &T::log_up, doubling_blocks},
 
+    {all_gather, "ring", ring_all_gather, &T::others, each<&T::others, &T::largest>},
     {all_gather, "naive", naive_all_gather, &T::one, each<&T::others, &T::largest>},  // as long as around a ring
     {all_gather, "tree", tree_all_gather, &T::two_logs_up, gather_and_broadcast},
-    {all_gather, "ring", ring_all_gather, &T::others, each<&T::others, &T::largest>},
     {all_gather, "doubling", doubling_all_gather, &T::log_with_fold, recursion_of_blocks},
     {all_gather, "bruck", bruck_all_gather, &T::log_up, doubling_blocks},
 
@@ -160,7 +164,7 @@ const Algorithm* find(Collective collective, std::string_view name) {
 const Algorithm& checked(const Request& request, std::string_view algorithm, int rank = 0) {
   check(request, rank);
   if (const Algorithm* found = find(request.collective, algorithm)) return *found;
-  refuse(request, "an algorithm of " + list_of_names(request.collective),
+  refuse(request, "an algorithm of " + joined(names_of(request.collective)),
          std::string("'").append(algorithm).append("'"));
 }
 
@@ -171,12 +175,6 @@ std::vector<std::string_view> names_of(Collective collective) {
   for (const Algorithm& algorithm : kAlgorithms)
     if (algorithm.collective == collective) names.push_back(algorithm.name);
   return names;
-}
-
-std::string list_of_names(Collective collective) {
-  std::string list;
-  for (const std::string_view known : names_of(collective)) list += (list.empty() ? "" : ", ") + std::string(known);
-  return list;
 }
 
 std::string_view known_name(Collective collective, std::string_view algorithm) {
@@ -203,6 +201,27 @@ double seconds_of(const Request& request, std::string_view algorithm, int64_t by
   const Algorithm& found = checked(request, algorithm);
   if (request.size == 1) return 0;
   return found.seconds({.q = request, .bytes_per_element = bytes_per_element, .network = network});
+}
+
+std::string_view choose(Collective collective, int size, int64_t bytes) {
+  const std::vector<std::string_view> names = names_of(collective);
+  if (size == 1 || collective == Collective::all_to_all) return names[0];  // of an all_to_all no rank knows the bytes
+  const std::vector<int64_t> blocks(static_cast<size_t>(size), bytes / size + (bytes % size > 0));
+  Request request = request_of(collective, /*root=*/0, bytes, blocks);
+  request.chunk = chunk_for(size, bytes, 1);
+  const Terms terms{.q = request, .network = kUsualNetwork};
+  const auto seconds = [&](std::string_view name) { return find(collective, name)->seconds(terms); };
+  const double most = 1.01 * seconds(std::ranges::min(names, {}, seconds));
+  return *std::ranges::find_if(names, [&](std::string_view name) { return seconds(name) <= most; });
+}
+
+/// The time (P - 2 + n / c) (alpha + beta c) is least at c = sqrt(n alpha / (beta (P - 2))).
+int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element, const Network& network) {
+  if (size <= 2 || count == 0 || network.beta == 0) return count;
+  const double bytes = static_cast<double>(count * bytes_per_element);
+  const double best =
+      std::sqrt(bytes * (network.alpha / network.beta) / (size - 2)) / static_cast<double>(bytes_per_element);
+  return best < static_cast<double>(count) ? std::max(static_cast<int64_t>(best), int64_t{1}) : count;
 }
 
 }  // namespace adjoin::algorithm

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/algorithm/request.hpp"
 
 /// What several algorithms are made of.
 namespace adjoin::algorithm {

@@ -1,17 +1,85 @@
 #include "adjoin/comm/algorithm/perform.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/algorithm/programs.hpp"
-#include "adjoin/comm/algorithm/rank_order.hpp"
 
 namespace adjoin::algorithm {
 
 namespace {
+
+bool reduces(const Transfer& transfer) {
+  return transfer.kind == Transfer::Kind::receive_and_reduce;
+}
+
+/// Reduces what a step has received: what came for one slice, and what is there, in the order of ranks. `messages` are
+/// those of its transfers.
+template <class At>
+void reduce_arrived(const Step& step, std::span<const Message> messages, const Call& call, At at) {
+  std::vector<std::pair<int, const void*>> operands;  // by rank
+  std::vector<const void*> in_order;
+  for (size_t i = 0; i < step.transfers.size(); ++i) {
+    const Transfer& first = step.transfers[i];
+    const auto is_same = [&](const Transfer& t) { return reduces(t) && t.slice == first.slice; };
+    if (!reduces(first) || std::any_of(&step.transfers[0], &first, is_same)) continue;
+    const Buffer own = at(first.slice);
+    operands.assign(1, {call.rank, own.data});
+    for (size_t j = i; j < step.transfers.size(); ++j)
+      if (is_same(step.transfers[j])) operands.emplace_back(step.transfers[j].peer, messages[j].buffer.data);
+    std::sort(operands.begin(), operands.end());
+    in_order.clear();
+    for (const auto& [rank, data] : operands) in_order.push_back(data);
+    reduce_all_into(own, in_order, pairwise_of(call.reduction));
+  }
+}
+
+/// Makes `call` into one of the backend's own that serves it.
+Call part_of(const Call& call, Collective collective, ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
+  Call part = call;
+  part.collective = collective;
+  part.algorithm = {};
+  part.in = in;
+  part.out = out;
+  part.counts = counts;
+  return part;
+}
+
+void reduce_own_block(const Call& call, Backend& backend, std::span<const int64_t> counts, Buffer out) {
+  const auto ranks = static_cast<size_t>(call.size);
+  std::vector<char> arrived(ranks * static_cast<size_t>(out.bytes()));
+  const Buffer blocks{arrived.data(), call.size * out.count, out.type};
+  const std::vector<int64_t> received(ranks, out.count);
+  Call exchanged = part_of(call, Collective::all_to_all, call.in, blocks, counts);
+  exchanged.receive_counts = received;
+  exchanged.root = -1;
+  backend.carry_out(exchanged);
+  std::vector<const void*> inputs;
+  for (int rank = 0; rank < call.size; ++rank) inputs.push_back(blocks.slice(rank * out.count, 0).data);
+  reduce_all_into(out, inputs, call.reduction);
+}
+
+/// A reduce, all_reduce or reduce_scatter whose every element is reduce_all_into of all ranks' elements in rank order:
+/// blocks of all ranks' inputs go to the rank that reduces them, and the results where they are wanted, by the backend's
+/// own collectives.
+/// Cost: the bytes of the ring algorithms, and room for as many as this rank gives
+void reduce_in_rank_order(const Call& call, Backend& backend) {
+  if (call.collective == Collective::reduce_scatter) return reduce_own_block(call, backend, call.counts, call.out);
+  const auto counts = balanced_counts(call.in.count, call.size);
+  const Blocks blocks(counts);
+  const bool is_all = call.collective == Collective::all_reduce;
+  const Slice own = blocks.at(Region::output, call.rank);
+  std::vector<char> room(is_all ? 0 : static_cast<size_t>(own.count * size_of(call.in.type)));
+  const Buffer block = is_all ? call.out.slice(own.begin, own.count) : Buffer{room.data(), own.count, call.in.type};
+  reduce_own_block(call, backend, counts, block);
+  backend.carry_out(part_of(call, is_all ? Collective::all_gather : Collective::gather, block, call.out, counts));
+}
 
 /// The counts of all ranks, a row a sender.
 std::vector<int64_t> gather_counts(const Call& all_to_all, Backend& backend) {
@@ -61,6 +129,44 @@ Program program_for(const Call& call, Backend& backend) {
 
 }  // namespace
 
+void run(const Program& program, Backend& backend, const Call& call) {
+  const ElementType type = call.elements().type;
+  int64_t most = 0;  // elements that a step receives before they are reduced
+  for (const Step& step : program.steps) {
+    int64_t arriving = 0;
+    for (const Transfer& t : step.transfers) arriving += reduces(t) ? t.slice.count : 0;
+    most = std::max(most, arriving);
+  }
+  const auto room =
+      std::make_unique_for_overwrite<char[]>(static_cast<size_t>((program.scratch + most) * size_of(type)));
+  void* const regions[] = {const_cast<void*>(call.in.data), call.out.data, room.get()};  // programs only read the input
+  const auto at = [&](const Slice& slice) {
+    void* region = regions[static_cast<int>(slice.region)];
+    return Buffer{region, 0, type}.slice(slice.begin, slice.count);
+  };
+  const auto carry_out = [&](std::span<const LocalMove> moves) {
+    for (const LocalMove& move : moves) {
+      const Buffer from = at(move.from), to = at(move.to);
+      if (from.data != to.data && from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
+    }
+  };
+  std::vector<Message> messages;
+  carry_out(program.before);
+  for (const Step& step : program.steps) {
+    messages.clear();
+    int64_t arrived = program.scratch;
+    for (const Transfer& t : step.transfers) {
+      const Buffer buffer = at(reduces(t) ? Slice{Region::scratch, arrived, t.slice.count} : t.slice);
+      if (reduces(t)) arrived += t.slice.count;
+      const auto kind = t.kind == Transfer::Kind::send ? Message::Kind::send : Message::Kind::receive;
+      messages.push_back({kind, t.peer, buffer, kCollectiveTag});
+    }
+    if (!messages.empty()) backend.exchange(messages, call);
+    reduce_arrived(step, messages, call, at);
+    carry_out(step.moves);
+  }
+}
+
 void choose_for(Call& call) {
   const ConstBuffer elements = call.elements();
   const int64_t count = call.counts.empty() ? elements.count : total_of(call.counts), item = size_of(elements.type);
@@ -81,3 +187,7 @@ void perform(const Call& call, Backend& backend) {
 }
 
 }  // namespace adjoin::algorithm
+
+void adjoin::Backend::carry_out(const Call& call) {
+  algorithm::perform(call, *this);
+}

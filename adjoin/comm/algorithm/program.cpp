@@ -4,7 +4,62 @@
 #include <iterator>
 #include <numeric>
 
+#include "adjoin/base/error.hpp"
+
 namespace adjoin::algorithm {
+
+namespace {
+
+/// How often a request has the counts of all ranks: not where every rank has as many, in an all_to_all for each sender.
+size_t rows_of(Collective collective, size_t ranks) {
+  if (collective <= Collective::all_reduce) return 0;
+  return collective == Collective::all_to_all ? ranks : 1;
+}
+
+void check_rank(const Request& request, const char* role, int rank) {
+  if (rank < 0 || rank >= request.size)
+    refuse(request, std::string("a ") + role + " from 0 to " + std::to_string(request.size - 1), std::to_string(rank));
+}
+
+Slice mirrored(Slice slice) {
+  if (slice.region != Region::scratch) slice.region = slice.region == Region::input ? Region::output : Region::input;
+  return slice;
+}
+
+void reverse_moves(std::vector<LocalMove>& moves) {
+  std::reverse(moves.begin(), moves.end());
+  for (LocalMove& move : moves) move = copy_of(mirrored(move.to), mirrored(move.from));
+}
+
+}  // namespace
+
+Request request_of(Collective collective, int root, int64_t count, const std::vector<int64_t>& blocks) {
+  Request request{.collective = collective, .size = static_cast<int>(blocks.size()), .root = root};
+  const size_t rows = rows_of(collective, blocks.size());
+  if (rows == 0 && collective != Collective::barrier) request.count = count;
+  request.counts.reserve(rows * blocks.size());
+  for (size_t row = 0; row < rows; ++row) request.counts.insert(request.counts.end(), blocks.begin(), blocks.end());
+  return request;
+}
+
+void refuse(const Request& request, const std::string& expected, const std::string& came) {
+  throw InvalidArgument("the program of " + std::string(name(request.collective)) + " on " +
+                        std::to_string(request.size) + " ranks: expected " + expected + ", got " + came);
+}
+
+void check(const Request& request, int rank) {
+  if (request.size < 1) refuse(request, "at least one rank", std::to_string(request.size));
+  if (has_root(request.collective)) check_rank(request, "root", request.root);
+  for (const int64_t number : {request.count, request.chunk})
+    if (number < 0) refuse(request, "a count and a chunk that are not negative", std::to_string(number));
+  const auto size = static_cast<size_t>(request.size);
+  const size_t expected = rows_of(request.collective, size) * size;
+  if (expected > 0 && request.counts.size() != expected)
+    refuse(request, std::to_string(expected) + " counts", std::to_string(request.counts.size()));
+  for (const int64_t count : request.counts)
+    if (count < 0) refuse(request, "no negative count", std::to_string(count));
+  check_rank(request, "rank", rank);
+}
 
 void add_step(Program& program, std::vector<Transfer> transfers) {
   program.steps.push_back({std::move(transfers), {}});
@@ -22,20 +77,6 @@ Program then(Program first, Program second) {
   return first;
 }
 
-namespace {
-
-Slice mirrored(Slice slice) {
-  if (slice.region != Region::scratch) slice.region = slice.region == Region::input ? Region::output : Region::input;
-  return slice;
-}
-
-void reverse_moves(std::vector<LocalMove>& moves) {
-  std::reverse(moves.begin(), moves.end());
-  for (LocalMove& move : moves) move = copy_of(mirrored(move.to), mirrored(move.from));
-}
-
-}  // namespace
-
 Program reversed(Program program) {
   std::reverse(program.steps.begin(), program.steps.end());
   std::vector<LocalMove>& carried = program.before;  // what came before a step comes behind it
@@ -47,12 +88,6 @@ Program reversed(Program program) {
   }
   reverse_moves(program.before);
   return program;
-}
-
-std::vector<int64_t> starts_of(std::span<const int64_t> counts) {
-  std::vector<int64_t> starts(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), int64_t{0});
-  return starts;
 }
 
 int64_t total_of(std::span<const int64_t> counts) {

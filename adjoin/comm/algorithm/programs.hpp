@@ -3,7 +3,6 @@
 #include <span>
 
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/algorithm/request.hpp"
 
 /// The program of one rank by each algorithm, for a request that is in order: see check(). The catalogue knows them by
 /// name. P are the ranks of the request, `count` its elements.

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/mpi/reductions.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
+#include "adjoin/comm/mpi/types.hpp"
 
 namespace adjoin::mpi {
 

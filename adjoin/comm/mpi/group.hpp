@@ -9,9 +9,48 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/comm/mpi/agent.hpp"
+#include "adjoin/base/thread_owner.hpp"
+#include "adjoin/comm/mpi/pending_table.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
 
 namespace adjoin::mpi {
+
+/// One thread of this process that may call, and its entry in the host's table.
+class Agent {
+ public:
+  Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread);
+  ~Agent();
+
+  ThreadOwner& owner() { return owner_; }
+  void rest(bool rests) noexcept;
+
+ private:
+  friend class Watched;
+
+  const std::shared_ptr<MpiShared> shared_;
+  AgentEntry* const entry_;  // nullptr where there was no room; gone with the table
+  ThreadOwner owner_;
+};
+
+/// Shows the watchdog a call, for as long as it lives.
+class Watched {
+ public:
+  /// `group` is where the call is, or what it makes; nullptr where the table had no room for it.
+  /// Cost: some tens of nanoseconds: some twenty stores, and a few more for each message
+  Watched(const Agent& agent, const GroupEntry* group, const Call& call);
+  ~Watched();
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  void add_to(std::atomic<uint64_t> Count::*counted);
+
+  const MpiShared& shared_;
+  const Call& call_;
+  AgentEntry* agent_ = nullptr;
+  Counts* counts_ = nullptr;
+  Count* of_all_ = nullptr;  // of a collective, once found
+};
 
 /// One group of ranks, as all threads of this process share it: MPI's communicator and the entry in the host's table.
 class Group {
@@ -24,8 +63,6 @@ class Group {
   /// `id` is the same on all members.
   Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> world_ranks);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
   MPI_Comm comm() const { return comm_; }
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room

@@ -52,8 +52,10 @@ CallText& CallText::operator=(const Call& of) {
   has_messages = !of.messages.empty();
   put(name, of.name);
   put(algorithm, of.algorithm);
-  const std::string_view path = of.where.file_name();
-  put(file, path.substr(path.size() - std::min(path.size(), sizeof(file) - 1)));
+  if (path != of.where.file_name()) {
+    const std::string_view all = path = of.where.file_name();
+    put(file, all.substr(all.size() - std::min(all.size(), sizeof(file) - 1)));
+  }
   line = of.where.line();
   if (!has_messages) return *this;
   const Message* named = of.message();

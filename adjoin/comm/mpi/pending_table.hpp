@@ -2,10 +2,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "adjoin/comm/call.hpp"
 
@@ -56,6 +59,7 @@ struct CallText {
   Message message;  // that it is named by
   bool has_messages = false;
   char name[20] = {}, algorithm[20] = {}, file[64] = {};
+  const char* path = nullptr;  // of which `file` is a copy; means something to the writer alone
   unsigned line = 0;
 
   CallText& operator=(const Call& of);
@@ -114,5 +118,13 @@ struct PendingTable {
 };
 /// By each member on this host once.
 void free_group(GroupEntry& group);
+
+/// A thread that looks at a host's table again and again and calls `report`, once, with what can never end or takes longer
+/// than the deadline.
+///
+/// Processes write while it reads, and MPI may have moved a message whose owner has not heard of it. So what looks stuck
+/// is believed when it has looked so, unchanged, for a second.
+std::jthread watch(PendingTable table, int world_size, std::chrono::milliseconds deadline,
+                   std::function<void(const std::string&)> report);
 
 }  // namespace adjoin::mpi

@@ -1,14 +1,15 @@
 #include "adjoin/comm/mpi/shared.hpp"
 
 #include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/comm/mpi/watchdog.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/comm/mpi/pending_table.hpp"
+#include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin {
 
@@ -105,6 +106,28 @@ void MpiShared::end_job(const std::string& message, int exit_code) const noexcep
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
+}
+
+MpiSession::MpiSession(const MpiOptions& options) {
+  int initialized = 0, level = 0;
+  MPI_Initialized(&initialized);
+  require(!initialized || mpi_is_alive(),
+          "MPI was finalised, by an earlier launch or by the program, and cannot be initialised again in this process: "
+          "initialise it before the first launch to launch several times");
+  if (!initialized) check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+  finalizes_ = !initialized;
+  shared_ = std::make_shared<MpiShared>(options);
+}
+
+MpiSession::~MpiSession() {
+  if (!mpi_is_alive()) return;
+  shared_->leave();
+  if (finalizes_) MPI_Finalize();
+}
+
+std::shared_ptr<Backend> MpiSession::world() const {
+  return std::make_shared<mpi::Transport>(mpi::Group::of_world(shared_),
+                                          std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false));
 }
 
 }  // namespace adjoin

@@ -23,8 +23,6 @@ bool mpi_is_alive();
 /// and who speaks first when the job fails.
 struct MpiShared {
   explicit MpiShared(const MpiOptions& options);
-  MpiShared(const MpiShared&) = delete;
-  MpiShared& operator=(const MpiShared&) = delete;
 
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
   /// Says that this process has more at once than the table has room for, which the first of the host warns of.

@@ -1,10 +1,68 @@
 #include "adjoin/comm/mpi/transport.hpp"
 
+#include <algorithm>
+#include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/mpi/types.hpp"
 
 namespace adjoin::mpi {
+
+namespace {
+
+/// MPI's tags begin at 0.
+int tag_of(const Message& message) {
+  return message.tag - kCollectiveTag;
+}
+
+[[noreturn]] void throw_other(const Call& call, const Buffer& expected, const std::string& came) {
+  throw CommunicationError(describe(call) + " on rank " + std::to_string(call.rank) + " of " +
+                           std::to_string(call.size) + ": expected a message of " + describe(expected) + ", got " +
+                           came);
+}
+
+/// Of a message in an exchange of which one has failed.
+void check_error(const Message& message, int error, const Call& call) {
+  if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
+  int error_class = 0;
+  MPI_Error_class(error, &error_class);
+  if (error_class == MPI_ERR_TRUNCATE) throw_other(call, message.buffer, "a longer message");
+  check_mpi(error, call.name);
+}
+
+/// What every rank gives, in their order.
+template <class T>
+std::vector<T> gather_all(const Group& group, const T& mine) {
+  std::vector<T> all(group.world_ranks().size());
+  constexpr int kBytes = sizeof(T);
+  check_mpi(MPI_Allgather(&mine, kBytes, MPI_BYTE, all.data(), kBytes, MPI_BYTE, group.comm()), "MPI_Allgather");
+  return all;
+}
+
+[[noreturn]] void throw_mismatch(const Group& group, const Call& call) {
+  std::array<char, 256> mine{};
+  describe(call).copy(mine.data(), mine.size() - 1);
+  std::vector<diagnosis::Line> calls;
+  for (const auto& text : gather_all(group, mine)) calls.push_back({group.world_ranks()[calls.size()], text.data()});
+  throw CommunicationError("mismatched collectives" +
+                           diagnosis::group_name(group.world_ranks(), group.shared()->world_size) + ":" +
+                           diagnosis::list_of(calls));
+}
+
+/// Whether the ranks of an all_to_all send what their peers receive.
+bool counts_fit(const Group& group, const Call& call) {
+  std::vector<int64_t> sent_to_me(call.counts.size());
+  check_mpi(MPI_Alltoall(call.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, group.comm()),
+            "MPI_Alltoall");
+  const auto fit = gather_all(group, static_cast<char>(std::ranges::equal(sent_to_me, call.receive_counts)));
+  return std::ranges::count(fit, 0) == 0;
+}
+
+}  // namespace
 
 Transport::Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
     : group_(std::move(group)),
@@ -37,16 +95,7 @@ std::shared_ptr<Backend> Transport::for_thread(bool is_for_any_thread) {
 /// Operations that are under way cannot be ended; their peers may be about to complete them.
 bool Transport::fail(std::exception_ptr cause) noexcept {
   if (!cause) return false;
-  int exit_code = 1;
-  try {
-    std::rethrow_exception(cause);
-  } catch (const InvalidArgument&) {
-    exit_code = 2;
-  } catch (const IoError&) {
-    exit_code = 2;
-  } catch (...) {
-  }
-  group_->shared()->end_job(message_of(cause), exit_code);
+  group_->shared()->end_job(message_of(cause), exit_code_of(cause));
 }
 
 void Transport::carry_out(const Call& call) {
@@ -54,6 +103,76 @@ void Transport::carry_out(const Call& call) {
   if (options_.checked && size_ > 1) check_agreement(call);
   if (!call.algorithm.empty() || !is_countable(call)) return Backend::carry_out(call);
   call_mpi(call);
+}
+
+void Transport::carry(std::span<const Message> messages, const Call& call) {
+  const bool has_headers = !call.collective && options_.checked;
+  headers_.resize(has_headers ? messages.size() : 0);
+  requests_.assign(messages.size() + headers_.size(), MPI_REQUEST_NULL);
+  statuses_.resize(requests_.size());
+  for (const bool sends : {false, true})  // so that what comes finds its place
+    for (size_t i = 0; i < messages.size(); ++i) {
+      if (messages[i].is_send() != sends) continue;
+      if (has_headers) post_header(messages[i], i);
+      post(messages[i], i);
+    }
+  const int code = MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses_.data());
+  for (size_t i = 0; i < messages.size() && code == MPI_ERR_IN_STATUS; ++i)
+    check_error(messages[i], statuses_[i].MPI_ERROR, call);
+  check_mpi(code, call.name);
+  for (size_t i = 0; i < messages.size(); ++i) check_what_came(messages[i], i, call);
+}
+
+void Transport::post_header(const Message& m, size_t place) {
+  Header& header = headers_[place];
+  MPI_Request& request = requests_[requests_.size() - headers_.size() + place];
+  if (m.is_send()) {
+    header = {static_cast<int64_t>(m.buffer.type), m.buffer.count};
+    check_mpi(MPI_Isend(&header, 2, MPI_INT64_T, m.peer, tag_of(m), comm_, &request), "send");
+  } else {
+    check_mpi(MPI_Irecv(&header, 2, MPI_INT64_T, m.peer, tag_of(m), comm_, &request), "recv");
+  }
+}
+
+void Transport::post(const Message& m, size_t place) {
+  const Buffer& buffer = m.buffer;
+  int items = static_cast<int>(buffer.count);
+  MPI_Datatype type = type_of(buffer.type);
+  const bool is_box = !m.sizes.empty() && buffer.count > 0;
+  if (is_box || buffer.count > options_.largest_piece) {
+    const int64_t sizes[] = {buffer.count}, strides[] = {1};
+    type =
+        is_box ? box_types_.type_of(buffer.type, m.sizes, m.strides) : box_types_.type_of(buffer.type, sizes, strides);
+    items = 1;
+  }
+  MPI_Request& request = requests_[place];
+  if (m.is_send()) {
+    const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
+    check_mpi(start(buffer.data, items, type, m.peer, tag_of(m), comm_, &request), "send");
+  } else {
+    check_mpi(MPI_Irecv(buffer.data, items, type, m.peer, tag_of(m), comm_, &request), "recv");
+  }
+}
+
+void Transport::check_what_came(const Message& message, size_t place, const Call& call) const {
+  if (message.is_send()) return;
+  const Buffer& expected = message.buffer;
+  if (!headers_.empty()) {
+    const ConstBuffer came{nullptr, headers_[place].count, static_cast<ElementType>(headers_[place].type)};
+    if (came.type != expected.type || came.count != expected.count) throw_other(call, expected, describe(came));
+  }
+  MPI_Count bytes = 0;
+  MPI_Get_elements_x(&statuses_[place], MPI_BYTE, &bytes);
+  const int64_t size = size_of(expected.type);
+  if (bytes != expected.bytes())
+    throw_other(call, expected, bytes % size != 0 ? "another type" : std::to_string(bytes / size) + " elements");
+}
+
+void Transport::check_agreement(const Call& call) const {
+  const Group& group = *group_;
+  const std::vector<Signature> all = gather_all(group, signature_of(call));
+  const bool agree = std::ranges::all_of(all, [&](const Signature& other) { return other == all[0]; });
+  if (!agree || (call.collective == Collective::all_to_all && !counts_fit(group, call))) throw_mismatch(group, call);
 }
 
 }  // namespace adjoin::mpi

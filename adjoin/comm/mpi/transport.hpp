@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "adjoin/comm/backend.hpp"
-#include "adjoin/comm/mpi/box_types.hpp"
 #include "adjoin/comm/mpi/group.hpp"
+#include "adjoin/comm/mpi/types.hpp"
 
 namespace adjoin::mpi {
 
@@ -26,7 +26,7 @@ class Transport final : public Backend {
   bool fail(std::exception_ptr cause) noexcept override;
   void carry_out(const Call& call) override;
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
-  void check_thread(const Call& call) override { agent_->owner().check(call); }
+  ThreadOwner* owner() override { return &agent_->owner(); }
   void rest(bool rests) noexcept override { agent_->rest(rests); }
   bool spans_hosts() const override { return group_->spans_hosts(); }
   bool is_checked() const override { return options_.checked; }
@@ -37,7 +37,7 @@ class Transport final : public Backend {
     int64_t type = 0, count = 0;
   };
 
-  // Messages; messages.cpp.
+  // Messages.
   void carry(std::span<const Message> messages, const Call& call);
   void post(const Message& message, size_t place);
   void post_header(const Message& message, size_t place);
@@ -53,7 +53,7 @@ class Transport final : public Backend {
   void all_gather_of_two(const Call& call);
   void all_to_all(const Call& call);
 
-  /// Compares the collective that each rank is about to begin; agreement.cpp.
+  /// Compares the collective that each rank is about to begin.
   /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
   /// Cost: one all-gather of 32 bytes a rank; for an all_to_all also an all-to-all of its counts and an all-gather
   void check_agreement(const Call& call) const;

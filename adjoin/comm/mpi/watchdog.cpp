@@ -1,4 +1,4 @@
-#include "adjoin/comm/mpi/watchdog.hpp"
+#include "adjoin/comm/mpi/pending_table.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -20,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kBelieveAfter = std::chrono::seconds(1);
-constexpr std::chrono::hours kLongest(24 * 365 * 10);  // than anybody waits; clocks can add it
 
 /// Whether a debugger or a signal has stopped the process, which then goes on some time.
 bool is_stopped(const ProcessEntry& process) {
@@ -117,7 +116,7 @@ std::string look(const PendingTable& table, int world_size, std::chrono::millise
 
 std::jthread watch(PendingTable table, int world_size, std::chrono::milliseconds deadline,
                    std::function<void(const std::string&)> report) {
-  deadline = std::min<std::chrono::milliseconds>(deadline, kLongest);
+  deadline = std::min<std::chrono::milliseconds>(deadline, diagnosis::kLongest);
   return std::jthread([=](const std::stop_token& end) {
     Histories histories;
     std::mutex mutex;

@@ -23,16 +23,23 @@ Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadloc
       agents_(static_cast<size_t>(ranks)),
       has_left_(new std::atomic<bool>[static_cast<size_t>(ranks)]()) {}
 
-void Detector::block(Agent& agent, const Waiting& waiting) {
+/// Looks for a deadlock where `change`, made under the lock, says that there may be one.
+template <class Change>
+void Detector::look_after(Change change) {
   std::string report;
   {
     const std::lock_guard lock(mutex_);
-    agent.waiting_ = &waiting;
-    const std::vector<int> needs = waiting.needs();
-    // Most often those that are waited for still run, and that is all one needs to know.
-    if (!std::all_of(needs.begin(), needs.end(), [&](int rank) { return may_act(rank); })) report = find_deadlock();
+    if (change()) report = find_deadlock();
   }
-  tell(report);
+  if (!report.empty()) on_deadlock_(report);
+}
+
+void Detector::block(Agent& agent, const Waiting& waiting) {
+  look_after([&] {
+    agent.waiting_ = &waiting;
+    // Most often those that are waited for still run, and that is all one needs to know.
+    return !std::ranges::all_of(waiting.needs(), [&](int rank) { return may_act(rank); });
+  });
 }
 
 void Detector::unblock(Agent& agent) {
@@ -41,33 +48,24 @@ void Detector::unblock(Agent& agent) {
 }
 
 void Detector::rest(Agent& agent, bool rests) {
-  std::string report;
-  {
-    const std::lock_guard lock(mutex_);
+  look_after([&] {
     agent.rests_ = rests;
-    if (rests && !may_act(agent.rank())) report = find_deadlock();
-  }
-  tell(report);
+    return rests && !may_act(agent.rank());
+  });
 }
 
 void Detector::leave(Agent& agent) {
-  std::string report;
-  {
-    const std::lock_guard lock(mutex_);
+  look_after([&] {
     std::vector<Agent*>& agents = agents_[static_cast<size_t>(agent.rank())];
-    if (std::erase(agents, &agent)) report = find_deadlock();
+    const bool was_there = std::erase(agents, &agent) > 0;
     if (agents.empty()) has_left_[static_cast<size_t>(agent.rank())].store(true);
-  }
-  tell(report);
+    return was_there;
+  });
 }
 
 std::string Detector::look(const std::string& headline) const {
   const std::lock_guard lock(mutex_);
   return diagnosis::report(headline, workers(/*with_calls=*/true), ranks());
-}
-
-void Detector::tell(const std::string& report) const {
-  if (!report.empty()) on_deadlock_(report);
 }
 
 bool Detector::may_act(int rank) const {

@@ -7,20 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/diagnosis.hpp"
-#include "adjoin/comm/thread_owner.hpp"
 
 namespace adjoin::threads {
 
 /// What a blocked thread waits for; it lives on that thread's stack. Others ask it while the thread sleeps.
-class Waiting {
- public:
-  virtual ~Waiting() = default;
-  /// Whether all has happened; once true it stays so.
-  virtual bool is_over() const = 0;
-  /// The ranks of the world, each of which must yet act.
-  virtual std::vector<int> needs() const = 0;
-  virtual std::string describe() const = 0;
+struct Waiting {
+  std::function<bool()> is_over;            // whether all has happened; once true it stays so
+  std::function<std::vector<int>()> needs;  // the ranks of the world, each of which must yet act
+  std::function<std::string()> describe;
 };
 
 class Detector;
@@ -36,8 +32,6 @@ class Agent {
   };
   Agent(Detector& detector, int rank, Kind kind);
   ~Agent();
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
 
   int rank() const { return rank_; }
   bool is_ranks_own() const { return kind_ == Kind::of_launch; }
@@ -79,10 +73,11 @@ class Detector {
  private:
   friend class Agent;
   int ranks() const { return static_cast<int>(agents_.size()); }
+  template <class Change>
+  void look_after(Change change);
   bool may_act(int rank) const;
   std::vector<diagnosis::Worker> workers(bool with_calls) const;
   std::string find_deadlock() const;  // "" where there is none
-  void tell(const std::string& report) const;
 
   const std::function<void(const std::string&)> on_deadlock_;
   mutable std::mutex mutex_;

@@ -9,30 +9,6 @@ namespace adjoin::threads {
 
 namespace {
 
-/// The wait of a rank that is in `call` for all ranks of its group to come to one collective.
-class Arrivals final : public Waiting {
- public:
-  Arrivals(const Group& group, const Call& call, uint64_t sequence) : group_(group), call_(call), sequence_(sequence) {}
-
-  bool is_over() const override {
-    for (int peer = 0; peer < group_.size(); ++peer)
-      if (!group_.has_come(peer, sequence_)) return false;
-    return true;
-  }
-  std::vector<int> needs() const override {
-    std::vector<int> missing;
-    for (int peer = 0; peer < group_.size(); ++peer)
-      if (!group_.has_come(peer, sequence_)) missing.push_back(group_.world_rank(peer));
-    return missing;
-  }
-  std::string describe() const override { return adjoin::describe(call_) + group_.name(); }
-
- private:
-  const Group& group_;
-  const Call& call_;
-  const uint64_t sequence_;
-};
-
 int64_t small_bytes_for(const Patience& patience, size_t ranks) {
   constexpr size_t kRoom = 1 << 20;  // of a group; more ranks than 128 have less each
   if (patience.spins > 0) return 512;
@@ -47,7 +23,6 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
       small_bytes_(small_bytes_for(world_->patience(), world_ranks_.size())),
       places_(new Place[kPlaces * world_ranks_.size()]),
       progress_(new Progress[world_ranks_.size()]),
-      decisions_(new Decision[world_ranks_.size()]),
       small_(new std::byte[kPlaces * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
       mailboxes_(world_ranks_.size()) {}
 
@@ -65,14 +40,28 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes) {
   return sequence;
 }
 
+bool Group::all_came(uint64_t sequence) const {
+  for (int peer = 0; peer < size(); ++peer)
+    if (!has_come(peer, sequence)) return false;
+  return true;
+}
+
 /// Whether all have come, whose calls then agree; otherwise the world is aborted.
 bool Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
-  const Arrivals arrivals(*this, *call_of(rank, sequence).call, sequence);
-  if (!world_->wait_briefly(agent, [&] { return arrivals.is_over() || world_->aborted(); })) {
+  if (!world_->wait_briefly(agent, [&] { return all_came(sequence) || world_->aborted(); })) {
     compare(rank, sequence);  // some may come much later, or never
-    world_->sleep(agent, parking_, arrivals);
+    const auto missing = [&] {
+      std::vector<int> ranks;
+      for (int peer = 0; peer < size(); ++peer)
+        if (!has_come(peer, sequence)) ranks.push_back(world_rank(peer));
+      return ranks;
+    };
+    world_->sleep(agent, parking_,
+                  {.is_over = [&] { return all_came(sequence); },
+                   .needs = missing,
+                   .describe = [&] { return describe(*call_of(rank, sequence).call) + name(); }});
   }
-  const bool came = arrivals.is_over();  // before they are compared: one may come later, into a world that is aborted
+  const bool came = all_came(sequence);  // before they are compared: one may come later, into a world that is aborted
   compare(rank, sequence);
   return came;
 }
@@ -106,7 +95,7 @@ void Group::compare(int rank, uint64_t sequence) {
 /// cannot happen in one call, because the missing one comes after the abort. Who finds an abort with everybody here
 /// asks all peers, each of which is in the same call and says soon what it found, and does as they do.
 bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
-  std::atomic<uint64_t>& mine = decisions_[static_cast<size_t>(rank)].value;
+  std::atomic<uint64_t>& mine = progress(rank).decided;
   if (!world_->aborted()) {
     mine.store(2 * sequence + 1, std::memory_order_release);
     return true;
@@ -115,7 +104,7 @@ bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
   if (!all_came) return false;
   bool anybody = false;
   for (int peer = 0; peer < size(); ++peer) {
-    const std::atomic<uint64_t>& theirs = decisions_[static_cast<size_t>(peer)].value;
+    const std::atomic<uint64_t>& theirs = progress(peer).decided;
     while (theirs.load() < 2 * sequence) std::this_thread::yield();
     anybody |= theirs.load() >= 2 * sequence + 1;
   }
@@ -159,10 +148,10 @@ std::string Group::name() const {
 }
 
 void Group::finish(int rank, uint64_t sequence) {
-  progress_[static_cast<size_t>(rank)].finished.store(sequence);
+  progress(rank).finished.store(sequence);
   parking_.wake();
   for (int peer = 0; peer < size(); ++peer) {
-    const auto has_finished = [&] { return progress_[static_cast<size_t>(peer)].finished.load() >= sequence; };
+    const auto has_finished = [&] { return progress(peer).finished.load() >= sequence; };
     // Peers that have come to the call are at work: no deadlock can lie here.
     if (!Parking::wait_briefly(world_->patience(), has_finished)) parking_.sleep(has_finished);
   }

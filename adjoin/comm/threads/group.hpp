@@ -32,8 +32,6 @@ struct Shown {
 class Group {
  public:
   Group(std::shared_ptr<World> world, std::vector<int> world_ranks);
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
@@ -77,11 +75,8 @@ class Group {
   };
   struct alignas(64) Progress {
     std::atomic<uint64_t> finished = 0;
-    uint64_t calls = 0;  // the rank's own: how many it has published
-  };
-  /// What a rank decided about its latest call: 2 * sequence, plus one where it goes ahead.
-  struct alignas(64) Decision {
-    std::atomic<uint64_t> value = 0;
+    std::atomic<uint64_t> decided = 0;  // about its latest call: 2 * sequence, plus one where it goes ahead
+    uint64_t calls = 0;                 // the rank's own: how many it has published
   };
   struct Forming {
     std::shared_ptr<Group> group;
@@ -96,6 +91,7 @@ class Group {
     return small_.get() + place_number(rank, sequence) * static_cast<size_t>(small_bytes_);
   }
   Progress& progress(int rank) const { return progress_[static_cast<size_t>(rank)]; }
+  bool all_came(uint64_t sequence) const;
   bool wait_for_all(Agent& agent, int rank, uint64_t sequence);
   void compare(int rank, uint64_t sequence);
   bool goes_ahead(int rank, uint64_t sequence, bool all_came);
@@ -108,7 +104,6 @@ class Group {
   int64_t small_bytes_;
   std::unique_ptr<Place[]> places_;
   std::unique_ptr<Progress[]> progress_;
-  std::unique_ptr<Decision[]> decisions_;
   std::unique_ptr<std::byte[]> small_;
   Parking parking_;
   std::vector<Mailbox> mailboxes_;

@@ -13,14 +13,6 @@ std::string describe_side(const Posting& posting) {
   return "as " + describe(posting.message.buffer) + " by " + describe(*posting.call);
 }
 
-void end(Posting& send, Posting& receive, Posting::State state) {
-  for (Posting* posting : {&send, &receive}) {
-    Pending* pending = posting->pending;
-    posting->state.store(state);
-    pending->left.fetch_sub(1);
-  }
-}
-
 }  // namespace
 
 Posting* Mailbox::match_or_leave(Posting& posting) {
@@ -70,8 +62,12 @@ void complete(Posting& send, Posting& receive) {
   end(send, receive, Posting::State::done);
 }
 
-void fail(Posting& send, Posting& receive) {
-  end(send, receive, Posting::State::failed);
+void end(Posting& send, Posting& receive, Posting::State state) {
+  for (Posting* posting : {&send, &receive}) {
+    Pending* pending = posting->pending;
+    posting->state.store(state);
+    pending->left.fetch_sub(1);
+  }
 }
 
 }  // namespace adjoin::threads

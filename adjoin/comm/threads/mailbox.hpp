@@ -57,8 +57,8 @@ std::optional<std::string> difference(const Posting& send, const Posting& receiv
 /// Leaves the copying of a matched pair to the receiver: that is quicker where two ranks send to each other, and both are
 /// then at work. The receiver is to be woken.
 void give_to_receiver(Posting& send, Posting& receive);
-/// Moves the data of a matched pair, or ends both as failed. The other rank's posting may be gone on return.
+/// Moves the data of a matched pair and ends both, or ends them otherwise. The other rank's posting may be gone on return.
 void complete(Posting& send, Posting& receive);
-void fail(Posting& send, Posting& receive);
+void end(Posting& send, Posting& receive, Posting::State state);
 
 }  // namespace adjoin::threads

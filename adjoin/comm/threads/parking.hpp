@@ -6,6 +6,9 @@
 #include <mutex>
 #include <thread>
 
+#include "adjoin/base/cores.hpp"
+#include "adjoin/comm/diagnosis.hpp"
+
 namespace adjoin::threads {
 
 /// How long a waiter keeps its core before it sleeps.
@@ -14,7 +17,12 @@ struct Patience {
   int yields = 0;  // then, giving the core to whoever wants it
 
   /// For `ranks` workers on this machine.
-  static Patience for_ranks(int ranks);
+  static Patience for_ranks(int ranks) {
+    // Ranks that come together meet within the spins, of 2 us. Longer ones would be lost whenever two ranks share a core
+    // because another program has one: each meeting then lasts as long as a waiter spins.
+    static const int cores = usable_cores();
+    return {.spins = ranks <= cores ? 50 : 0, .yields = 200};
+  }
 };
 
 inline void pause_briefly() {
@@ -30,8 +38,8 @@ inline void pause_briefly() {
 class Parking {
  public:
   /// Spins, calls `before_yields`, then yields; whether the condition came to hold meanwhile.
-  template <class Condition, class Action>
-  static bool wait_briefly(const Patience& patience, Condition holds, Action before_yields) {
+  template <class Condition, class Action = decltype([] {})>
+  static bool wait_briefly(const Patience& patience, Condition holds, Action before_yields = {}) {
     for (int i = 0; i < patience.spins; ++i) {
       if (holds()) return true;
       pause_briefly();
@@ -44,21 +52,9 @@ class Parking {
     return holds();
   }
 
+  /// Sleeps for at most so long; whether the condition holds.
   template <class Condition>
-  static bool wait_briefly(const Patience& patience, Condition holds) {
-    return wait_briefly(patience, holds, [] {});
-  }
-
-  template <class Condition>
-  void sleep(Condition holds) {
-    std::unique_lock lock(mutex_);
-    sleepers_.fetch_add(1);
-    changed_.wait(lock, holds);
-    sleepers_.fetch_sub(1);
-  }
-  /// The same for `at_most` so long; whether the condition holds.
-  template <class Condition>
-  bool sleep(Condition holds, std::chrono::milliseconds at_most) {
+  bool sleep(Condition holds, std::chrono::milliseconds at_most = diagnosis::kLongest) {
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1);
     const bool held = changed_.wait_for(lock, at_most, holds);

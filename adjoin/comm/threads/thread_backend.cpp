@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin {
 
@@ -17,38 +18,17 @@ namespace {
 /// Shorter messages are copied by whoever posts second, which saves waking the other.
 constexpr int64_t kLeastForReceiver = 16 << 10;
 
-/// The wait for all messages of one exchange.
-class Messages final : public threads::Waiting {
- public:
-  Messages(const threads::Group& group, std::span<const Posting> postings, const threads::Pending& pending)
-      : group_(group), postings_(postings), pending_(pending) {}
-
-  bool is_over() const override { return pending_.is_over(); }
-  std::vector<int> needs() const override {
-    std::vector<int> peers;
-    for (const Posting& posting : postings_)
-      if (posting.state.load() == Posting::State::waiting) peers.push_back(group_.world_rank(posting.message.peer));
-    return peers;
-  }
-  std::string describe() const override {
-    const Call& call = *postings_[0].call;
-    std::string text = adjoin::describe(call) + group_.name();
-    if (call.message() && postings_.size() == 1) return text;
-    std::string list;
-    for (const Posting& posting : postings_) {
-      if (posting.state.load() != Posting::State::waiting) continue;
-      list += list.empty() ? ", has yet to " : " and ";
-      list +=
-          (posting.message.is_send() ? "send to rank " : "receive from rank ") + std::to_string(posting.message.peer);
-    }
-    return text + list;
-  }
-
- private:
-  const threads::Group& group_;
-  const std::span<const Posting> postings_;
-  const threads::Pending& pending_;
-};
+/// What an exchange waits for: ", has yet to send to rank 1 and receive from rank 2".
+std::string what_is_left(std::span<const Posting> postings) {
+  const Call& call = *postings[0].call;
+  if (call.message() && postings.size() == 1) return "";
+  std::vector<std::string> left;
+  for (const Posting& posting : postings)
+    if (posting.state.load() == Posting::State::waiting)
+      left.push_back((posting.message.is_send() ? "send to rank " : "receive from rank ") +
+                     std::to_string(posting.message.peer));
+  return left.empty() ? "" : ", has yet to " + joined(left, " and ");
+}
 
 }  // namespace
 
@@ -124,7 +104,7 @@ void ThreadBackend::post(Posting& mine) {
   Posting &send = is_send ? mine : *theirs, &receive = is_send ? *theirs : mine;
   if (const auto text = threads::difference(send, receive)) {
     group_->world().end(*text + group_->name());
-    threads::fail(send, receive);
+    threads::end(send, receive, Posting::State::failed);
   } else if (mine.message.buffer.bytes() > kLeastForReceiver) {
     threads::give_to_receiver(send, receive);
     if (!is_send) return;  // once all is posted
@@ -146,10 +126,18 @@ void ThreadBackend::copy_matched(std::vector<Posting>& postings, threads::Pendin
 void ThreadBackend::wait_for(std::vector<Posting>& postings, threads::Pending& pending) {
   threads::World& world = group_->world();
   threads::Parking& parking = group_->mailbox(rank_).parking();
+  const auto peers = [&] {
+    std::vector<int> waited_for;
+    for (const Posting& posting : postings)
+      if (posting.state.load() == Posting::State::waiting)
+        waited_for.push_back(group_->world_rank(posting.message.peer));
+    return waited_for;
+  };
+  const auto text = [&] { return describe(*postings[0].call) + group_->name() + what_is_left(postings); };
   copy_matched(postings, pending);
   while (pending.left.load() > 0 && !world.aborted()) {
     if (!world.wait_briefly(*agent_, [&] { return pending.is_over() || world.aborted(); }))
-      world.sleep(*agent_, parking, Messages(*group_, postings, pending));
+      world.sleep(*agent_, parking, {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text});
     copy_matched(postings, pending);
   }
   for (Posting& posting : postings)

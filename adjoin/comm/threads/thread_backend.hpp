@@ -28,7 +28,7 @@ class ThreadBackend final : public Backend {
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view reason) noexcept override;
   void carry_out(const Call& call) override;
-  void check_thread(const Call& call) override { agent_->owner().check(call); }
+  ThreadOwner* owner() override { return &agent_->owner(); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
   void rest(bool rests) noexcept override;
   bool fail(std::exception_ptr cause) noexcept override;
@@ -36,6 +36,7 @@ class ThreadBackend final : public Backend {
   bool reduces_in_rank_order() const override { return true; }
 
  private:
+  void barrier(const Call& call);
   void broadcast(const Call& call);
   void reduce(const Call& call);
   void all_reduce(const Call& call);
@@ -47,7 +48,6 @@ class ThreadBackend final : public Backend {
 
   /// Publishes the collective and meets all; true where it is small and must not be finished.
   bool begin(const Call& call, int64_t bytes_of_each, int64_t own_bytes);
-  void finish();
   const threads::Shown& call_of(int rank) const { return group_->call_of(rank, sequence_); }
   /// Where each rank's input and output is, `offset` bytes in.
   const std::vector<const void*>& inputs(int64_t offset);

@@ -56,28 +56,12 @@ int64_t largest_bytes(const Call& call) {
 }  // namespace
 
 void ThreadBackend::carry_out(const Call& call) {
-  if (!call.algorithm.empty()) return Backend::carry_out(call);
-  switch (*call.collective) {
-    case Collective::barrier:
-      begin(call, 0, 0);
-      return;
-    case Collective::broadcast:
-      return broadcast(call);
-    case Collective::reduce:
-      return reduce(call);
-    case Collective::all_reduce:
-      return all_reduce(call);
-    case Collective::gather:
-      return gather(call);
-    case Collective::scatter:
-      return scatter(call);
-    case Collective::all_gather:
-      return all_gather(call);
-    case Collective::reduce_scatter:
-      return reduce_scatter(call);
-    case Collective::all_to_all:
-      return all_to_all(call);
-  }
+  using Own = void (ThreadBackend::*)(const Call&);
+  using T = ThreadBackend;
+  static constexpr Own kOwn[kCollectives] = {&T::barrier,    &T::broadcast,      &T::reduce,
+                                             &T::all_reduce, &T::gather,         &T::scatter,
+                                             &T::all_gather, &T::reduce_scatter, &T::all_to_all};
+  call.algorithm.empty() ? (this->*kOwn[static_cast<size_t>(*call.collective)])(call) : Backend::carry_out(call);
 }
 
 bool ThreadBackend::begin(const Call& call, int64_t bytes_of_each, int64_t own_bytes) {
@@ -88,10 +72,6 @@ bool ThreadBackend::begin(const Call& call, int64_t bytes_of_each, int64_t own_b
   else
     group_->meet_to_work(*agent_, rank_, sequence_);
   return small;
-}
-
-void ThreadBackend::finish() {
-  group_->finish(rank_, sequence_);
 }
 
 const std::vector<const void*>& ThreadBackend::inputs(int64_t offset) {
@@ -115,6 +95,10 @@ void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, 
   });
 }
 
+void ThreadBackend::barrier(const Call& call) {
+  begin(call, 0, 0);
+}
+
 void ThreadBackend::broadcast(const Call& call) {
   const Buffer& buffer = call.out;
   if (begin(call, buffer.bytes(), rank_ == call.root ? buffer.bytes() : 0)) {
@@ -124,7 +108,7 @@ void ThreadBackend::broadcast(const Call& call) {
   // Each rank, the root too, writes its share into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::reduce(const Call& call) {
@@ -136,7 +120,7 @@ void ThreadBackend::reduce(const Call& call) {
   const Share mine = share_of(rank_, size(), in.count);
   const int64_t offset = mine.begin * size_of(in.type);
   reduce_all_into({at(call_of(call.root).out, offset), mine.count, in.type}, inputs(offset), call.reduction);
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::all_reduce(const Call& call) {
@@ -146,7 +130,7 @@ void ThreadBackend::all_reduce(const Call& call) {
   const Share mine = share_of(rank_, size(), buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
   reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), call.reduction);
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::gather(const Call& call) {
@@ -156,14 +140,14 @@ void ThreadBackend::gather(const Call& call) {
   }
   copy_bytes(at(call_of(call.root).out, start_of(call.counts, rank_) * size_of(call.in.type)), call.in.data,
              call.in.bytes());
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::scatter(const Call& call) {
   const int64_t item = size_of(call.out.type), bytes = total_of(call.counts) * item;
   const bool small = begin(call, bytes, rank_ == call.root ? bytes : 0);
   copy_bytes(call.out.data, at(call_of(call.root).in, start_of(call.counts, rank_) * item), call.out.bytes());
-  if (!small) finish();
+  if (!small) group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::all_gather(const Call& call) {
@@ -178,13 +162,13 @@ void ThreadBackend::all_gather(const Call& call) {
     give_to_all(call_of(owner).in, start, first, last - first, call.in.type, copy);
     start = end;
   }
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::reduce_scatter(const Call& call) {
   const bool small = begin(call, call.in.bytes(), call.in.bytes());
   reduce_all_into(call.out, inputs(start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
-  if (!small) finish();
+  if (!small) group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::all_to_all(const Call& call) {
@@ -198,7 +182,7 @@ void ThreadBackend::all_to_all(const Call& call) {
          at(theirs.in, start_of(theirs.call->counts, rank_) * item),
          call.receive_counts[static_cast<size_t>(peer)] * item);
   }
-  finish();
+  group_->finish(rank_, sequence_);
 }
 
 void ThreadBackend::collect(const Call& call) const {

@@ -9,11 +9,8 @@ namespace adjoin::threads {
 
 namespace {
 
-/// Longer than anybody waits, and short enough for clocks to add.
-constexpr std::chrono::hours kLongest(24 * 365 * 10);
-
-std::string led_by(int rank, std::string_view message) {
-  return "rank " + std::to_string(rank) + ": " + std::string(message);
+std::string lead_of(int rank) {
+  return "rank " + std::to_string(rank) + ": ";
 }
 
 }  // namespace
@@ -21,8 +18,8 @@ std::string led_by(int rank, std::string_view message) {
 World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
     : size_(ranks),
       patience_(Patience::for_ranks(ranks)),
-      placement_(ranks),
-      deadline_(std::min<std::chrono::milliseconds>(deadline, kLongest)),
+      placement_(patience_.spins > 0 ? ranks : 0),
+      deadline_(std::min<std::chrono::milliseconds>(deadline, diagnosis::kLongest)),
       is_checked_(is_checked),
       detector_(ranks, [this](const std::string& report) { end(report); }) {}
 
@@ -35,7 +32,7 @@ void World::abort(int rank, std::string_view reason) noexcept {
 }
 
 void World::fail(int rank, std::exception_ptr cause) noexcept {
-  end(led_by(rank, cause ? message_of(cause) : "left by an exception amid asynchronous operations"), rank, cause);
+  end(lead_of(rank) + (cause ? message_of(cause) : "left by an exception amid asynchronous operations"), rank, cause);
 }
 
 void World::leave_by(int rank, std::exception_ptr cause) noexcept {
@@ -65,20 +62,7 @@ void World::throw_aborted() const {
 void World::throw_cause() const {
   if (!aborted()) return;
   if (!cause_) throw CommunicationError(reason_);
-  const std::string text = led_by(culprit_, message_of(cause_));
-  try {
-    std::rethrow_exception(cause_);
-  } catch (const InvalidArgument&) {
-    throw InvalidArgument(text);
-  } catch (const CommunicationError&) {
-    throw CommunicationError(text);
-  } catch (const IoError&) {
-    throw IoError(text);
-  } catch (const InternalError&) {
-    throw InternalError(text);
-  } catch (...) {
-    throw Error(text);
-  }
+  rethrow_led_by(lead_of(culprit_), cause_);
 }
 
 void World::sleep(Agent& agent, Parking& parking, const Waiting& waiting) {

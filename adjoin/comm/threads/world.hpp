@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "adjoin/base/cores.hpp"
 #include "adjoin/comm/threads/detector.hpp"
 #include "adjoin/comm/threads/parking.hpp"
-#include "adjoin/comm/threads/placement.hpp"
 
 namespace adjoin::threads {
 

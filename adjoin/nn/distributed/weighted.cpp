@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -11,12 +12,6 @@ using Axes = std::vector<std::string>;
 
 bool has(const Axes& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-std::string listed(const Axes& axes) {
-  std::string text;
-  for (const std::string& axis : axes) text += (text.empty() ? "" : ", ") + axis;
-  return text;
 }
 
 /// The axes of rows of more than one worker, but for those along which the input stays copied.
@@ -50,7 +45,7 @@ std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_
 Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
                           const Axes& axes) {
   require(!dims.empty(), [&] {
-    return "expected a dim to cut over the axes along which the weight is copied (" + listed(axes) + ")";
+    return "expected a dim to cut over the axes along which the weight is copied (" + joined(axes) + ")";
   });
   int parts = 1;
   for (const std::string& axis : axes) parts *= shares.grid.axis_size(axis);

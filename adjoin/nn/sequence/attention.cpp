@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/number_text.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/linalg/agreement.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/partition/layout.hpp"

@@ -1,6 +1,6 @@
 // Deterministic reductions in steps and under MPI, against reduce_all_into of what all ranks give.
 
-#include "adjoin/comm/algorithm/rank_order.hpp"
+#include "adjoin/comm/algorithm/perform.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
+#include "adjoin/comm/call.hpp"
 
 namespace adjoin::testing::programs {
 

@@ -17,7 +17,7 @@ Program right_program(uint64_t seed, const Options& options = {});
 /// A call of any kind on a group of so many ranks, with what it needs drawn.
 Step draw_call(Random& random, int size);
 
-/// Whether elements of the type can be reduced so, as adjoin/comm/reduction.hpp says it.
+/// Whether elements of the type can be reduced so, as adjoin/base/reduction.hpp says it.
 bool is_reducible(Reduction reduction, ElementType type);
 
 }  // namespace adjoin::testing::programs

@@ -1,11 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <string>
 #include <thread>
-
-#include "adjoin/base/error.hpp"
-#include "adjoin/comm/call.hpp"
 
 namespace adjoin {
 
@@ -21,15 +17,6 @@ class ThreadOwner {
     std::thread::id owner = owner_.load(std::memory_order_relaxed);
     if (owner == here) return true;
     return owner == std::thread::id() && owner_.compare_exchange_strong(owner, here);
-  }
-
-  /// Throws InvalidArgument where it may not make this call.
-  void check(const Call& call) {
-    if (is_here()) return;
-    throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
-                          describe(call.where) +
-                          ": this communicator belongs to another thread of the rank; give each thread one of its "
-                          "own, made by for_thread()");
   }
 
  private:

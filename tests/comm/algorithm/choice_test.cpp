@@ -1,6 +1,6 @@
-// The rule table against the formulas that its limits come from.
+// Which algorithm is taken where nobody names one, and in which pieces.
 
-#include "adjoin/comm/algorithm/rule.hpp"
+#include "adjoin/comm/algorithm/catalogue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include <iterator>
 #include <string>
 
-#include "adjoin/comm/algorithm/catalogue.hpp"
 #include "tests/support/calls.hpp"
 
 namespace adjoin::algorithm {
@@ -26,7 +25,7 @@ Request request_of(Collective collective, int size, int64_t bytes) {
   return q;
 }
 
-TEST(Rule, takes_what_is_about_the_best_on_the_network_that_it_is_made_for) {
+TEST(Choice, is_quick_on_the_usual_network) {
   for (int c = 0; c < kCollectives; ++c) {
     const auto collective = static_cast<Collective>(c);
     if (collective == Collective::all_to_all) continue;  // its bytes are not known to all ranks
@@ -37,44 +36,33 @@ TEST(Rule, takes_what_is_about_the_best_on_the_network_that_it_is_made_for) {
         for (const std::string_view algorithm : names_of(collective))
           best = std::min(best, seconds_of(q, algorithm, 1, kUsualNetwork));
         const std::string_view chosen = choose(collective, size, bytes);
-        // The limits are round numbers; only reduce_scatter on 3 ranks comes near twice the best.
-        EXPECT_LE(seconds_of(q, chosen, 1, kUsualNetwork), 1.9 * best)
+        EXPECT_LE(seconds_of(q, chosen, 1, kUsualNetwork), 1.05 * best)  // bytes are not always divisible
             << name(collective) << " by " << chosen << " on " << size << " ranks, " << bytes << " bytes";
       }
   }
 }
 
-TEST(Rule, has_a_line_for_every_call_and_no_unknown_algorithm) {
-  for (const Rule& rule : rules()) EXPECT_EQ(known_name(rule.collective, rule.algorithm), rule.algorithm);
+TEST(Choice, is_made_for_every_call) {
   for (int c = 0; c < kCollectives; ++c)
     for (const int size : {1, 2, 3, 1 << 20})
-      for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{1} << 60})
+      for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{1} << 50})
         EXPECT_FALSE(choose(static_cast<Collective>(c), size, bytes).empty());
 }
 
-TEST(Rule, changes_from_few_messages_to_few_bytes) {
+TEST(Choice, changes_from_few_messages_to_few_bytes) {
   EXPECT_EQ(choose(Collective::all_reduce, 8, 1024), "butterfly");
   EXPECT_EQ(choose(Collective::all_reduce, 8, 1 << 20), "rabenseifner");
   EXPECT_EQ(choose(Collective::all_reduce, 6, 1 << 20), "ring");
   EXPECT_EQ(choose(Collective::broadcast, 8, 1024), "tree");
   EXPECT_EQ(choose(Collective::broadcast, 8, 16 << 20), "ring");
+  EXPECT_EQ(choose(Collective::gather, 8, 1024), "tree");
+  EXPECT_EQ(choose(Collective::gather, 8, 64 << 20), "naive");  // as quick, without scratch
+  EXPECT_EQ(choose(Collective::all_gather, 6, 64 << 20), "ring");
 }
 
-std::string text_of(int64_t bytes) {
-  if (bytes == kAnyBytes) return "any";
-  return bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
-}
-
-TEST(Rule, is_in_the_documentation_line_by_line) {
-  constexpr std::string_view ranks[] = {"any", "two", "power of two"};
-  std::string table;
-  for (const Rule& rule : rules())
-    table += "| " + std::string(name(rule.collective)) + " | " + std::string(ranks[static_cast<int>(rule.ranks)]) +
-             " | " + text_of(rule.bytes) + " | " + text_of(rule.bytes_a_rank) + " | " + std::string(rule.algorithm) +
-             " |\n";
+TEST(Choice, is_of_algorithms_that_the_documentation_explains) {
   std::ifstream file(ADJOIN_SOURCE_DIR "/docs/collectives.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_NE(page.find("| --- |\n" + table + "\n"), std::string::npos) << table;
   for_each_algorithm([&](Collective collective, std::string_view algorithm) {
     const size_t section = page.find("\n## " + std::string(name(collective)) + "\n");
     ASSERT_NE(section, std::string::npos) << name(collective);
@@ -83,7 +71,7 @@ TEST(Rule, is_in_the_documentation_line_by_line) {
   });
 }
 
-TEST(Rule, cuts_a_pipeline_so_that_no_other_chunk_is_quicker) {
+TEST(Choice, cuts_a_pipeline_so_that_no_other_chunk_is_quicker) {
   for (const int size : {3, 8, 33})
     for (const int64_t bytes : {int64_t{1} << 12, int64_t{1} << 20, int64_t{1} << 26}) {
       Request q{.collective = Collective::broadcast, .size = size, .count = bytes};

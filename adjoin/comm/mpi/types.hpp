@@ -8,8 +8,15 @@
 #include <vector>
 
 #include "adjoin/base/element_type.hpp"
+#include "adjoin/base/reduction.hpp"
 
 namespace adjoin::mpi {
+
+/// Of each element type another one, so that a reduction of ours knows what it is given.
+MPI_Datatype type_of(ElementType type);
+
+/// What MPI applies to two operands; finish_reduction makes the rest. It lives as long as MPI.
+MPI_Op operation_of(ElementType type, Reduction reduction);
 
 /// MPI's types of the boxes that were sent and received lately, so that an exchange that is repeated makes none.
 class BoxTypes {

@@ -1,11 +1,11 @@
-#include "adjoin/comm/reduction.hpp"
+#include "adjoin/base/reduction.hpp"
 
 #include <cstring>
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/reduction_loops.hpp"
 #include "adjoin/base/with_type.hpp"
-#include "adjoin/comm/kernels/reduce.hpp"
 
 namespace adjoin {
 
@@ -55,7 +55,7 @@ void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t coun
   if (!is_defined(reduction, type))
     throw InvalidArgument("there is no " + std::string(name(reduction)) + " of " + std::string(name(type)));
   if (count == 0) return;
-  if (inputs.size() > 1) return kernels::reduce_with(best_instruction_set(), {type, reduction, outs, inputs, count});
+  if (inputs.size() > 1) return reduce_with(best_instruction_set(), {type, reduction, outs, inputs, count});
   for (void* out : outs) {
     const Buffer result{out, count, type};
     std::memmove(out, inputs[0], static_cast<size_t>(result.bytes()));

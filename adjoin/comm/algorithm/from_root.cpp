@@ -1,9 +1,12 @@
+#include "adjoin/comm/algorithm/programs.hpp"
+
 #include <algorithm>
 
 #include "adjoin/comm/algorithm/patterns.hpp"
-#include "adjoin/comm/algorithm/programs.hpp"
 
 namespace adjoin::algorithm {
+
+using enum Transfer::Kind;
 
 namespace {
 
@@ -65,12 +68,69 @@ class Subtrees {
 
 }  // namespace
 
+Program naive_broadcast(const Request& q, int rank) {
+  const Slice all{Region::output, 0, q.count};
+  Program program;
+  add_star(program, q, rank, send, all, [&](int) { return all; });
+  return program;
+}
+
+Program tree_broadcast(const Request& q, int rank) {
+  const int me = q.shifted(rank);  // the tree grows from shifted rank 0
+  const Slice all{Region::output, 0, q.count};
+  Program program;
+  for (int holders = 1; holders < q.size; holders *= 2) {
+    Step& step = program.steps.emplace_back();
+    if (me < holders && me + holders < q.size)
+      step.transfers.push_back(send_to(q.actual(me + holders), all));
+    else if (me >= holders && me < 2 * holders)
+      step.transfers.push_back(receive_from(q.actual(me - holders), all));
+  }
+  return program;
+}
+
+Program ring_broadcast(const Request& q, int rank) {
+  const int64_t pieces = q.pieces();
+  const int me = q.shifted(rank);
+  Program program;
+  if (q.size == 1) return program;
+  program.steps.resize(static_cast<size_t>(q.size - 2 + pieces));
+  for (int64_t k = 0; k < pieces; ++k) {  // piece k comes to shifted rank r in step r - 1 + k
+    const int64_t begin = k * q.chunk;
+    const Slice piece{Region::output, begin, pieces == 1 ? q.count : std::min(q.chunk, q.count - begin)};
+    const auto transfers = [&](int64_t step) -> auto& { return program.steps[static_cast<size_t>(step)].transfers; };
+    if (me > 0) transfers(me - 1 + k).push_back(receive_from(q.actual(me - 1), piece));
+    if (me < q.size - 1) transfers(me + k).push_back(send_to(q.actual(me + 1), piece));
+  }
+  return program;
+}
+
+Program naive_reduce(const Request& q, int rank) {
+  const Slice given{Region::input, 0, q.count}, result{Region::output, 0, q.count};
+  Program program;
+  if (rank == q.root) program.before.push_back(copy_of(given, result));
+  add_star(program, q, rank, receive_and_reduce, given, [&](int) { return result; });
+  return program;
+}
+
+Program tree_reduce(const Request& q, int rank) {
+  const int me = q.shifted(rank);
+  const bool is_leaf = me % 2 == 1 || me + 1 >= q.size;
+  const Slice input{Region::input, 0, q.count};
+  const Slice sum = me == 0 ? Slice{Region::output, 0, q.count} : is_leaf ? input : Slice{Region::scratch, 0, q.count};
+  Program program;
+  program.scratch = sum.region == Region::scratch ? q.count : 0;
+  if (sum != input) program.before.push_back(copy_of(input, sum));
+  add_tree_to_root(program, q, rank, receive_and_reduce, [&](int) { return sum; });
+  return program;
+}
+
 Program naive_gather(const Request& q, int rank) {
   const Blocks blocks(q.counts);
   const Slice own{Region::input, 0, blocks.count(rank)};
   Program program;
   if (rank == q.root) program.before.push_back(copy_of(own, blocks.at(Region::output, rank)));
-  add_star(program, q, rank, Transfer::Kind::receive, own, [&](int peer) { return blocks.at(Region::output, peer); });
+  add_star(program, q, rank, receive, own, [&](int peer) { return blocks.at(Region::output, peer); });
   return program;
 }
 
@@ -79,7 +139,7 @@ Program tree_gather(const Request& q, int rank) {
   Program program;
   program.scratch = subtrees.scratch();
   if (!subtrees.is_leaf()) program.before.push_back(copy_of(subtrees.own(), subtrees.kept()));
-  add_tree_to_root(program, q, rank, Transfer::Kind::receive, [&](int shifted) { return subtrees.place(shifted); });
+  add_tree_to_root(program, q, rank, receive, [&](int shifted) { return subtrees.place(shifted); });
   subtrees.unfold(last_moves(program));
   return program;
 }

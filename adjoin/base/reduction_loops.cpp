@@ -1,17 +1,18 @@
-#pragma once
+#include "adjoin/base/reduction_loops.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "adjoin/base/half.hpp"
-#include "adjoin/comm/kernels/reduce.hpp"
 
-/// The loops behind reduce_all_into. Everything here is inlined into one caller for each instruction set, so that the
-/// compiler vectorises the same lines for each; hence the attributes. Included by the one
-/// source file of each set alone.
-namespace adjoin::kernels {
+namespace adjoin {
+
+// Everything here is inlined into one function for each instruction set, so that the compiler vectorises the same lines
+// for each; hence the attributes.
+namespace {
+
+using Arguments = ReductionArguments;
 
 /// Elements reduced at once: their accumulators (at most 8 bytes each) take half of a 32 KiB cache.
 inline constexpr int64_t kBlock = 2048;
@@ -245,4 +246,33 @@ template <Reduction R>
   }
 }
 
-}  // namespace adjoin::kernels
+[[gnu::flatten]] void reduce_baseline(const Arguments& arguments) {
+  reduce(arguments);
+}
+
+#if defined(__x86_64__)
+
+[[gnu::flatten, gnu::target("avx2")]] void reduce_avx2(const Arguments& arguments) {
+  reduce(arguments);
+}
+
+[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void reduce_avx512(
+    const Arguments& arguments) {
+  reduce(arguments);
+}
+
+#endif
+
+}  // namespace
+
+// No ifunc: resolvers run before the sanitizers are set up.
+void reduce_with(InstructionSet set, const Arguments& arguments) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::avx512) return reduce_avx512(arguments);
+  if (set == InstructionSet::avx2) return reduce_avx2(arguments);
+#endif
+  static_cast<void>(set);
+  reduce_baseline(arguments);
+}
+
+}  // namespace adjoin

@@ -1,4 +1,4 @@
-#include "adjoin/comm/reduction.hpp"
+#include "adjoin/base/reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/kernels/reduce.hpp"
+#include "adjoin/base/reduction_loops.hpp"
 #include "tests/support/elements.hpp"
 
 namespace adjoin {
@@ -69,7 +69,7 @@ TEST(Reduction, is_the_same_by_every_instruction_set_of_this_machine) {
     if (!is_supported(set)) continue;
     SCOPED_TRACE(static_cast<int>(set));
     const Reduce reduce = [set](Buffer out, std::span<const void* const> inputs, Reduction reduction) {
-      kernels::reduce_with(set, {out.type, reduction, std::span(&out.data, 1), inputs, out.count});
+      reduce_with(set, {out.type, reduction, std::span(&out.data, 1), inputs, out.count});
     };
     expect_all_reduce_like_scalar_code(reduce, {2, 3, 5});
   }

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "adjoin/base/instruction_set.hpp"
+#include "adjoin/base/reduction.hpp"
+
+namespace adjoin {
+
+/// A call of reduce_all_into of at least two inputs and at least one output.
+struct ReductionArguments {
+  ElementType type;
+  Reduction reduction;
+  std::span<void* const> outs;
+  std::span<const void* const> inputs;
+  int64_t count;
+};
+
+/// Carries it out by loops compiled for `set`, which is supported; reduce_all_into takes the best of the machine.
+void reduce_with(InstructionSet set, const ReductionArguments& arguments);
+
+}  // namespace adjoin
