@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "adjoin/base/error.hpp"
+
 namespace adjoin::cli {
 namespace {
 
@@ -19,6 +21,20 @@ bool is_option_with_value(const CLI::App& command, const std::string& word) {
   if (equals == word.npos) return false;
   const CLI::Option* option = option_named(command, word.substr(0, equals));
   return option != nullptr && takes_value(*option);
+}
+
+/// That no option which wants a value is followed by another option, which CLI11 would take for the value.
+void check_values(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
+    for (const CLI::App* nested : command->get_subcommands([](const CLI::App*) { return true; }))
+      if (nested->get_name() == words[i]) command = nested;
+    const CLI::Option* option = option_named(*command, words[i]);
+    if (option == nullptr || !takes_value(*option)) continue;
+    require(option_named(*command, words[i + 1]) == nullptr,
+            [&] { return words[i] + " needs a value, got the option " + words[i + 1]; });
+    ++i;
+  }
 }
 
 }  // namespace
@@ -44,6 +60,7 @@ Words separate_texts(const CLI::App& command, const std::vector<std::string>& wo
 }
 
 void parse(Program& program, std::vector<std::string> words) {
+  check_values(program.app, words);
   if (program.takes_texts != nullptr && !words.empty() && words[0] == program.takes_texts->get_name()) {
     Words apart = separate_texts(*program.takes_texts, {words.begin() + 1, words.end()});
     words.resize(1);

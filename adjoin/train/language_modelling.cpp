@@ -149,6 +149,7 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
   for (const std::string& text : texts) {
     std::vector<int64_t> ids = vocabulary_->encode(text);
     require(!ids.empty(), "is empty, so that there is no byte of it to score");
+    require(ids.size() > 1, "is a single token, which nothing comes before, so that there is no byte of it to score");
     ids.push_back(vocabulary_->end_of_document());
     data::Sequence read{.ids = {ids.begin(), ids.end() - 1}, .targets = {ids.begin() + 1, ids.end()}, .lengths = {}};
     for (auto rest = std::ssize(read.ids); rest > 0; rest -= read.lengths.back())  // as sequences are cut

@@ -45,15 +45,25 @@ void say_plan(const Configuration& c, const Task& task) {
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
-/// The training samples of the batch that has the most to do.
+/// The training samples of the batch that has the most to do, the longest last: their activations lie beside all gradients.
+/// Where the task does not know their lengths, some thousand are looked at.
 std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
+  constexpr size_t kLookedAt = 4096;
   std::vector<int64_t> samples =
       hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train;
-  if (const std::vector<int64_t> lengths = task.lengths(data::Part::train); !lengths.empty())
-    std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
-      return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
-    });
-  samples.resize(std::min(samples.size(), static_cast<size_t>(c.batch)));
+  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
+  const size_t step = lengths.empty() ? std::max<size_t>(1, samples.size() / std::max<size_t>(kLookedAt, c.batch)) : 1;
+  std::vector<std::pair<double, int64_t>> longest;
+  for (size_t i = 0; i < samples.size(); i += step) {
+    const int64_t sample = samples[i];
+    longest.emplace_back(lengths.empty() ? task.units(data::Part::train, {&sample, 1})
+                                         : static_cast<double>(lengths[static_cast<size_t>(sample)]),
+                         sample);
+  }
+  const auto count = std::min(longest.size(), static_cast<size_t>(c.batch));
+  std::sort(longest.begin(), longest.end());
+  samples.clear();
+  for (size_t i = longest.size() - count; i < longest.size(); ++i) samples.push_back(longest[i].second);
   return samples;
 }
 

@@ -80,6 +80,8 @@ TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(lines_of(outcome.out).size(), 70u);
   EXPECT_EQ(outcome.err, "adjoin: text 71: is empty, so that there is no byte of it to score\n");
+  EXPECT_EQ(run("predict --model " + shell_quoted(model()) + " T").err,
+            "adjoin: text 1: is a single token, which nothing comes before, so that there is no byte of it to score\n");
 }
 
 TEST_F(TrainedDecoder, is_evaluated_and_judges_texts) {

@@ -29,6 +29,21 @@ TEST(DryRun, needs_no_folder_and_tells_of_one_rank_no_calls) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("operation")));
 }
 
+TEST(DryRun, goes_through_the_longest_sequences) {
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int i = 0; i < 1024; ++i)
+    rows += R"({"text": "a"})"
+            "\n";
+  put(folder / "train.jsonl", rows + R"({"text": ")" + std::string(4096, 'a') + "\"}\n");
+  put(folder / "test.jsonl", R"({"text": "abc"})"
+                             "\n");
+  const Outcome outcome = run("train --data " + shell_quoted(folder.path()) +
+                              " --vocab bytes --model decoder --preset gpt-tiny --sequence 512 --batch 4 --dry-run");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("a rank goes through at most 2,048 tokens at once"));
+}
+
 TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   const Outcome outcome = run("train --data sample --preset gpt-tiny --cp 2 --tp 2 --sp --recompute segment --dry-run");
   ASSERT_EQ(outcome.code, 0) << outcome.err;

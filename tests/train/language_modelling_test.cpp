@@ -1,6 +1,7 @@
 #include "adjoin/train/language_modelling.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,12 +11,15 @@
 #include "adjoin/data/token_store.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
 namespace {
 
 using namespace adjoin::testing;
+using test::message_of;
+using ::testing::HasSubstr;
 
 /// Documents of 1 to 40 letters.
 data::DocumentTokens letters(int64_t documents) {
@@ -116,7 +120,7 @@ TEST(LanguageModelling, scores_a_text_that_is_longer_than_the_context_as_an_eval
   const Configuration c = uneven_decoder();
   ASSERT_EQ(c.sequence, 24);
   const auto vocabulary = data::byte_vocabulary();
-  for (const int64_t bytes : {1, 23, 24, 25, 48, 61}) {
+  for (const int64_t bytes : {2, 23, 24, 25, 48, 61}) {
     std::string text;
     for (int64_t i = 0; i < bytes; ++i) text += static_cast<char>('a' + i * i % 7);
     std::vector<int64_t> ids = vocabulary->encode(text);
@@ -139,6 +143,14 @@ TEST(LanguageModelling, scores_a_text_that_is_longer_than_the_context_as_an_eval
     ASSERT_EQ(found.size(), 3u);
     EXPECT_NEAR(found[1].value, expected, 1e-12) << bytes << " bytes";
   }
+}
+
+TEST(LanguageModelling, refuses_a_text_of_which_nothing_can_be_scored) {
+  LanguageModelling task(uneven_decoder(), input());
+  const auto take = [&](const char* text) { task.take_texts(std::vector<std::string>{text}); };
+  EXPECT_THAT(message_of<InvalidArgument>([&] { take(""); }), HasSubstr("is empty"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { take("a"); }), HasSubstr("is a single token"));
+  take("ab");
 }
 
 }  // namespace
