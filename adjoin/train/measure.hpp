@@ -6,7 +6,7 @@ namespace adjoin::train {
 
 /// A number that tells how good a model is.
 struct Measure {
-  std::string name;  ///< "accuracy": its key in metrics.jsonl, and behind "test_" in summary.json
+  std::string name{};  ///< "accuracy": its key in metrics.jsonl, and behind "test_" in summary.json
   double value = 0;
   bool is_part = false;  ///< of all, shown in per cent
   bool operator==(const Measure&) const = default;

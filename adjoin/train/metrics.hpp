@@ -20,8 +20,8 @@ struct StepMetrics {
   double learning_rate = 0;
   double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
-  bool skipped = false;              // a gradient was not finite: weights are as they were
-  std::optional<double> loss_scale;  // with fp16: what the loss was multiplied by
+  bool skipped = false;                // a gradient was not finite: weights are as they were
+  std::optional<double> loss_scale{};  // with fp16: what the loss was multiplied by
 };
 
 /// The exact mean loss and measures of the test part, or of what is held out to validate, after a step.

@@ -19,7 +19,11 @@ constexpr double kMemory = 0.95;  // of the shown loss from one step to the next
 std::string bar(const Progress& progress, size_t width) {
   const double fraction = static_cast<double>(progress.step) / std::max<double>(1, static_cast<double>(progress.steps));
   const auto full = static_cast<size_t>(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(width));
-  return "[" + std::string(full, '=') + std::string(width - full, ' ') + "] ";
+  std::string text(width + kAroundBar, ' ');
+  text[0] = '[';
+  std::fill_n(text.begin() + 1, full, '=');
+  text[width + 1] = ']';
+  return text;
 }
 
 int columns_of_stderr() {

@@ -149,7 +149,7 @@ std::string names_of(const std::vector<int>& ranks) {
   if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
   if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
   std::string text = first;
-  for (size_t i = 1; i < ranks.size(); ++i) text += " " + std::to_string(ranks[i]);
+  for (size_t i = 1; i < ranks.size(); ++i) text.append(" ").append(std::to_string(ranks[i]));
   return text;
 }
 
