@@ -211,15 +211,15 @@ std::string title_of(const Placement& placement) {
 }
 
 std::string ranges_text(const std::vector<std::vector<Range>>& ranges) {
-  std::string text;
+  std::string text = "[";
   for (const auto& dim : ranges) {
     std::string pieces;
     for (const Range& range : dim)
       if (range.size() > 0)
-        pieces += (pieces.empty() ? "" : "+") + std::to_string(range.begin) + ":" + std::to_string(range.end);
-    text += (text.empty() ? "" : ", ") + (pieces.empty() ? "-" : pieces);
+        pieces.append(pieces.empty() ? "" : "+").append(std::to_string(range.begin) + ":" + std::to_string(range.end));
+    text += (text.size() == 1 ? "" : ", ") + (pieces.empty() ? "-" : pieces);
   }
-  return "[" + text + "]";
+  return text + "]";
 }
 
 void print_placement(const Placement& placement) {

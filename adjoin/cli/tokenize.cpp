@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
@@ -28,14 +29,9 @@ void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const data::WordPiece pieces = data::WordPiece::load(vocab);
   if (!prints()) return;
-  std::string out;
   LineReader input(STDIN_FILENO);
   for (std::vector<std::string> lines; !(lines = input.next(kLinesAtOnce)).empty();)
-    for (const std::string& line : lines) {
-      out.clear();
-      for (const int64_t id : pieces.encode(line)) out += (out.empty() ? "" : " ") + std::to_string(id);
-      std::puts(out.c_str());
-    }
+    for (const std::string& line : lines) std::puts(joined(pieces.encode(line), " ").c_str());
 }
 
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,

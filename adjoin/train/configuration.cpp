@@ -231,6 +231,8 @@ void validate(const Configuration& c) {
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.momentum < 1, "--momentum is 1, expected less");
+  require(c.optimizer == "sgd" || c.momentum == C().momentum,
+          [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + c.optimizer; });
   require(c.validation < 1, "--validation is 1, expected less");
   require(c.patience == 0 || c.validation > 0,
           "--patience needs --validation, a part of the training samples to judge by");

@@ -11,11 +11,11 @@ namespace adjoin::train {
 
 /// Everything that decides a training run. Names, meanings, units and ranges stand in the table that fields() gives.
 struct Configuration {
-  std::string data;
-  std::string test;
-  std::string text_column;
-  std::string label_column;
-  std::string vocab;
+  std::string data{};
+  std::string test{};
+  std::string text_column{};
+  std::string label_column{};
+  std::string vocab{};
   int64_t samples = 0;
   bool bucket = true;
   double validation = 0;
@@ -63,9 +63,9 @@ struct Configuration {
   bool checked = false;
   double deadline = 0;
 
-  std::string out;
+  std::string out{};
   bool overwrite = false;
-  std::string resume;
+  std::string resume{};
   int64_t eval_every = 0;
   int64_t checkpoint_every = 0;
   int64_t patience = 0;

@@ -38,6 +38,12 @@ bool keeps_scores(const Configuration& c) {
   return c.cp > 1 && c.cp_method == "gathered";
 }
 
+std::string recompute_remark(const Configuration& c) {
+  if (c.recompute != "attention" || keeps_scores(c)) return "";
+  return std::string("--recompute attention is as none: ") +
+         (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores");
+}
+
 void validate(const Plan& plan) {
   require(plan.dp >= 1 && plan.cp >= 1 && plan.tp >= 1, [&] {
     return "--dp is " + std::to_string(plan.dp) + ", --cp " + std::to_string(plan.cp) + " and --tp " +

@@ -32,6 +32,8 @@ Plan plan_of(const Configuration& configuration);
 Configuration on_plan(Configuration configuration, const Plan& plan);
 /// Whether attention keeps its scores for backward, so that --recompute attention saves something.
 bool keeps_scores(const Configuration& configuration);
+/// Why --recompute attention saves nothing there; "" where it does, or is not asked for.
+std::string recompute_remark(const Configuration& configuration);
 
 /// Throws: InvalidArgument for an axis below 1, and for one that cannot be above 1 yet
 void validate(const Plan& plan);

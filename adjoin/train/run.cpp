@@ -39,9 +39,7 @@ void say_plan(const Configuration& c, const Task& task) {
   const Plan plan = plan_of(c);
   say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
-  if (c.recompute == "attention" && !keeps_scores(c))
-    say(std::string("--recompute attention is as none: ") +
-        (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores"));
+  if (const std::string remark = recompute_remark(c); !remark.empty()) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 

@@ -19,7 +19,9 @@ namespace {
 
 Configuration read_configuration(const std::filesystem::path& path) {
   try {
-    const Configuration configuration = configuration_from_json(nlohmann::ordered_json::parse(read_text(path)));
+    const auto json = nlohmann::ordered_json::parse(read_text(path));
+    const Configuration configuration = configuration_from_json(json);
+    require(json.contains("model"), "the configuration does not name its model");
     validate(configuration);
     return configuration;
   } catch (const nlohmann::json::exception&) {

@@ -28,6 +28,7 @@ namespace {
 // random.
 constexpr int64_t kBucketBatches = 50;
 
+constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kBest = "best.safetensors";  // the weights that validation found best
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -189,25 +190,32 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   else
     resume();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
+  first_step_ = state_.step;
   on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
 }
 
 void TrainingRun::take_folder() {
-  const bool in_place = folder_.has_value();
-  const std::filesystem::path metrics = std::filesystem::path(configuration_.out) / "metrics.jsonl";
-  if (!in_place) {
+  if (!folder_) {
     folder_.emplace(configuration_.out);
     check_earlier_run(configuration_);  // again: another run may have written there since the first time
   }
-  check_writable(metrics);  // before anything is removed
-  if (!in_place) remove_folder(folder_->path(), "checkpoint");
-  recover_folder(folder_->path(), "checkpoint");
-  if (!in_place || state_.step < total_steps()) remove_results(folder_->path(), task_);
-  const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / "metrics.jsonl";
-  if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
-    write_atomically(metrics, read_text(earlier));
-  metrics_.emplace(metrics, state_.step);
+  check_writable(*folder_ / kMetrics);
   progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
+}
+
+void TrainingRun::begin_output() {
+  if (std::exchange(has_begun_output_, true)) return;
+  on_root(world_, "clearing " + configuration_.out, [&] {
+    const std::filesystem::path metrics = *folder_ / kMetrics;
+    const bool in_place = resumes_in_place(configuration_);
+    if (!in_place) remove_folder(folder_->path(), "checkpoint");
+    recover_folder(folder_->path(), "checkpoint");
+    if (!in_place || first_step_ < total_steps()) remove_results(folder_->path(), task_);
+    const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
+    if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
+      write_atomically(metrics, read_text(earlier));
+    metrics_.emplace(metrics, first_step_);
+  });
 }
 
 void TrainingRun::resume() {
@@ -276,6 +284,7 @@ void TrainingRun::train_step() {
   state_.position = sampler_.position();
   state_.train_seconds += seconds;
   count_step(result, count);
+  begin_output();
   const auto n = static_cast<double>(state_.samples);
   const double epoch = state_.position.step == 0
                            ? static_cast<double>(state_.position.epoch)
@@ -321,6 +330,7 @@ void TrainingRun::evaluate_and_record() {
   state_.evaluated = state_.step;
   if (validates && state_.validations.count(state_.step, evaluation.loss))
     best_.emplace(nn::parameters_of(trainer_.module()));
+  begin_output();
   if (!root()) return;
   metrics_->add(EvaluationMetrics{state_.step, validates, evaluation.loss, evaluation.measures});
   progress_->pause();
@@ -331,6 +341,7 @@ void TrainingRun::evaluate_and_record() {
 }
 
 void TrainingRun::save_checkpoint() {
+  begin_output();
   const std::string what = "writing " + (std::filesystem::path(configuration_.out) / "checkpoint").string();
   std::optional<FolderReplacement> fresh;  // of rank 0
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
@@ -377,6 +388,7 @@ std::optional<Summary> TrainingRun::finish() {
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all,
                   .validations = state_.validations};
+  begin_output();
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, task_, trainer_.module(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {

@@ -46,7 +46,11 @@ class TrainingRun {
 
  private:
   void resume();
+  /// Makes sure that the folder can be written, and changes nothing in it.
   void take_folder();
+  /// Replaces what an earlier run has left, once: called by all when there is something to write, so that a run that fails
+  /// in its first step costs nothing.
+  void begin_output();
   void train_step();
   /// Adds a step to the state: the loss scale, the skipped steps, and the epoch's mean loss.
   void count_step(const StepResult& result, int64_t samples);
@@ -71,7 +75,8 @@ class TrainingRun {
   Trainer trainer_;
   data::Sampler sampler_;
   RunState state_;
-  bool interrupted_ = false;
+  int64_t first_step_ = 0;  // taken by the run that this one goes on with
+  bool interrupted_ = false, has_begun_output_ = false;
   int64_t peak_bytes_ = 0;
   std::optional<KeptWeights> best_;     // by validation
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two

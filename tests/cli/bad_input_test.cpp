@@ -312,6 +312,8 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
       {"model.safetensors", replacing("[0,", "[1,"), "data_offsets"},
       {"model.safetensors", [](const std::string&) { return ""; }, "is too short for a safetensors file"},
       {"config.json", half, "config.json: this is not JSON"},
+      {"config.json", [](const std::string&) { return "{}"; },
+       "config.json: the configuration does not name its model"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden is of another type"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 18"), "--hidden 18 is not divisible by --heads 4"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "the model's is"},

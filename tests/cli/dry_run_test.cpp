@@ -9,6 +9,7 @@ namespace {
 using namespace test;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(DryRun, tells_the_plan_of_more_ranks_than_there_are_cores_and_writes_nothing) {
   const TemporaryFolder folder;
@@ -53,7 +54,9 @@ TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   EXPECT_THAT(attention.out, HasSubstr("--recompute attention is as none: only --cp-method gathered keeps scores\n"));
   const Outcome alone =
       run("train --data sample --preset gpt-tiny --cp-method gathered --recompute attention --dry-run");
-  EXPECT_THAT(alone.out, HasSubstr("--recompute attention is as none: with --cp 1 attention keeps no scores\n"));
+  const std::string remark = "--recompute attention is as none: with --cp 1 attention keeps no scores\n";
+  EXPECT_THAT(alone.out, HasSubstr(remark));
+  EXPECT_THAT(run("bench step --preset tiny --steps 0 --recompute attention").out, StartsWith(remark));
 }
 
 TEST(DryRun, refuses_what_training_would) {

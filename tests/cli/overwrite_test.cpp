@@ -71,6 +71,23 @@ TEST_F(EarlierRun, is_left_whole_where_it_could_not_be_replaced) {
   EXPECT_EQ(tree_of(earlier()), before);
 }
 
+TEST_F(EarlierRun, is_left_whole_by_one_that_fails_in_its_first_step) {
+  const fs::path text = folder_ / "text.jsonl", tokens = folder_ / "tokens";
+  const std::string document = R"({"text": ")" + std::string(1024, 'a') + "\"}\n";
+  put(text, document + document);
+  ASSERT_EQ(run("tokenize --vocab bytes --data " + shell_quoted(text) + " --out " + shell_quoted(tokens)).code, 0);
+  std::string ids = contents_of(tokens / "train.tokens");
+  for (size_t at = ids.find(std::string("a\0a\0", 4)); at < ids.size() && ids[at] == 'a'; at += 2)
+    ids.replace(at, 2, "\xff\xff");
+  put(tokens / "train.tokens", ids);
+  const auto before = tree_of(earlier());
+  const Outcome outcome = run("train --model decoder --preset gpt-tiny --sequence 64 --epochs 1 --overwrite --data " +
+                              shell_quoted(tokens) + into(earlier()));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("is 65535, the vocabulary has 257"));
+  EXPECT_EQ(tree_of(earlier()), before);
+}
+
 TEST_F(EarlierRun, is_not_shortened_by_a_resumed_one) {
   const fs::path longer = folder_ / "longer";
   ASSERT_EQ(run(kSmallRun + "--epochs 2" + into(longer)).code, 0);

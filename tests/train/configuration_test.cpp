@@ -100,6 +100,7 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_THAT(message([](auto& c) { c.token_dropout = 2; }), HasSubstr("--token-dropout is 2"));
   EXPECT_THAT(message([](auto& c) { c.lr = 0; }), HasSubstr("--lr is 0"));
   EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less");
+  EXPECT_EQ(message([](auto& c) { c.momentum = 0.5; }), "--momentum is for --optimizer sgd, and --optimizer is adamw");
   EXPECT_EQ(message([](auto& c) { c.optimizer = "adam"; }), "--optimizer is \"adam\", expected one of adamw, sgd");
   EXPECT_THAT(message([](auto& c) { c.lr = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--lr is nan"));
   EXPECT_EQ(message([](auto& c) { c.precision = "fp8"; }),
