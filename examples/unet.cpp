@@ -18,7 +18,7 @@
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/parallel/gradients.hpp"
-#include "adjoin/train/output_file.hpp"
+#include "adjoin/train/storage/output_file.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;

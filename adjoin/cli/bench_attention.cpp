@@ -1,4 +1,4 @@
-#include "adjoin/train/bench_attention.hpp"
+#include "adjoin/train/bench/attention.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

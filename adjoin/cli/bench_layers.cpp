@@ -1,4 +1,4 @@
-#include "adjoin/train/bench_layers.hpp"
+#include "adjoin/train/bench/layers.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

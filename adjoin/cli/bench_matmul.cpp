@@ -1,4 +1,4 @@
-#include "adjoin/train/bench_matmul.hpp"
+#include "adjoin/train/bench/matmul.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

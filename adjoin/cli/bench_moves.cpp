@@ -5,7 +5,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/train/bench_moves.hpp"
+#include "adjoin/train/bench/moves.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "adjoin/lab/diagram.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
-#include "adjoin/train/output_file.hpp"
+#include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::cli {
 namespace {

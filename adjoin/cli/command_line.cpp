@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -68,7 +69,12 @@ void parse(Program& program, std::vector<std::string> words) {
     program.texts = std::move(apart.texts);
   }
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
-  program.app.parse(std::move(words));
+  try {
+    program.app.parse(std::move(words));
+  } catch (const CLI::ExtrasError&) {  // whose own text has the words from the last to the first
+    throw InvalidArgument("unexpected " + joined(program.app.remaining(/*recurse=*/true), " ") +
+                          "; --help lists what there is");
+  }
 }
 
 }  // namespace adjoin::cli

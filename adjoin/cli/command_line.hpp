@@ -18,7 +18,8 @@ struct Words {
 Words separate_texts(const CLI::App& command, const std::vector<std::string>& words);
 
 /// Reads the command line, without the program's name; the texts of a command that takes some go to `program.texts`.
-/// Throws: as CLI::App::parse does; InvalidArgument for a number that is none, or an option in the place of a value.
+/// Throws: as CLI::App::parse does; InvalidArgument for a number that is none, an option in the place of a value,
+///         or words that nothing takes.
 void parse(Program& program, std::vector<std::string> words);
 
 }  // namespace adjoin::cli

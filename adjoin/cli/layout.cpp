@@ -7,7 +7,7 @@
 #include "adjoin/cli/layout_report.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/sizes.hpp"
-#include "adjoin/train/output_file.hpp"
+#include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
 
 namespace adjoin::cli {
 namespace {

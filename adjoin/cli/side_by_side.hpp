@@ -5,7 +5,7 @@
 
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/train/side_by_side.hpp"
+#include "adjoin/train/bench/side_by_side.hpp"
 
 namespace adjoin::cli {
 

@@ -27,7 +27,7 @@ at::Tensor scatter_tensor(const at::Tensor& whole, const Layout& layout, const G
 
 /// What parameters and buffers hold, nn::parameters_of(module), as global tensors on one rank; nothing elsewhere.
 ///
-/// Called by all workers of the world. A checkpoint is this, tensor by tensor (train/checkpoint.hpp).
+/// Called by all workers of the world. A checkpoint is this, tensor by tensor (train/storage/checkpoint.hpp).
 State gather_state(const std::vector<Parameter>& parameters, int rank = 0);
 
 /// Fills parameters and buffers, on whatever layouts, with what one rank holds, in their own types: what gather_state gave,

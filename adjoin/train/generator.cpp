@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/language_modelling.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {

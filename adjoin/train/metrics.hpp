@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adjoin/train/measure.hpp"
-#include "adjoin/train/output_file.hpp"
+#include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::train {
 

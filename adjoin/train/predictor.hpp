@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {

@@ -14,7 +14,7 @@
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/measure.hpp"
-#include "adjoin/train/text_source.hpp"
+#include "adjoin/train/text/text_source.hpp"
 
 namespace adjoin::train {
 

@@ -4,8 +4,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/token_folder.hpp"
-#include "adjoin/train/language_modelling.hpp"
-#include "adjoin/train/text_classification.hpp"
+#include "adjoin/train/text/language_modelling.hpp"
+#include "adjoin/train/text/text_classification.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -5,35 +5,16 @@
 #include <optional>
 
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/loss_scale.hpp"
 #include "adjoin/train/metrics.hpp"
-#include "adjoin/train/output_folder.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
-#include "adjoin/train/skipped_steps.hpp"
+#include "adjoin/train/storage/output_folder.hpp"
+#include "adjoin/train/storage/run_state.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {
-
-/// How far a run has come: with the weights and moments all that a checkpoint holds.
-struct RunState {
-  int64_t step = 0;  // taken so far
-  data::Position position;
-  double train_seconds = 0;
-  double epoch_loss = 0;  // sum over the samples of the epoch so far, but for those of skipped steps
-  int64_t epoch_samples = 0;
-  int64_t epoch_learned = 0;   // those whose steps were not skipped, whose losses are summed
-  double last_epoch_loss = 0;  // mean over the last finished epoch of which a step was not skipped
-  int64_t samples = 0;         // of an epoch
-  int64_t batch = 0;
-  uint64_t order = 0;     // a hash of what decides the order of the samples
-  int64_t evaluated = 0;  // the last step after which the model was evaluated
-  SkippedSteps skipped;
-  LossScale loss_scale;  // of fp16
-  Validations validations;
-};
 
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
 class TrainingRun {

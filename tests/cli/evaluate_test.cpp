@@ -13,7 +13,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/text_classification.hpp"
+#include "adjoin/train/text/text_classification.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

@@ -52,6 +52,7 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"train --data sample --out x --tp 5", "--tp 5 is more than --heads 4"},
       {"train --data sample --out x --preset huge", "tiny, small, bert-base, bert-large"},
       {"train --data sample --out x --precision fp8", "fp64, fp32, bf16, fp16"},
+      {"evaluate --model x --zap 3 --data y z", "unexpected --zap 3 z; --help lists what there is"},
       {"train --cp-method --out x", "--cp-method needs a value, got the option --out"},
       {"bench step --recompute --steps 3", "--recompute needs a value, got the option --steps"},
       {"train --config /none/run.toml", "/none/run.toml: cannot be read"},

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "adjoin/train/folder_replacement.hpp"
-#include "adjoin/train/output_file.hpp"
-#include "adjoin/train/output_folder.hpp"
+#include "adjoin/train/storage/folder_replacement.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/output_folder.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 4) return 64;

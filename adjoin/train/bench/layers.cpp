@@ -1,0 +1,141 @@
+#include "adjoin/train/bench/layers.hpp"
+
+#include <ATen/ops/randn.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
+#include <torch/nn/modules/upsampling.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/batch_norm.hpp"
+#include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/linear.hpp"
+#include "adjoin/nn/distributed/pool.hpp"
+#include "adjoin/nn/distributed/upsample.hpp"
+#include "adjoin/parallel/gradients.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+/// A step's work with a layer: `call` gives what this worker has of the output, `finish` follows backward.
+Pass layer_pass(std::shared_ptr<torch::nn::Module> layer, at::Tensor x, std::function<at::Tensor()> call,
+                std::function<void()> finish = {}) {
+  x.requires_grad_();
+  const auto y = std::make_shared<at::Tensor>();
+  const auto gradient = std::make_shared<at::Tensor>();
+  return {[=]() mutable {
+            layer->zero_grad();
+            x.mutable_grad().reset();
+            *y = call();
+          },
+          [=] {
+            if (!gradient->defined()) *gradient = at::randn(y->sizes());
+            y->backward(*gradient);
+            if (finish) finish();
+          }};
+}
+
+template <class Layer>
+Pass distributed_pass(Layer layer, const Layout& layout, const Grid& grid) {
+  nn::initialize(*layer, /*seed=*/1);
+  const DistributedTensor x{at::randn(layout.shape_on(grid.world().rank())), layout, grid};
+  return layer_pass(
+      layer.ptr(), x.local, [=]() mutable { return layer(x).local; },
+      [=] { parallel::sum_gradients(nn::parameters_of(*layer)); });
+}
+
+template <class Layer>
+Pass local_pass(Layer layer, const Shape& shape) {
+  const at::Tensor x = at::randn(shape);
+  return layer_pass(layer.ptr(), x, [=]() mutable { return layer(x); });
+}
+
+/// One layer in both worlds: its own options, the shape of its input, and the layout on a grid of one axis "ranks".
+struct Bench {
+  Shape shape;
+  std::function<Pass(const Layout& x, const Grid& grid)> distributed;
+  std::function<Pass()> local;
+};
+
+template <class Ours, class Theirs, class Options>
+Bench bench_of(const Shape& shape, const Options& options) {
+  return {shape, [=](const Layout& x, const Grid& grid) { return distributed_pass(Ours(options, grid), x, grid); },
+          [=] { return local_pass(Theirs(options), shape); }};
+}
+
+/// Column-parallel: every worker has all of x, and makes its features.
+Bench linear_bench(const BenchLayersOptions& options) {
+  const torch::nn::LinearOptions linear(options.features, options.features);
+  Bench bench = bench_of<nn::Linear, torch::nn::Linear>({options.rows, options.features}, linear);
+  bench.distributed = [=](const Layout& x, const Grid& grid) {
+    const nn::LayoutRule by_outputs = nn::balanced_over(grid.shape(), {{"ranks"}, {}});
+    const nn::Placement placement{.weight = by_outputs({options.features, options.features})};
+    return distributed_pass(nn::Linear(linear, placement, grid), x, grid);
+  };
+  return bench;
+}
+
+Bench bench_named(const std::string& layer, const BenchLayersOptions& o) {
+  const Shape pictures{o.batch, o.channels, o.size, o.size};
+  if (layer == "conv")
+    return bench_of<nn::Conv2d, torch::nn::Conv2d>(pictures,
+                                                   torch::nn::Conv2dOptions(o.channels, o.channels, 3).padding(1));
+  if (layer == "max-pool")
+    return bench_of<nn::MaxPool2d, torch::nn::MaxPool2d>(pictures, torch::nn::MaxPool2dOptions(2));
+  if (layer == "batch-norm")
+    return bench_of<nn::BatchNorm2d, torch::nn::BatchNorm2d>(pictures, torch::nn::BatchNormOptions(o.channels));
+  if (layer == "upsample")
+    return bench_of<nn::Upsample, torch::nn::Upsample>(pictures, torch::nn::UpsampleOptions()
+                                                                     .scale_factor(std::vector<double>{2, 2})
+                                                                     .mode(torch::kBilinear)
+                                                                     .align_corners(false));
+  require(layer == "linear", [&] { return "bench layers: there is no layer " + layer; });
+  return linear_bench(o);
+}
+
+/// Of pictures, over the axis "ranks".
+std::vector<std::vector<std::string>> cuts_of(const std::string& cut) {
+  const std::vector<std::string> dims{"batch", "channels", "height", "width"};
+  const auto found = std::find(dims.begin(), dims.end(), cut);
+  require(found != dims.end(),
+          [&] { return "bench layers: expected a cut of batch, channels, height or width, got " + cut; });
+  std::vector<std::vector<std::string>> axes(dims.size());
+  axes[static_cast<size_t>(found - dims.begin())] = {"ranks"};
+  return axes;
+}
+
+std::function<Pass(const Communicator& world)> on_workers(const Bench& bench,
+                                                          const std::vector<std::vector<std::string>>& axes) {
+  return [=](const Communicator& world) {
+    const Grid grid(world, {{"ranks", world.size()}});
+    const bool is_picture = bench.shape.size() == axes.size();
+    const Layout x =
+        is_picture ? nn::balanced_over(grid.shape(), axes)(bench.shape) : nn::copied_on(grid.shape(), bench.shape);
+    return bench.distributed(x, grid);
+  };
+}
+
+}  // namespace
+
+const std::vector<std::string>& bench_layer_names() {
+  static const std::vector<std::string> names{"conv", "max-pool", "batch-norm", "upsample", "linear"};
+  return names;
+}
+
+std::vector<SideBySide> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
+  std::vector<Contenders> contenders;
+  for (const std::string& layer : layers) {
+    const Bench bench = bench_named(layer, options);
+    contenders.push_back({on_workers(bench, cuts_of(options.cut)), bench.local});
+  }
+  return side_by_side(options.run, contenders);
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,112 @@
+#include "adjoin/train/storage/output_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::train {
+namespace {
+
+constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB less a page in one call
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
+  throw IoError(path.string() + ": " + what + ": " + std::strerror(error));
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC);
+  descriptor_ = ::open(path_.c_str(), flags, 0666);
+  if (descriptor_ < 0) fail(path_, "cannot be opened for writing", errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, size_t bytes) {
+  const auto* from = static_cast<const char*>(data);
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t written = ::write(descriptor_, from + done, std::min(bytes - done, kLargestWrite));
+    if (written > 0) {
+      done += static_cast<size_t>(written);
+    } else if (written == 0 || errno != EINTR) {
+      const int error = written == 0 ? ENOSPC : errno;
+      const off_t end = ::lseek(descriptor_, 0, SEEK_CUR);
+      // A device has no length to restore; the error that is thrown says enough.
+      if (end >= 0 && ::ftruncate(descriptor_, end - static_cast<off_t>(done)) == 0) ::lseek(descriptor_, 0, SEEK_END);
+      fail(path_, "cannot be written", error);
+    }
+  }
+}
+
+void OutputFile::sync() {
+  // EINVAL: a pipe or a device, which has no disk behind it.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail(path_, "cannot be written to the disk", errno);
+}
+
+void OutputFile::close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0 && ::close(descriptor) != 0) fail(path_, "cannot be closed", errno);
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& path) : place_(path) {
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  const bool exists = std::filesystem::exists(status);
+  // A pipe, a terminal or a device is what a file must not replace.
+  if (exists && !std::filesystem::is_regular_file(status)) {
+    file_.emplace(place_);
+    return;
+  }
+  if (exists && std::filesystem::is_symlink(path, none)) place_ = std::filesystem::canonical(path);
+  temporary_ = place_;
+  temporary_ += ".adjoin-new";  // a name that is nobody else's
+  file_.emplace(temporary_);
+}
+
+AtomicFile::~AtomicFile() {
+  std::error_code ignored;
+  if (!temporary_.empty()) std::filesystem::remove(temporary_, ignored);
+}
+
+void AtomicFile::publish() {
+  if (temporary_.empty()) return file_->close();
+  file_->sync();
+  file_->close();
+  if (::rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
+  temporary_.clear();
+  sync_to_disk(folder_of(place_));
+}
+
+void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer) {
+  AtomicFile file(path);
+  writer(file.file());
+  file.publish();
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, [&](OutputFile& file) { file.write(text); });
+}
+
+void sync_to_disk(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail(path, "cannot be opened", errno);
+  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0 && error != EINVAL) fail(path, "cannot be written to the disk", error);
+}
+
+}  // namespace adjoin::train

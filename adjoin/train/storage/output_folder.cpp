@@ -1,0 +1,72 @@
+#include "adjoin/train/storage/output_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMarker = ".adjoin";
+
+/// Whether the folder's place is free or the folder is empty, ours, or neither.
+enum class Standing { absent, empty, ours, foreign };
+
+Standing standing_of(const fs::path& path) {
+  if (!fs::exists(path)) return Standing::absent;
+  if (!fs::is_directory(path)) throw InvalidArgument("--out " + path.string() + ": exists and is not a folder");
+  if (fs::exists(path / kMarker)) return Standing::ours;
+  return fs::is_empty(path) ? Standing::empty : Standing::foreign;
+}
+
+}  // namespace
+
+void OutputFolder::check(const fs::path& path) {
+  require(!path.empty(), "--out: the name of a folder is needed");
+  on_disk([&] {
+    require(standing_of(path) != Standing::foreign, [&] {
+      return "--out " + path.string() + ": the folder exists, is not empty and was not made by adjoin (no file " +
+             kMarker + " in it); choose another or empty it";
+    });
+    for (fs::path above = fs::absolute(path).parent_path(); above.has_relative_path(); above = above.parent_path())
+      if (fs::exists(above)) {
+        require(fs::is_directory(above),
+                [&] { return "--out " + path.string() + ": " + above.string() + " is not a folder"; });
+        return;
+      }
+  });
+}
+
+OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
+  check(path_);
+  const bool created = on_disk([&] { return fs::create_directories(path_); });
+  const fs::path marker = path_ / kMarker;
+  lock_ = ::open(marker.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) {
+    const int error = errno;
+    std::error_code ignored;
+    if (created) fs::remove(path_, ignored);
+    throw IoError(marker.string() + ": cannot be created: " + std::strerror(error));
+  }
+  // Some network file systems know no locks: what remains then is the marker.
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw InvalidArgument("--out " + path_.string() + ": another process is writing there");
+  }
+}
+
+OutputFolder::~OutputFolder() {
+  ::close(lock_);
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,121 @@
+#include "adjoin/train/storage/saved_model.hpp"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/on_root.hpp"
+#include "adjoin/train/plan.hpp"
+#include "adjoin/train/storage/checkpoint.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/read_checkpoint.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/tasks.hpp"
+
+namespace adjoin::train {
+namespace {
+
+Configuration read_configuration(const std::filesystem::path& path) {
+  try {
+    const auto json = nlohmann::ordered_json::parse(read_text(path));
+    const Configuration configuration = configuration_from_json(json);
+    require(json.contains("model"), "the configuration does not name its model");
+    validate(configuration);
+    return configuration;
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path.string() + ": this is not JSON");
+  } catch (const InvalidArgument& error) {
+    const std::string what = error.what();
+    throw InvalidArgument(what.starts_with(path.string()) ? what : path.string() + ": " + what);
+  }
+}
+
+/// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
+void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
+  const Grid one_worker(Communicator(), Plan().grid());
+  const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
+  check_weights(path, nn::parameters_of(*model.module));
+}
+
+}  // namespace
+
+void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
+                const torch::nn::Module& model, const Grid& grid, const Metadata& metadata) {
+  on_root(grid.world(), "writing " + folder.string(), [&] {
+    for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
+    write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
+  });
+  // Last: where it stands, the others do.
+  save_weights(folder / "model.safetensors", nn::parameters_of(model), grid, metadata);
+}
+
+SavedModel open_model(const std::filesystem::path& folder) {
+  require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
+  const auto read = [&](const std::filesystem::path& place, bool is_finished) {
+    SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
+    saved.task = task_kind(saved.configuration).open(saved.configuration, place);
+    check_described(place / "model.safetensors", saved.configuration, *saved.task);
+    return saved;
+  };
+  if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
+  require(has_checkpoint(folder), [&] {
+    return folder.string() + ": there is no model; expected model.safetensors or a checkpoint, as adjoin train writes";
+  });
+  std::optional<SavedModel> saved;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
+  return *std::move(saved);
+}
+
+void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
+  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", nn::parameters_of(model));
+  read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
+    load_weights(checkpoint.folder / "model.safetensors", nn::parameters_of(model), checkpoint.name);
+  });
+}
+
+Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
+  Trainer trainer(configuration, *saved.task, world);
+  read_weights(saved, world, trainer.module());
+  return trainer;
+}
+
+std::string run_to_resume(const std::string& resume, const std::string& out) {
+  if (resume != "auto") return resume;
+  require(!out.empty(), "--resume auto: goes on with the run in --out, which is needed");
+  return has_checkpoint(out) ? out : "";
+}
+
+bool resumes_in_place(const Configuration& configuration) {
+  std::error_code is_new;
+  return !configuration.resume.empty() && std::filesystem::equivalent(configuration.resume, configuration.out, is_new);
+}
+
+void check_earlier_run(const Configuration& configuration) {
+  const std::filesystem::path out = configuration.out;
+  if (configuration.overwrite || resumes_in_place(configuration)) return;
+  const bool is_resumable = has_checkpoint(out);
+  require(!is_resumable && !std::filesystem::exists(out / "model.safetensors"), [&] {
+    return "--out " + configuration.out + ": holds a run already; " +
+           (is_resumable ? "--resume " + configuration.out + " goes on with it, " : "") + "--overwrite replaces it";
+  });
+}
+
+Configuration configuration_to_resume(const std::string& folder) {
+  Configuration configuration;
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    configuration = read_configuration(checkpoint.folder / "config.json");
+  });
+  configuration.resume = configuration.out = folder;
+  configuration.overwrite = false;  // what the run before was asked
+  return configuration;
+}
+
+void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task) {
+  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+    check_described(checkpoint.folder / "model.safetensors", configuration, task);
+  });
+}
+
+}  // namespace adjoin::train

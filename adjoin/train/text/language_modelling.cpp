@@ -1,0 +1,180 @@
+#include "adjoin/train/text/language_modelling.hpp"
+
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/token_folder.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/messages.hpp"
+
+namespace adjoin::train {
+namespace {
+
+double bits_per_byte(double nats, double bytes) {
+  return bytes > 0 ? nats / std::log(2.0) / bytes : 0;
+}
+
+/// Of the targets of rows begin to end.
+double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor& targets, int64_t begin, int64_t end) {
+  double bytes = 0;
+  const auto* target = targets.const_data_ptr<int64_t>();
+  for (int64_t row = begin; row < end; ++row) bytes += static_cast<double>(vocabulary.bytes_of(target[row]).size());
+  return bytes;
+}
+
+}  // namespace
+
+LanguageModelling::LanguageModelling(const Configuration& configuration, LanguageInput input)
+    : configuration_(configuration), vocabulary_(std::move(input.vocabulary)) {
+  if (input.train.tokens.size() == 0) return;  // of a model that is used
+  train_.emplace(std::move(input.train), configuration.sequence, data::Part::train);
+  test_.emplace(std::move(input.test), configuration.sequence, data::Part::test);
+}
+
+std::unique_ptr<Task> LanguageModelling::make(const Configuration& configuration) {
+  return std::make_unique<LanguageModelling>(configuration, read_language_input(configuration));
+}
+
+std::unique_ptr<Task> LanguageModelling::open(const Configuration& configuration, const std::filesystem::path& folder) {
+  return std::make_unique<LanguageModelling>(configuration, LanguageInput{read_vocabulary(folder), {}, {}});
+}
+
+models::DecoderOptions LanguageModelling::model_options(const Configuration& c, int64_t words) {
+  return {.words = words,
+          .layers = c.layers,
+          .hidden = c.hidden,
+          .heads = c.heads,
+          .context = c.sequence,
+          .key_heads = c.key_heads,
+          .positions = c.positions == "rotary" ? models::DecoderOptions::Positions::rotary
+                                               : models::DecoderOptions::Positions::learned,
+          .activation = c.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
+          .dropout = c.dropout};
+}
+
+models::Model LanguageModelling::model(const Grid& grid, const at::TensorOptions& tensor) const {
+  models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
+  options.rows = row_options(configuration_);
+  options.tensor = tensor;
+  const models::Decoder model(options, grid, "tp");
+  return {model.ptr(), model->segments(), Rows::zigzag};
+}
+
+int64_t LanguageModelling::size(data::Part part) const {
+  if (part == data::Part::train) return train_ ? train_->size() : 0;
+  return texts_.empty() ? (test_ ? test_->size() : 0) : std::ssize(texts_);
+}
+
+data::Sequence LanguageModelling::sequence(data::Part part, int64_t sample) const {
+  if (part == data::Part::train) return (*train_)[sample];
+  return texts_.empty() ? (*test_)[sample] : texts_[static_cast<size_t>(sample)];
+}
+
+MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64_t> samples,
+                                          const data::BatchPart& mine, StepContext context) const {
+  std::vector<int64_t> ids, targets, lengths;
+  for (int64_t place = 0; place < mine.begin + mine.count; ++place) {
+    const data::Sequence read = sequence(part, samples[static_cast<size_t>(place)]);
+    if (place < mine.begin) {  // masks are numbered by the pieces of the global batch
+      context.first_sample += std::ssize(read.lengths);
+      continue;
+    }
+    ids.insert(ids.end(), read.ids.begin(), read.ids.end());
+    targets.insert(targets.end(), read.targets.begin(), read.targets.end());
+    lengths.insert(lengths.end(), read.lengths.begin(), read.lengths.end());
+  }
+  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  return {.input = at::tensor(ids, at::kLong),
+          .target = at::tensor(targets, at::kLong),
+          .context = std::move(context),
+          .tokens = std::ssize(ids),
+          .scores_rows = true};
+}
+
+double LanguageModelling::units(data::Part part, std::span<const int64_t> samples) const {
+  double tokens = 0;
+  for (const int64_t sample : samples) tokens += static_cast<double>(sequence(part, sample).ids.size());
+  return tokens;
+}
+
+at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const {
+  const Communicator& tp = grid.axis("tp");
+  return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp,
+                                               Split::balanced(vocabulary_->size(), tp.size(), 0));
+}
+
+std::vector<PlannedCall> LanguageModelling::loss_calls(const models::Load& load, const Grid& grid) const {
+  const int ranks = grid.axis("tp").size();
+  if (ranks == 1) return {};
+  const int64_t bytes = load.rows * std::max<int64_t>(load.bytes, 4);  // the largest of scores; their sums and targets
+  return {{Collective::all_reduce, ranks, bytes}, {Collective::all_reduce, ranks, 2 * bytes}};
+}
+
+std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {
+  if (batch.context.training) return {};
+  return {bytes_of_targets(*vocabulary_, batch.target, 0, batch.target.numel())};
+}
+
+std::vector<Measure> LanguageModelling::measures(double loss, std::span<const double> tally, double units) const {
+  std::vector<Measure> measures{{.name = "perplexity", .value = std::exp(loss)}};
+  if (!tally.empty()) measures.push_back({.name = "bits_per_byte", .value = bits_per_byte(loss * units, tally[0])});
+  return measures;
+}
+
+std::string LanguageModelling::description() const {
+  const Configuration& c = configuration_;
+  return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head") +
+         ", context " + grouped(c.sequence);
+}
+
+std::vector<TaskFile> LanguageModelling::files() const {
+  return {{data::kVocabularyFile, vocabulary_->content()}};
+}
+
+void LanguageModelling::read_test(const TextSource& source) {
+  TextSource whole = source;
+  if (whole.columns.text.empty()) whole.columns.text = configuration_.text_column;
+  require(whole.columns.label.empty(), "--label-column is for a classifier, and the model is a decoder");
+  require(whole.samples == 0, "--samples is for a classifier, and the model is a decoder");
+  test_.emplace(read_language_test(whole, *vocabulary_), configuration_.sequence, data::Part::test);
+}
+
+void LanguageModelling::take_texts(std::span<const std::string> texts) {
+  texts_.clear();
+  for (const std::string& text : texts) {
+    std::vector<int64_t> ids = vocabulary_->encode(text);
+    require(!ids.empty(), "is empty, so that there is no byte of it to score");
+    require(ids.size() > 1, "is a single token, which nothing comes before, so that there is no byte of it to score");
+    ids.push_back(vocabulary_->end_of_document());
+    data::Sequence read{.ids = {ids.begin(), ids.end() - 1}, .targets = {ids.begin() + 1, ids.end()}, .lengths = {}};
+    for (auto rest = std::ssize(read.ids); rest > 0; rest -= read.lengths.back())  // as sequences are cut
+      read.lengths.push_back(std::min(rest, configuration_.sequence));
+    texts_.push_back(std::move(read));
+  }
+}
+
+std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
+                                                       const Grid& grid) const {
+  require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
+  // A text is what ends with the end of a document; the model may have read it in several pieces.
+  const at::Tensor nats = -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
+  const auto* nat = nats.const_data_ptr<double>();
+  std::vector<Prediction> predictions;
+  const auto* target = batch.target.const_data_ptr<int64_t>();
+  for (int64_t begin = 0, row = 0; row < batch.target.numel(); ++row) {
+    if (target[row] != vocabulary_->end_of_document()) continue;
+    const double bits = bits_per_byte(std::accumulate(nat + begin, nat + row + 1, 0.0),
+                                      bytes_of_targets(*vocabulary_, batch.target, begin, row + 1));
+    if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
+    predictions.push_back({.what = "bits_per_byte", .value = bits});
+    begin = row + 1;
+  }
+  return predictions;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "adjoin/data/sequences.hpp"
+#include "adjoin/models/decoder.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/task.hpp"
+#include "adjoin/train/text/language_input.hpp"
+
+namespace adjoin::train {
+
+/// Says which token comes next. A sample is a sequence of tokens; the loss is a mean over all of them.
+class LanguageModelling : public Task {
+ public:
+  LanguageModelling(const Configuration& configuration, LanguageInput input);
+  static std::unique_ptr<Task> make(const Configuration& configuration);
+  static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
+
+  /// The decoder that a configuration describes, for a vocabulary of `words`.
+  static models::DecoderOptions model_options(const Configuration& configuration, int64_t words);
+
+  int64_t size(data::Part part) const override;
+  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override;
+  /// Documents, and what a sequence has of each, are samples of their own: they do not see each other.
+  MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                         StepContext context) const override;
+  /// Tokens that are to be predicted.
+  double units(data::Part part, std::span<const int64_t> samples) const override;
+  std::vector<PlannedCall> loss_calls(const models::Load& load, const Grid& grid) const override;
+  at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
+  /// In an evaluation the bytes of what is to be predicted.
+  std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
+  /// Perplexity, and in an evaluation the bits that a byte takes; the ends of documents cost bits and are no bytes.
+  std::vector<Measure> measures(double loss, std::span<const double> tally, double units) const override;
+  std::string description() const override;
+  std::vector<TaskFile> files() const override;
+
+  void read_test(const TextSource& source) override;
+  /// Each text is a sequence, of which what is longer than the model's context is cut.
+  void take_texts(std::span<const std::string> texts) override;
+  /// Bits a byte of each text, its end included.
+  std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
+                                      const Grid& grid) const override;
+
+  const data::TextVocabulary& vocabulary() const { return *vocabulary_; }
+
+ private:
+  data::Sequence sequence(data::Part part, int64_t sample) const;
+
+  Configuration configuration_;
+  std::shared_ptr<const data::TextVocabulary> vocabulary_;
+  std::optional<data::Sequences> train_, test_;
+  std::vector<data::Sequence> texts_;  // instead of the test part
+};
+
+}  // namespace adjoin::train

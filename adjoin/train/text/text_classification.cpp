@@ -1,0 +1,165 @@
+#include "adjoin/train/text/text_classification.hpp"
+
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/philox.hpp"
+#include "adjoin/data/encode_review.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/text/class_counts.hpp"
+#include "adjoin/train/text/class_report.hpp"
+
+namespace adjoin::train {
+namespace {
+
+std::vector<int64_t> without_dropped(std::vector<int64_t> ids, double p, int64_t place, const StepContext& context) {
+  if (!context.training || p == 0 || ids.size() <= 2) return ids;
+  const auto threshold = static_cast<uint32_t>(std::round(p * 65536));
+  std::vector<uint16_t> random(ids.size());
+  philox_row(random, philox_key(context.seed, "token_dropout"), 0, static_cast<uint32_t>(place), 0,
+             static_cast<uint32_t>(context.step));
+  std::vector<int64_t> kept{ids.front()};
+  for (size_t i = 1; i + 1 < ids.size(); ++i)
+    if (random[i] >= threshold) kept.push_back(ids[i]);
+  kept.push_back(ids.back());
+  return kept;
+}
+
+/// What the tally of an evaluation counted.
+ClassCounts counts_of(const Words& words, std::span<const double> tally) {
+  return {words.classes.size(), tally};
+}
+
+}  // namespace
+
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes) {
+  models::TextClassifierOptions options{.words = words,
+                                        .layers = configuration.layers,
+                                        .hidden = configuration.hidden,
+                                        .heads = configuration.heads,
+                                        .classes = classes,
+                                        .dropout = configuration.dropout};
+  if (configuration.positions == "learned") options.positions = configuration.sequence;
+  options.scale_by_head = configuration.score_scale == "head";
+  options.final_norm = configuration.final_norm;
+  options.mean_pooling = configuration.pooling == "mean";
+  return options;
+}
+
+TextClassification::TextClassification(const Configuration& configuration, TrainingInput input)
+    : configuration_(configuration), input_(std::move(input)) {}
+
+std::unique_ptr<Task> TextClassification::make(const Configuration& configuration) {
+  return std::make_unique<TextClassification>(configuration, read_training_input(configuration));
+}
+
+std::unique_ptr<Task> TextClassification::open(const Configuration& configuration,
+                                               const std::filesystem::path& folder) {
+  return std::make_unique<TextClassification>(configuration, TrainingInput{read_words(folder), {}, {}});
+}
+
+models::Model TextClassification::model(const Grid& grid, const at::TensorOptions& tensor) const {
+  models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
+  options.rows = row_options(configuration_);
+  options.tensor = tensor;
+  const models::TextClassifier model(options, grid, "tp");
+  return {model.ptr(), model->segments()};
+}
+
+MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int64_t> samples,
+                                           const data::BatchPart& mine, StepContext context) const {
+  const data::TokenStore& store = this->samples(part);
+  std::vector<int64_t> ids, lengths, labels;
+  for (int64_t place = mine.begin; place < mine.begin + mine.count; ++place) {
+    const int64_t sample = samples[static_cast<size_t>(place)];
+    const auto kept = without_dropped(store.ids(sample), configuration_.token_dropout, place, context);
+    ids.insert(ids.end(), kept.begin(), kept.end());
+    lengths.push_back(std::ssize(kept));
+    labels.push_back(store.label(sample));
+  }
+  context.first_sample = mine.begin;
+  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  return {.input = at::tensor(ids, at::kLong),
+          .target = at::tensor(labels, at::kLong),
+          .context = std::move(context),
+          .tokens = std::ssize(ids)};
+}
+
+at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid&) const {
+  // The mean of an evaluation is exact: on any layout the same.
+  return nn::cross_entropy(batch.context.training ? scores : scores.to(at::kDouble), batch.target,
+                           /*global_samples=*/1);
+}
+
+std::vector<double> TextClassification::tally(const at::Tensor& scores, const MicroBatch& batch) const {
+  ClassCounts counts(input_.classes.size());
+  counts.add(scores, batch.target);
+  if (batch.context.training) return {static_cast<double>(counts.right())};
+  return {counts.counts().begin(), counts.counts().end()};
+}
+
+std::vector<Measure> TextClassification::measures(double, std::span<const double> tally, double units) const {
+  const double right = tally.size() == 1 ? tally[0] : static_cast<double>(counts_of(input_, tally).right());
+  return {{.name = "accuracy", .value = units > 0 ? right / units : 0, .is_part = true}};
+}
+
+std::string TextClassification::description() const {
+  const Configuration& c = configuration_;
+  return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head");
+}
+
+std::vector<TaskFile> TextClassification::files() const {
+  return {{"vocab.txt", input_.tokenizer.content()},
+          {"classes.json", nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
+}
+
+void TextClassification::read_test(const TextSource& source) {
+  TextSource whole = source;
+  if (whole.columns.text.empty()) whole.columns.text = configuration_.text_column;
+  if (whole.columns.label.empty()) whole.columns.label = configuration_.label_column;
+  input_.test = read_test_input(whole, input_, configuration_.sequence);
+}
+
+void TextClassification::take_texts(std::span<const std::string> texts) {
+  data::TokenStoreBuilder builder(input_.tokenizer.size());
+  for (const std::string& text : texts)
+    builder.add(data::encode_review(input_.tokenizer, text, configuration_.sequence), /*label=*/0);
+  input_.test = builder.finish();
+}
+
+std::vector<Prediction> TextClassification::predictions(const at::Tensor& scores, const MicroBatch&,
+                                                        const Grid&) const {
+  const auto [probabilities, classes] = at::softmax(scores.to(at::kDouble), -1).max(-1);
+  std::vector<Prediction> predictions;
+  for (int64_t i = 0; i < scores.size(0); ++i) {
+    const auto probability = probabilities[i].item<double>();
+    if (!std::isfinite(probability)) throw Error("the model's scores are not finite");
+    predictions.push_back({.label = input_.classes.name(classes[i].item<int64_t>()), .value = probability});
+  }
+  return predictions;
+}
+
+std::string TextClassification::report(std::span<const double> tally, size_t columns) const {
+  return class_report(input_.classes, counts_of(input_, tally), columns);
+}
+
+nlohmann::ordered_json TextClassification::details(std::span<const double> tally) const {
+  const ClassCounts counts = counts_of(input_, tally);
+  nlohmann::ordered_json json = {{"classes", input_.classes.names()}, {"f1", nlohmann::json::array()}};
+  for (int64_t c = 0; c < counts.classes(); ++c) json["f1"].push_back(counts.f1(c));
+  for (int64_t actual = 0; counts.has_pairs() && actual < counts.classes(); ++actual) {
+    nlohmann::ordered_json row;
+    for (int64_t taken = 0; taken < counts.classes(); ++taken) row.push_back(counts.pair(actual, taken));
+    json["confusion"].push_back(row);
+  }
+  return json;
+}
+
+}  // namespace adjoin::train

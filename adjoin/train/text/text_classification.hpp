@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "adjoin/data/token_store.hpp"
+#include "adjoin/models/text_classifier.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/task.hpp"
+#include "adjoin/train/text/reviews_input.hpp"
+
+namespace adjoin::train {
+
+/// The model that a configuration describes, for a vocabulary of `words` and so many classes.
+models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes);
+
+/// Puts texts into classes.
+class TextClassification : public Task {
+ public:
+  TextClassification(const Configuration& configuration, TrainingInput input);
+  static std::unique_ptr<Task> make(const Configuration& configuration);
+  static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
+
+  int64_t size(data::Part part) const override { return samples(part).size(); }
+  std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
+  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override;
+  /// In training each token but the first and the last ([CLS] and [SEP]) is left out with the configuration's probability.
+  /// Which are follows from seed, step, the sample's place in the global batch and the token's in the text.
+  MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                         StepContext context) const override;
+  at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
+  /// In training the right ones alone, else ClassCounts.
+  int64_t tally_size() const override { return 1; }
+  std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
+  std::vector<Measure> measures(double loss, std::span<const double> tally, double units) const override;
+  std::string description() const override;
+  std::vector<TaskFile> files() const override;
+
+  /// Without names of columns those of the training run.
+  void read_test(const TextSource& source) override;
+  void take_texts(std::span<const std::string> texts) override;
+  /// The likeliest class. Throws: Error where the scores are not finite
+  std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
+                                      const Grid& grid) const override;
+  /// F1 of each class and the confusion matrix.
+  std::string report(std::span<const double> tally, size_t columns) const override;
+  nlohmann::ordered_json details(std::span<const double> tally) const override;
+
+ private:
+  const data::TokenStore& samples(data::Part part) const {
+    return part == data::Part::train ? input_.train : input_.test;
+  }
+
+  Configuration configuration_;
+  TrainingInput input_;
+};
+
+}  // namespace adjoin::train

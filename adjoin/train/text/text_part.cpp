@@ -1,0 +1,67 @@
+#include "adjoin/train/text/text_part.hpp"
+
+#include <numeric>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/encode_review.hpp"
+#include "adjoin/data/sample_corpus.hpp"
+
+namespace adjoin::train {
+namespace {
+
+std::vector<int64_t> order_of_use(const std::vector<int32_t>& labels, int64_t samples) {
+  if (samples > 0) return data::balanced_order(labels, samples);
+  std::vector<int64_t> all(labels.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+}  // namespace
+
+TextPart::TextPart(const TextSource& source, data::Part part, const std::optional<data::ClassNames>& given)
+    : source_(source),
+      part_(part),
+      labels_(data::read_labels(*open(), given)),
+      order_(order_of_use(labels_.of_sample, source.samples)),
+      is_used_(labels_.of_sample.size()) {
+  for (const int64_t sample : order_) is_used_[static_cast<size_t>(sample)] = true;
+}
+
+void TextPart::count_words(data::WordCounter& counter) const {
+  for_each_used(*open(), [&](const std::string& text, int64_t) { counter.add(text); });
+}
+
+data::TokenStore TextPart::tokenize(const data::WordPiece& tokenizer, int64_t sequence) {
+  data::TokenStoreBuilder builder(tokenizer.size());
+  std::vector<int64_t> place(is_used_.size());  // of a sample among those that are used, in the files' order
+  int64_t places = 0;
+  const auto reader = open();
+  for_each_used(*reader, [&](const std::string& text, int64_t sample) {
+    builder.add(data::encode_review(tokenizer, text, sequence), labels_.of_sample[static_cast<size_t>(sample)]);
+    place[static_cast<size_t>(sample)] = places++;
+  });
+  dropped_bytes_ = reader->dropped_bytes();
+  data::TokenStore store = builder.finish();
+  if (source_.samples == 0) return store;
+  std::vector<int64_t> order;
+  for (const int64_t sample : order_) order.push_back(place[static_cast<size_t>(sample)]);
+  return data::selected(store, order);
+}
+
+std::unique_ptr<data::SampleReader> TextPart::open() const {
+  if (source_.data != "sample") return data::open_samples(source_.data, part_, source_.columns);
+  require(source_.columns.text.empty() && source_.columns.label.empty(),
+          "--text-column and --label-column name columns, which --data sample has none of");
+  return data::open_sample_corpus(part_);
+}
+
+/// Calls visit(text, sample) in the files' order, to the last sample: what is wrong at their end is told too.
+template <class Visit>
+void TextPart::for_each_used(data::SampleReader& reader, Visit visit) const {
+  size_t sample = 0;
+  for (data::Sample read; reader.next(read); ++sample)
+    if (sample < is_used_.size() && is_used_[sample]) visit(read.text, static_cast<int64_t>(sample));
+  require(sample == is_used_.size(), [&] { return source_.data + ": has changed while it was read"; });
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,125 @@
+#include "adjoin/train/storage/checkpoint.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "adjoin/train/storage/safetensors.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using namespace adjoin::testing;
+
+/// A weight that two axes cut, one that nothing cuts, and two buffers, one of them of integers.
+struct Layers : nn::ShardedModule {
+  Layers(const Grid& grid, const std::string& rows, const std::string& columns) {
+    const auto parts = [&](const std::string& axis) { return grid.shape().axis_size(axis); };
+    const Layout::Cut first{Split::balanced(7, parts(rows), 0), {rows}};
+    const Layout::Cut second{Split::balanced(5, parts(columns), 1, 2), {columns}};
+    std::map<std::string, Kind> copied;
+    for (const auto& axis : grid.shape().axes())
+      if (axis.name != rows && axis.name != columns) copied.emplace(axis.name, Kind::copied);
+    const auto piece = [&](std::vector<int64_t> shape, std::vector<Layout::Cut> cuts) {
+      return Piece{Layout(grid.shape(), std::move(shape), std::move(cuts), copied), grid, nn::Initial::normal(1)};
+    };
+    weight = register_piece("weight", piece({7, 5, 3}, {first, second}), at::kDouble);
+    bias = register_piece("bias", piece({5}, {}), at::kDouble);
+    mean = register_piece("mean", piece({7}, {first}), at::kDouble, /*is_buffer=*/true);
+    Piece count = piece({}, {});
+    count.initial = nn::Initial::zeros();
+    calls = register_piece("calls", std::move(count), at::kLong, /*is_buffer=*/true);
+    nn::initialize(*this, 5);
+  }
+  at::Tensor weight, bias, mean, calls;
+};
+
+/// Rank 0's folder, on all ranks.
+std::filesystem::path shared_path(const test::TemporaryFolder& folder, const Communicator& world) {
+  std::string path = folder.path().string();
+  path.resize(4096, '\0');
+  world.broadcast({path.data(), static_cast<int64_t>(path.size()), ElementType::uint8}, 0);
+  return path.c_str();
+}
+
+TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
+  const test::TemporaryFolder folder;
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    const int half = world.size() / 2 < 1 ? 1 : world.size() / 2, rest = world.size() / half;
+    const Grid grid(world, {{"dp", rest}, {"a", half}, {"b", 1}}), turned(world, {{"b", half}, {"a", rest}, {"dp", 1}});
+    Layers saved(grid, "a", "b"), loaded(turned, "b", "a"),
+        single(Grid(Communicator(), {{"a", 1}, {"b", 1}}), "a", "b");
+    const std::filesystem::path weights = shared_path(folder, world) / "weights";
+    const std::filesystem::path moments = shared_path(folder, world) / "moments";
+    {
+      const at::NoGradGuard no_gradient;
+      saved.calls.fill_(41);
+      saved.bias.fill_(2);
+    }
+    parallel::Optimizer before(nn::parameters_of(saved), parallel::adamw()),
+        after(nn::parameters_of(loaded), parallel::adamw()), alone(nn::parameters_of(single), parallel::adamw());
+    (saved.weight.square().sum() + saved.bias.sum()).backward();
+    before.step(0.1);
+    save_weights(weights, nn::parameters_of(saved), grid);
+    save_moments(moments, before, grid);
+    world.barrier();
+    load_weights(weights, nn::parameters_of(loaded));
+    load_moments(moments, 1, after);
+    load_weights(weights, nn::parameters_of(single));
+    load_moments(moments, 1, alone);
+    expect_same_tensors(global_tensors(loaded, false), global_tensors(single, false), "weights and buffers");
+    EXPECT_EQ(loaded.calls.item<int64_t>(), 41);
+    // The same gradient then makes the same step: so the moments are the same.
+    loaded.weight.mutable_grad() = at::ones_like(loaded.weight);
+    single.weight.mutable_grad() = at::ones_like(single.weight);
+    after.step(0.1);
+    alone.step(0.1);
+    expect_same_tensors(global_tensors(loaded, false), global_tensors(single, false), "weights after a step");
+    if (world.rank() == 0) {
+      EXPECT_EQ(SafetensorsFile(weights).shape("weight"), (std::vector<int64_t>{7, 5, 3}));
+      EXPECT_EQ(SafetensorsFile(weights).dtype("calls"), at::kLong);
+    }
+    world.barrier();  // the folder goes with rank 0
+  });
+}
+
+TEST(Checkpoint, of_another_optimizers_moments_is_refused) {
+  const test::TemporaryFolder folder;
+  const Grid alone(Communicator(), {{"a", 1}, {"b", 1}});
+  Layers layers(alone, "a", "b");
+  parallel::Optimizer adamw(nn::parameters_of(layers), parallel::adamw()),
+      momentum(nn::parameters_of(layers), parallel::sgd({.momentum = 0.9})),
+      plain(nn::parameters_of(layers), parallel::sgd());
+  const auto message = [&](const parallel::Optimizer& saved, parallel::Optimizer& loaded) {
+    save_moments(folder / "moments", saved, alone);
+    return thrown_by<InvalidArgument>([&] { load_moments(folder / "moments", 1, loaded); });
+  };
+  const std::string file = (folder / "moments").string();
+  EXPECT_EQ(message(adamw, momentum), file + ": holds 'first.bias', which is no moment of sgd");
+  EXPECT_EQ(message(momentum, adamw), file + ": holds 'momentum.bias', which is no moment of adamw");
+  EXPECT_EQ(message(plain, momentum), file + ": there is no tensor 'momentum.bias'");
+  EXPECT_EQ(message(plain, plain), "nothing was thrown");
+}
+
+TEST(Checkpoint, of_a_module_of_one_worker_holds_its_buffers_too) {
+  const test::TemporaryFolder folder;
+  for_each_world({1, 2}, [&](const Communicator& world) {
+    const Grid grid(world, {{"dp", world.size()}});
+    torch::nn::BatchNorm1d saved(3), loaded(3);
+    saved->running_mean.fill_(7);
+    const std::filesystem::path path = shared_path(folder, world) / "weights";
+    save_weights(path, nn::parameters_of(*saved, grid), grid);
+    world.barrier();
+    load_weights(path, nn::parameters_of(*loaded, grid));
+    EXPECT_TRUE(loaded->running_mean.equal(at::full({3}, 7.0)));
+    EXPECT_TRUE(loaded->num_batches_tracked.equal(saved->num_batches_tracked));
+    world.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::train
