@@ -25,7 +25,7 @@ std::string hexadecimal(uint64_t number) {
 constexpr const char* kTokenEnding = ".tokens";  // two requests of one hash are told apart by the text in the file
 
 /// Of files below a place.
-Json identity_of(const fs::path& place, const std::vector<fs::path>& files) {
+Json identity_under(const fs::path& place, const std::vector<fs::path>& files) {
   std::vector<int64_t> numbers;
   for (const fs::path& file : files) {
     struct stat status {};
@@ -54,7 +54,7 @@ std::optional<fs::path> cache_folder() {
 
 Json identity_of(const std::string& data, data::Part part) {
   const std::vector<fs::path> files = data::sample_files(data, part);
-  return identity_of(files.front(), files);
+  return identity_under(files.front(), files);
 }
 
 Json identity_of_files(const fs::path& path) {
@@ -64,7 +64,7 @@ Json identity_of_files(const fs::path& path) {
     files.push_back(file->path());
   std::sort(files.begin(), files.end());
   if (files.empty()) files.push_back(path);
-  return identity_of(path, files);
+  return identity_under(path, files);
 }
 
 std::optional<fs::path> cache_place(const Json& request, const char* ending) {
