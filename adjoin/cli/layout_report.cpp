@@ -211,15 +211,15 @@ std::string title_of(const Placement& placement) {
 }
 
 std::string ranges_text(const std::vector<std::vector<Range>>& ranges) {
-  std::string text = "[";
+  std::vector<std::string> dims;
   for (const auto& dim : ranges) {
-    std::string pieces;
+    std::vector<std::string> pieces;
     for (const Range& range : dim)
-      if (range.size() > 0)
-        pieces.append(pieces.empty() ? "" : "+").append(std::to_string(range.begin) + ":" + std::to_string(range.end));
-    text += (text.size() == 1 ? "" : ", ") + (pieces.empty() ? "-" : pieces);
+      if (range.size() > 0) pieces.push_back(std::to_string(range.begin) + ":" + std::to_string(range.end));
+    dims.push_back(pieces.empty() ? "-" : joined(pieces, "+"));
   }
-  return text + "]";
+  const std::string text = joined(dims);
+  return "[" + text + "]";
 }
 
 void print_placement(const Placement& placement) {

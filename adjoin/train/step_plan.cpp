@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/optimizer.hpp"
@@ -148,9 +149,7 @@ std::string names_of(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return first;
   if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
   if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
-  std::string text = first;
-  for (size_t i = 1; i < ranks.size(); ++i) text.append(" ").append(std::to_string(ranks[i]));
-  return text;
+  return joined(ranks, " ");
 }
 
 /// Prints a table whose first column is on the left and whose others are on the right.
