@@ -36,6 +36,9 @@ endif()
 
 function(adjoin_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(CMAKE_UNITY_BUILD)  # GCC takes a type of an anonymous namespace for one of a header where a file includes the file
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 
 # Lets a target use the one precompiled header. GCC takes it only where all that was defined for the header is defined

@@ -16,7 +16,7 @@ using Numbers = std::span<const int64_t>;
 
 /// What one copy writes past the caches: several ranks copy at once, and what was read is in the caches too.
 constexpr int64_t kStreamedBytes = 4 << 20;
-constexpr int64_t kLine = 64;
+constexpr int64_t kCacheLine = 64;
 
 int64_t product(Numbers sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
@@ -69,8 +69,8 @@ void copy_apart(char* to, int64_t to_step, const char* from, int64_t from_step, 
 /// of each as a cache line; every line is read once and written once, whatever the strides do to the caches.
 template <class T>
 void transpose(char* to, const char* from, const Dim& rows, const Dim& columns, Copy copy) {
-  constexpr int64_t kTile = kLine / int64_t{sizeof(T)};
-  alignas(kLine) T tile[kTile][kTile];
+  constexpr int64_t kTile = kCacheLine / int64_t{sizeof(T)};
+  alignas(kCacheLine) T tile[kTile][kTile];
   T row[kTile];
   for (int64_t j = 0; j < columns.size; j += kTile)
     for (int64_t i = 0; i < rows.size; i += kTile) {

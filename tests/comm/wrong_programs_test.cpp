@@ -21,7 +21,7 @@ namespace {
 
 using namespace testing::programs;
 
-constexpr uint64_t kPrograms = testing::kIsSanitized ? 100 : 1000;
+constexpr uint64_t kWrongPrograms = testing::kIsSanitized ? 100 : 1000;
 
 constexpr auto kDeadline = std::chrono::seconds(20);
 
@@ -44,7 +44,7 @@ std::pair<std::string, std::string> thrown_by_launch(const WrongProgram& program
 
 TEST(WrongPrograms, end_at_once_with_the_cause) {
   std::atomic<int> slow = 0;
-  const std::vector<uint64_t> all = seeds(kPrograms);
+  const std::vector<uint64_t> all = seeds(kWrongPrograms);
   for_each_seed(all, /*at_a_time=*/8, [&](uint64_t seed) {
     const WrongProgram program = wrong_program(seed);
     const HangGuard guard("seed " + std::to_string(seed) + ": " + describe(program));

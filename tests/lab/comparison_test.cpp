@@ -14,12 +14,12 @@ namespace {
 
 using algorithm::Network;
 
-constexpr Network kNetwork{.alpha = 1e-6, .beta = 1e-9};
+constexpr Network kCluster{.alpha = 1e-6, .beta = 1e-9};
 
 TEST(Comparison, names_the_quickest_first) {
   // Short messages cost steps: log2(8) = 3 of a butterfly against 14 of a ring. Long ones cost bytes: 3 S against 1.75 S.
-  EXPECT_EQ(compare(Collective::all_reduce, 8, 8, 0, kNetwork).contenders.front().algorithm, "butterfly");
-  const Contest contest = compare(Collective::all_reduce, 8, 1 << 26, 0, kNetwork);
+  EXPECT_EQ(compare(Collective::all_reduce, 8, 8, 0, kCluster).contenders.front().algorithm, "butterfly");
+  const Contest contest = compare(Collective::all_reduce, 8, 1 << 26, 0, kCluster);
   EXPECT_EQ(contest.contenders.front().algorithm, "rabenseifner");  // as many bytes as the ring in 6 messages
   EXPECT_NEAR(contest.contenders.front().seconds, 6e-6 + 1.75 * 1e-9 * (1 << 26), 1e-12);
   EXPECT_EQ(contest.contenders.back().algorithm, "naive");
@@ -30,14 +30,14 @@ TEST(Comparison, compares_every_algorithm_of_every_operation) {
   for (int i = 0; i < kCollectives; ++i)
     for (const int ranks : {1, 2, 6, 64}) {
       const auto collective = static_cast<Collective>(i);
-      const Contest contest = compare(collective, ranks, 1000, 0, kNetwork);
+      const Contest contest = compare(collective, ranks, 1000, 0, kCluster);
       EXPECT_EQ(contest.contenders.size(), algorithm::names_of(collective).size());
       for (size_t c = 1; c < contest.contenders.size(); ++c)
         EXPECT_LE(contest.contenders[c - 1].seconds, contest.contenders[c].seconds);
     }
 }
 
-Contender ring(int ranks, int64_t bytes, int64_t chunk, const Network& network = kNetwork) {
+Contender ring(int ranks, int64_t bytes, int64_t chunk, const Network& network = kCluster) {
   const Contest contest = compare(Collective::broadcast, ranks, bytes, chunk, network);
   return *std::find_if(contest.contenders.begin(), contest.contenders.end(),
                        [](const Contender& c) { return c.algorithm == "ring"; });
