@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -12,7 +13,11 @@ namespace {
 TEST(Copying, moves_all_bytes_and_no_others_whatever_the_alignment) {
   std::vector<unsigned char> from(1000);
   std::iota(from.begin(), from.end(), static_cast<unsigned char>(1));
-  for (const Copy copy : {copy_bytes, stream_bytes})
+  std::vector<std::function<void(void*, const void*, int64_t)>> copies{copy_bytes, stream_bytes};
+  for (const InstructionSet set : kInstructionSets)
+    if (is_supported(set))
+      copies.emplace_back([set](void* to, const void* from, int64_t bytes) { stream_with(set, to, from, bytes); });
+  for (const auto& copy : copies)
     for (const int64_t begin : {0, 1, 7, 63, 64})
       for (const int64_t bytes : {0, 1, 15, 63, 64, 65, 130, 900}) {
         std::vector<unsigned char> to(from.size());
