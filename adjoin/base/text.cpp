@@ -4,6 +4,17 @@
 
 namespace adjoin {
 
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  const std::ptrdiff_t sign = number < 0 ? 1 : 0;
+  for (auto at = std::ssize(text) - 3; at > sign; at -= 3) text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+std::string counted(int64_t number, const std::string& thing, const std::string& many) {
+  return grouped(number) + " " + (number == 1 ? thing : many.empty() ? thing + "s" : many);
+}
+
 std::string shortest_text(double number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};

@@ -1,11 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace adjoin {
+
+/// 1234567 -> "1,234,567".
+std::string grouped(int64_t number);
+
+/// "1 head", "1,000 heads"; `many` where more than one is not the thing with an s: "2 boxes".
+std::string counted(int64_t number, const std::string& thing, const std::string& many = "");
 
 /// A number in as few digits as tell it from all others.
 std::string shortest_text(double number);

@@ -127,7 +127,7 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
   command->add_flag("--json", options->json,
                     "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");
   command->footer(
-      "Elements are float32. The bandwidth is that of the size; the limit is the time in which the machine, all ranks\n"
+      "Elements are float32. The bandwidth is that of the size; the limit is the time in which the machine, all ranks "
       "copying at once, reads and writes what the operation must. What stays in the caches can be faster.");
 }
 

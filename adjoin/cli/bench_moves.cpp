@@ -33,10 +33,10 @@ void run_moves(MovesOptions& options) {
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  std::printf("repartition   %8.3f ms   %4.2f of the speed of copying it, %.3f ms\n", 1e3 * result.repartition,
-              result.copy / result.repartition, 1e3 * result.copy);
-  std::printf("halo exchange %8.2f us   %+.2f us on the bare exchange and a copy of the interior\n", 1e6 * result.halo,
-              1e6 * (result.halo - result.raw_halo));
+  std::printf("repartition   %8.3f ms; copying the matrix takes %.3f ms, %.2f times as long\n",
+              1e3 * result.repartition, 1e3 * result.copy, result.copy / result.repartition);
+  std::printf("halo exchange %8.2f us; the bare exchange and a copy of the interior take %.2f us\n", 1e6 * result.halo,
+              1e6 * result.raw_halo);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 #include "adjoin/cli/collective_report.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "adjoin/base/terminal.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/lab/diagram.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/train/storage/output_file.hpp"
@@ -27,8 +31,8 @@ void count(const Message& message, std::vector<Totals>& totals) {
 
 std::string title_of(const Outcome& outcome) {
   const lab::Exercise& e = outcome.exercise;
-  std::string title = std::string(name(e.collective)) + " by " + outcome.algorithm + " on " +
-                      std::to_string(e.ranks()) + (e.ranks() == 1 ? " rank" : " ranks");
+  std::string title =
+      std::string(name(e.collective)) + " by " + outcome.algorithm + " on " + counted(e.ranks(), "rank");
   if (has_root(e.collective)) title += ", root " + std::to_string(e.root);
   if (e.collective != Collective::barrier)
     title += ", " + text_of_bytes(outcome.bytes) + " of " + std::string(name(e.type));
@@ -116,7 +120,7 @@ void print_outcome(const Outcome& outcome) {
   if (outcome.trial) print_messages(outcome.trial->recording);
   print_totals(outcome);
   if (outcome.trial) print_result(outcome);
-  std::printf("\n%ld step%s\n", static_cast<long>(outcome.steps), outcome.steps == 1 ? "" : "s");
+  std::printf("\n%s\n", counted(outcome.steps, "step").c_str());
   if (outcome.trial)
     std::printf("%s on threads (measured)\n", text_of_seconds(outcome.trial->seconds).c_str());
   else
@@ -150,17 +154,24 @@ void write_svg(const Outcome& outcome, const std::string& path) {
 
 void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
   std::printf("The quickest %s by formula: %s\n\n", std::string(name(collective)).c_str(), text_of(network).c_str());
-  constexpr int kWidth = 21;
+  constexpr size_t kWidth = 22, kRanksWidth = 6, kPage = 80;
   const auto rows_end = std::find_if(contests.begin(), contests.end(),
                                      [&](const lab::Contest& contest) { return contest.ranks != contests[0].ranks; });
-  const auto columns = static_cast<size_t>(rows_end - contests.begin());
-  std::printf("%6s", "ranks");
-  for (size_t i = 0; i < columns; ++i) std::printf("  %*s", kWidth, text_of_bytes(contests[i].bytes).c_str());
-  for (size_t i = 0; i < contests.size(); ++i) {
-    if (i % columns == 0) std::printf("\n%6d", contests[i].ranks);
-    std::printf("  %*s", kWidth, text_of(contests[i].contenders.front()).c_str());
+  const auto sizes = static_cast<size_t>(rows_end - contests.begin());
+  const int terminal = terminal_columns(STDOUT_FILENO);
+  const size_t page = terminal > 0 ? static_cast<size_t>(terminal) : kPage;
+  const size_t at_once = std::max<size_t>(1, (std::max(page, kRanksWidth) - kRanksWidth) / (kWidth + 2));
+  for (size_t first = 0; first < sizes; first += at_once) {  // the sizes for which the page has room, then the next
+    const size_t end = std::min(first + at_once, sizes);
+    std::printf("%s%*s", first > 0 ? "\n" : "", int{kRanksWidth}, "ranks");
+    for (size_t i = first; i < end; ++i) std::printf("  %*s", int{kWidth}, text_of_bytes(contests[i].bytes).c_str());
+    for (size_t row = 0; row < contests.size(); row += sizes) {
+      std::printf("\n%*d", int{kRanksWidth}, contests[row].ranks);
+      for (size_t i = row + first; i < row + end; ++i)
+        std::printf("  %*s", int{kWidth}, text_of(contests[i].contenders.front()).c_str());
+    }
+    std::printf("\n");
   }
-  std::printf("\n");
 }
 
 void print_contests_json(std::span<const lab::Contest> contests, Collective collective,

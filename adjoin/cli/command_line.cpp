@@ -4,6 +4,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/names.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -24,18 +25,39 @@ bool is_option_with_value(const CLI::App& command, const std::string& word) {
   return option != nullptr && takes_value(*option);
 }
 
-/// That no option which wants a value is followed by another option, which CLI11 would take for the value.
+/// Checks that no value is given twice, and that none is missing, where CLI11 would take the next option for it.
 void check_values(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
-  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
+  std::vector<const CLI::Option*> given;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     for (const CLI::App* nested : command->get_subcommands([](const CLI::App*) { return true; }))
       if (nested->get_name() == words[i]) command = nested;
-    const CLI::Option* option = option_named(*command, words[i]);
+    const std::string name = words[i].substr(0, words[i].find('='));
+    const CLI::Option* option = option_named(*command, name);
     if (option == nullptr || !takes_value(*option)) continue;
+    require(std::ranges::find(given, option) == given.end(), [&] { return name + " is given twice"; });
+    given.push_back(option);
+    if (name != words[i]) continue;
+    require(i + 1 < words.size(), [&] { return name + " needs a value"; });
     require(option_named(*command, words[i + 1]) == nullptr,
-            [&] { return words[i] + " needs a value, got the option " + words[i + 1]; });
+            [&] { return name + " needs a value, got the option " + words[i + 1]; });
     ++i;
   }
+}
+
+/// The command that the words have come to.
+const CLI::App& chosen(const CLI::App& app) {
+  const std::vector<CLI::App*> nested = app.get_subcommands();
+  return nested.empty() ? app : chosen(*nested.back());
+}
+
+/// What is said of words that nothing takes.
+std::string refusal_of(const CLI::App& command, const std::vector<std::string>& words) {
+  const std::string help = "; " + full_name(command) + " --help lists ", &first = words.front();
+  if (const std::vector<std::string> commands = command_names(command); !commands.empty() && !first.starts_with('-'))
+    return "unknown command " + first + did_you_mean(first, commands) + help + "them";
+  return "unexpected " + joined(words, " ") + did_you_mean(first.substr(0, first.find('=')), option_names(command)) +
+         help + "what there is";
 }
 
 }  // namespace
@@ -49,6 +71,8 @@ Words separate_texts(const CLI::App& command, const std::vector<std::string>& wo
     }
     const CLI::Option* option = option_named(command, words[i]);
     if (option == nullptr) {
+      require(!words[i].starts_with("--") || is_option_with_value(command, words[i]),
+              [&] { return refusal_of(command, {words[i]}) + "; a text that begins with two dashes comes after --"; });
       (is_option_with_value(command, words[i]) ? result.options : result.texts).push_back(words[i]);
     } else if (takes_value(*option) && i + 1 < words.size() && !words[i + 1].empty()) {
       result.options.push_back(words[i] + "=" + words[i + 1]);  // in one word, which nothing can take for another
@@ -72,9 +96,10 @@ void parse(Program& program, std::vector<std::string> words) {
   try {
     program.app.parse(std::move(words));
   } catch (const CLI::ExtrasError&) {  // whose own text has the words from the last to the first
-    throw InvalidArgument("unexpected " + joined(program.app.remaining(/*recurse=*/true), " ") +
-                          "; --help lists what there is");
+    throw InvalidArgument(refusal_of(chosen(program.app), program.app.remaining(/*recurse=*/true)));
   }
+  require(program.action != nullptr,
+          [&] { return "a command is needed; " + full_name(chosen(program.app)) + " --help lists them"; });
 }
 
 }  // namespace adjoin::cli

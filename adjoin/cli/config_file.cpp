@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/names.hpp"
+#include "adjoin/train/configuration.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -28,29 +31,50 @@ std::string text_of(const toml::node& node) {
   return text.str();
 }
 
-/// As it is typed: "adjoin bench matmul".
-std::string full_name(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? "adjoin" : full_name(*parent) + " " + command.get_name();
+/// What may have been meant by a key.
+std::string key_meant(const CLI::App& command, const std::string& name) {
+  std::vector<std::string> keys = option_names(command);
+  for (std::string& key : keys) key.erase(0, 2);
+  return did_you_mean(name, keys);
 }
 
-void set_option(CLI::Option& option, const toml::node& node) {
+void set_option(CLI::Option& option, const std::string& text) {
   if (option.count() > 0) return;  // the command line wins
-  const bool is_flag = option.get_expected_min() == 0;
-  require(is_flag == node.is_boolean(), is_flag ? "expected true or false" : "expected a string or a number");
   try {
-    option.add_result(text_of(node));
+    option.add_result(text);
     option.run_callback();
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(error.what());
   }
 }
 
-toml::table parse(const std::string& path) {
+std::string contents_of(const std::string& path) {
   std::ifstream file(path);
   require(file.is_open() && !std::filesystem::is_directory(path), [&] { return path + ": cannot be read"; });
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text(std::istreambuf_iterator<char>(file), {});
   require(!file.bad(), [&] { return path + ": cannot be read"; });
+  return text;
+}
+
+/// The options that a run's config.json gives: where the run wrote, and whether over another, is not for the next one.
+void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
+  require(command.get_option_no_throw("--preset") != nullptr, [&] {
+    return path + ": is the configuration of a run, which " + full_name(command) + " has no options for";
+  });
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    require(!json.is_discarded(), "is not JSON");
+    train::configuration_from_json(json);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(path + ": " + error.what());
+  }
+  for (const char* key : {"out", "overwrite", "resume"}) json.erase(key);
+  for (const auto& [key, value] : json.items())
+    if (CLI::Option* option = command.get_option_no_throw(train::option_of(key)))
+      set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+toml::table parse(const std::string& path, const std::string& text) {
   try {
     return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
@@ -62,15 +86,20 @@ toml::table parse(const std::string& path) {
 }  // namespace
 
 void apply_config_file(CLI::App& command, const std::string& path) {
-  const toml::table table = parse(path);
+  const std::string text = contents_of(path);
+  if (text.starts_with('{')) return apply_run(command, path, text);
+  const toml::table table = parse(path, text);
   for (const auto& [key, node] : table) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + name);
     require(option != nullptr && name != "config" && name != "help" && !name.starts_with("no-"), [&] {
-      return where + "unknown key \"" + name + "\" (" + full_name(command) + " --help lists the options)";
+      return where + "unknown key \"" + name + "\"" + key_meant(command, name) + "; " + full_name(command) +
+             " --help lists the options";
     });
     try {
-      set_option(*option, node);
+      const bool is_flag = option->get_expected_min() == 0;
+      require(is_flag == node.is_boolean(), is_flag ? "expected true or false" : "expected a string or a number");
+      set_option(*option, text_of(node));
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(where + name + ": " + error.what());
     }

@@ -13,14 +13,11 @@
 #include <sstream>
 #include <string_view>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
 
 namespace adjoin::cli {
 namespace {
-
-std::string count_of(int64_t number, const std::string& noun) {
-  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
-}
 
 std::string gibibytes(int64_t bytes) {
   char text[32];
@@ -36,14 +33,14 @@ void print_hosts(std::ostream& out, const std::vector<Host>& hosts) {
   size_t name_width = 0, rank_width = 0, core_width = 0;
   for (const Host& host : hosts) {
     name_width = std::max(name_width, host.name.size());
-    rank_width = std::max(rank_width, as_ranges(host.ranks).size());
-    core_width = std::max(core_width, count_of(host.usable_cores, "core").size());
+    rank_width = std::max(rank_width, ranges_text(host.ranks).size());
+    core_width = std::max(core_width, counted(host.usable_cores, "core").size());
   }
   const auto column = [&](size_t width) { return std::setw(static_cast<int>(width) + 2); };
   for (const Host& host : hosts)
     out << std::left << std::setw(12) << "" << column(name_width) << host.name
-        << (host.ranks.size() == 1 ? "rank  " : "ranks ") << column(rank_width) << as_ranges(host.ranks)
-        << column(core_width) << count_of(host.usable_cores, "core") << gibibytes(host.memory) << '\n';
+        << (host.ranks.size() == 1 ? "rank  " : "ranks ") << column(rank_width) << ranges_text(host.ranks)
+        << column(core_width) << counted(host.usable_cores, "core") << gibibytes(host.memory) << '\n';
 }
 
 std::string starter() {
@@ -52,8 +49,13 @@ std::string starter() {
   return "mpirun";
 }
 
-/// Slurm starts the tasks of a job also where it does not help them to find each other.
-std::string start_warning() {
+/// Of cores that a process may not use; and Slurm starts the tasks of a job also where it does not help them to find each
+/// other.
+std::string start_warning(const Machine& machine) {
+  // OpenMPI tells so that it has bound the process.
+  if (std::getenv("OMPI_MCA_orte_bound_at_launch") != nullptr && machine.usable_cores < machine.cores)
+    return "mpirun binds this process to " + counted(machine.usable_cores, "core") + " of " +
+           std::to_string(machine.cores) + "; with --bind-to none it may use all";
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (started_by_mpi() || tasks == nullptr || std::atoi(tasks) < 2) return "";
   return "srun started " + std::string(tasks) + " tasks that cannot find each other: use srun --mpi=pmix";
@@ -62,26 +64,14 @@ std::string start_warning() {
 }  // namespace
 
 Facts facts_of_this_process() {
-  return {.machine = this_machine(),
+  const Machine machine = this_machine();
+  return {.machine = machine,
           .mpi_library = mpi_library_version(),
           .started_by = starter(),
           .libtorch_version = TORCH_VERSION,
           .libtorch_simd = at::get_cpu_capability(),
           .libtorch_threads = at::get_num_threads(),
-          .warning = start_warning()};
-}
-
-std::string as_ranges(const std::vector<int>& numbers) {
-  std::ostringstream text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (last == i + 1) last = i;  // two are no shorter as a range
-    text << (i > 0 ? ", " : "") << numbers[i];
-    if (last > i) text << '-' << numbers[last];
-    i = last + 1;
-  }
-  return text.str();
+          .warning = start_warning(machine)};
 }
 
 void print(std::ostream& out, const Facts& facts) {
@@ -89,7 +79,7 @@ void print(std::ostream& out, const Facts& facts) {
   print_row(out, "host", m.host);
   print_row(out, "cores",
             std::to_string(m.usable_cores) + " usable of " + std::to_string(m.cores) + ", " +
-                count_of(m.numa_nodes, "NUMA node") + ", " + m.simd);
+                counted(m.numa_nodes, "NUMA node") + ", " + m.simd);
   print_row(
       out, "memory",
       gibibytes(m.memory) + (m.memory_limit > 0 ? ", of which its cgroup allows " + gibibytes(m.memory_limit) : ""));
@@ -97,18 +87,18 @@ void print(std::ostream& out, const Facts& facts) {
             facts.mpi_library + (facts.started_by.empty() ? ", which has not started this process"
                                                           : ", this process started by " + facts.started_by));
   print_row(out, "LibTorch",
-            facts.libtorch_version + ", " + count_of(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd);
+            facts.libtorch_version + ", " + counted(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd);
   if (!facts.warning.empty()) print_row(out, "warning", facts.warning);
 }
 
 void print(std::ostream& out, const Diagnosis& d) {
   const auto hosts = static_cast<int64_t>(d.hosts.size());
   if (d.backend == "threads") {
-    print_row(out, "ranks", count_of(d.ranks, "thread") + " of this process");
+    print_row(out, "ranks", counted(d.ranks, "thread") + " of this process");
   } else {
     print_row(
         out, "ranks",
-        std::to_string(d.ranks) + " over MPI on " + count_of(hosts, "host") + ", thread level " + d.mpi_thread_level);
+        std::to_string(d.ranks) + " over MPI on " + counted(hosts, "host") + ", thread level " + d.mpi_thread_level);
     print_hosts(out, d.hosts);
   }
   out << '\n';

@@ -43,7 +43,4 @@ void print(std::ostream& out, const Facts& facts);
 void print(std::ostream& out, const Diagnosis& diagnosis);
 nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& diagnosis);
 
-/// "0-2, 5" of ascending numbers.
-std::string as_ranges(const std::vector<int>& numbers);
-
 }  // namespace adjoin::cli

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/train/run.hpp"
@@ -28,8 +29,8 @@ void print(const train::EvaluationResult& result) {
   const train::Evaluation& evaluation = result.evaluation;
   for (const train::Measure& measure : evaluation.measures)
     std::printf("%s %s   ", spoken(measure).c_str(), to_string(measure).c_str());
-  std::printf("loss %.4f   %ld samples in %.1f s\n", evaluation.loss,
-              static_cast<long>(result.task->size(data::Part::test)), result.seconds);
+  std::printf("loss %.4f   %s in %.1f s\n", evaluation.loss,
+              counted(result.task->size(data::Part::test), "sample").c_str(), result.seconds);
   const std::string report = result.task->report(evaluation.tally, kColumns);
   if (!report.empty()) std::printf("\n%s", report.c_str());
 }

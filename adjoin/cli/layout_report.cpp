@@ -43,10 +43,6 @@ void print_table(const std::vector<Row>& rows, size_t numbers) {
   }
 }
 
-std::string counted(int64_t number, const std::string& what) {
-  return std::to_string(number) + " " + what;
-}
-
 std::string sizes_text(const GridShape& grid) {
   std::vector<int> sizes;
   for (const GridShape::Axis& axis : grid.axes()) sizes.push_back(axis.size);
@@ -61,7 +57,7 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 
 std::string heading_of(const Layout& layout) {
   const int ranks = layout.grid().cells();
-  std::string text = "a grid of " + sizes_text(layout.grid()) + ", " + counted(ranks, ranks == 1 ? "rank" : "ranks");
+  std::string text = "a grid of " + sizes_text(layout.grid()) + ", " + counted(ranks, "rank");
   for (const GridShape::Axis& axis : layout.grid().axes())
     if (layout.kind(axis.name) != Kind::split)
       text += ", " + std::string(name(layout.kind(axis.name))) + " along axis " + axis.name;
@@ -113,11 +109,10 @@ const char* name(MoveKind::Way way) {
 
 void print_traffic(const Placement& placement) {
   const Traffic traffic = traffic_of(placement.from, *placement.to);
-  std::printf("\n%s of %s between ranks\n", counted(traffic.boxes, traffic.boxes == 1 ? "box" : "boxes").c_str(),
-              counted(traffic.elements, traffic.elements == 1 ? "element" : "elements").c_str());
-  std::printf("%s from the rank itself\n",
-              counted(traffic.staying, traffic.staying == 1 ? "element" : "elements").c_str());
-  std::printf("%s of float32, carried out as %s\n", counted(traffic.elements * kBytes, "bytes").c_str(),
+  std::printf("\n%s of %s between ranks\n", counted(traffic.boxes, "box", "boxes").c_str(),
+              counted(traffic.elements, "element").c_str());
+  std::printf("%s from the rank itself\n", counted(traffic.staying, "element").c_str());
+  std::printf("%s of float32, carried out as %s\n", counted(traffic.elements * kBytes, "byte").c_str(),
               name(kind_of_move(placement.from, *placement.to).way));
   if (traffic.transfers.empty()) return;
   std::vector<Row> rows{{"from", "to", "boxes", "elements", "bytes"}};

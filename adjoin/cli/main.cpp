@@ -50,7 +50,6 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail(kUsage, error.what());
   }
-  adjoin::require(program.action != nullptr, "a command is needed; adjoin --help lists them");
   program.action();
   adjoin::cli::flush_output();
   return 0;

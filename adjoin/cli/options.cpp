@@ -139,6 +139,11 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
   };
   auto given = std::make_shared<GivenConfiguration>();
   given->command = &command;
+  command.get_option("--config")
+      ->description(
+          "TOML file whose keys are these options' names, or the config.json of a run, of which all counts but where "
+          "it "
+          "wrote; the command line wins over it");
   const Configuration defaults;
   for (const Field& field : train::fields()) {
     if (!is_wanted(field.group) && !is_wanted(field.name)) continue;

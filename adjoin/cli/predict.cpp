@@ -9,6 +9,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/train/predictor.hpp"
 
 namespace adjoin::cli {
@@ -16,69 +17,69 @@ namespace {
 
 constexpr size_t kAtOnce = 64;  // texts
 
-struct PredictOptions {
-  std::string model;
-  bool json = false;
+struct Options : train::PredictOptions {
+  bool json = false, all = false;
+  const CLI::App* command = nullptr;
 };
 
-void answer(train::Predictor& predictor, std::span<const std::string> texts, bool json) {
-  for (const train::Prediction& prediction : predictor.predict(texts)) {
+void answer(std::span<const train::Prediction> predictions, const Options& options) {
+  for (const train::Prediction& prediction : predictions) {
     nlohmann::ordered_json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;
     fields[prediction.what] = prediction.value;
-    if (json)
-      std::puts(fields.dump().c_str());
-    else
-      std::printf("%s%.4f\n", prediction.label.empty() ? "" : (printable(prediction.label) + "\t").c_str(),
-                  prediction.value);
+    std::string line;
+    if (!prediction.label.empty()) line = printable(prediction.label) + "\t";
+    char value[32];
+    std::snprintf(value, sizeof value, "%.4f", prediction.value);
+    line += value;
+    for (const auto& [name, probability] : prediction.classes) {
+      if (!options.all) break;
+      fields["probabilities"][name] = probability;
+      if (name == prediction.label) continue;
+      std::snprintf(value, sizeof value, "%.4f", probability);
+      line += "\t" + printable(name) + "\t" + value;
+    }
+    std::puts((options.json ? fields.dump() : line).c_str());
   }
   flush_output();
 }
 
-/// The same of texts of which one may be refused, after the answers to those before it. `first` counts from 1.
-void answer_each(train::Predictor& predictor, std::span<const std::string> texts, bool json, size_t first) {
-  try {
-    answer(predictor, texts, json);
-  } catch (const InvalidArgument& error) {
-    if (texts.size() == 1) throw InvalidArgument("text " + std::to_string(first) + ": " + error.what());
-    for (size_t i = 0; i < texts.size(); ++i) answer_each(predictor, texts.subspan(i, 1), json, first + i);
-  }
-}
-
-void answer_input(train::Predictor& predictor, bool json) {
-  LineReader input(STDIN_FILENO);
-  size_t answered = 0;
-  for (auto lines = input.next(kAtOnce); !lines.empty(); lines = input.next(kAtOnce)) {
-    answer_each(predictor, lines, json, answered + 1);
-    answered += lines.size();
-  }
-}
-
-void run_predict(const PredictOptions& options, std::span<const std::string> texts) {
+void run_predict(Options options, std::span<const std::string> texts) {
   require_given(options.model, "--model");
-  if (!prints()) return;
-  train::Predictor predictor(options.model);
-  if (texts.empty()) return answer_input(predictor, options.json);
-  for (size_t begin = 0; begin < texts.size(); begin += kAtOnce)
-    answer_each(predictor, texts.subspan(begin, std::min(kAtOnce, texts.size() - begin)), options.json, begin + 1);
+  if (options.command->count("--dp") == 0)
+    options.plan.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.plan.tp));
+  LineReader input(STDIN_FILENO);
+  const auto next = [&, rest = texts]() mutable {
+    if (texts.empty()) return input.next(kAtOnce);
+    const auto now = rest.first(std::min(kAtOnce, rest.size()));
+    rest = rest.subspan(now.size());
+    return std::vector<std::string>(now.begin(), now.end());
+  };
+  train::predict(options, {next, [&](const auto& predictions) { answer(predictions, options); }});
 }
 
 }  // namespace
 
 void add_predict(Program& program) {
-  auto options = std::make_shared<PredictOptions>();
+  auto options = std::make_shared<Options>();
   CLI::App* command = add_command(program, program.app, "predict",
                                   "Print for each text its likeliest class and the probability of that, separated by a "
                                   "tab; or how many bits a decoder needs for a byte of it",
                                   [options, &program] { run_predict(*options, program.texts); });
+  options->command = command;
   command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
+  command->add_flag("--all", options->all,
+                    "Print behind it the other classes with their probabilities, the likeliest first; with --json "
+                    "probabilities, of each class by its name [false]");
   command->add_flag("--json", options->json,
                     "Print one JSON object a line: label and probability, or bits_per_byte [false]");
   command
       ->add_option("text", program.texts,
-                   "Reviews; without any, one a line is read from standard input and answered as it comes. A text that "
-                   "is the name of an option stands after --")
+                   "Texts; without any, one a line is read from standard input and answered as it comes. A text that "
+                   "begins with two dashes stands after --")
       ->option_text("TEXT ...");
+  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend,
+                     options->threads_per_rank);
   program.takes_texts = command;
 }
 

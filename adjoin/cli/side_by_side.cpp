@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/sizes.hpp"
 
@@ -51,7 +52,7 @@ void add_measured(nlohmann::ordered_json& row, const train::SideBySide& result) 
 
 void print_side_by_side(const std::string& what, const train::SideBySide& result) {
   const size_t ranks = result.peak_memory_bytes.size();
-  const std::string distributed = what + " on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+  const std::string distributed = what + " on " + counted(static_cast<int64_t>(ranks), "rank");
   if (result.ratio > 0) {
     std::printf("%-28s %10s %10s %10s\n", "", "forward", "backward", "both");
     const auto print = [](const std::string& name, const train::SideBySide::Seconds& seconds) {

@@ -11,7 +11,6 @@
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
-#include "adjoin/train/messages.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -44,8 +43,8 @@ void print_counts(const char* part, const data::DocumentCounts& counts) {
   char bytes_a_token[32];
   std::snprintf(bytes_a_token, sizeof bytes_a_token, "%.2f",
                 static_cast<double>(counts.bytes) / static_cast<double>(counts.tokens));
-  const std::string line = std::string(part) + " " + train::grouped(counts.documents) + " documents, " +
-                           train::grouped(counts.bytes) + " bytes, " + train::grouped(counts.tokens) + " tokens of " +
+  const std::string line = std::string(part) + " " + counted(counts.documents, "document") + ", " +
+                           counted(counts.bytes, "byte") + ", " + counted(counts.tokens, "token") + " of " +
                            bytes_a_token + " bytes";
   std::puts(wrapped(line, 80, 0).c_str());
 }

@@ -1,15 +1,9 @@
 #include "adjoin/data/csv.hpp"
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
 
 namespace adjoin::data {
-namespace {
-
-std::string count(size_t n, const char* noun) {
-  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
-}  // namespace
 
 bool CsvReader::next(std::vector<std::string>& fields) {
   if (!file_.skip_empty_lines()) return false;
@@ -17,8 +11,8 @@ bool CsvReader::next(std::vector<std::string>& fields) {
   read_record(fields);
   if (columns_ == 0) columns_ = fields.size();
   if (fields.size() != columns_)
-    fail(record_line_,
-         "expected " + count(columns_, "field") + " as in the first line, found " + std::to_string(fields.size()));
+    fail(record_line_, "expected " + counted(static_cast<int64_t>(columns_), "field") +
+                           " as in the first line, found " + std::to_string(fields.size()));
   return true;
 }
 

@@ -26,15 +26,22 @@ std::string normalized(const std::string& word) {
 }
 
 /// The place of the column of this name, or, without one, of the first of the usual names, the preferred one first.
+/// Throws: InvalidArgument where two columns have the name
 std::optional<size_t> find_column(const std::vector<std::string>& there, const std::string& wanted,
-                                  std::initializer_list<const char*> usual) {
-  if (!wanted.empty()) {
-    const auto found = std::find(there.begin(), there.end(), wanted);
-    return found == there.end() ? std::nullopt : std::optional(static_cast<size_t>(found - there.begin()));
-  }
+                                  std::initializer_list<const char*> usual, const std::string& where) {
+  const auto column_named = [&](const auto& is_named) -> std::optional<size_t> {
+    const auto found = std::find_if(there.begin(), there.end(), is_named);
+    if (found == there.end()) return std::nullopt;
+    const auto other = std::find_if(found + 1, there.end(), is_named);
+    require(other == there.end(), [&] {
+      return where + ": expected one column of the name, found " + shortened(*found) + " and " + shortened(*other);
+    });
+    return found - there.begin();
+  };
+  if (!wanted.empty()) return column_named([&](const std::string& name) { return name == wanted; });
   for (const char* name : usual)
-    for (size_t i = 0; i < there.size(); ++i)
-      if (normalized(there[i]) == name) return i;
+    if (const auto found = column_named([&](const std::string& column) { return normalized(column) == name; }))
+      return found;
   return std::nullopt;
 }
 
@@ -171,8 +178,8 @@ std::string listed(const std::vector<std::string>& names, size_t most) {
 }
 
 FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
-  const auto text = find_column(there, wanted.text, {"text", "review"});
-  const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"});
+  const auto text = find_column(there, wanted.text, {"text", "review"}, where);
+  const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"}, where);
   if (text && label) {
     require(*text != *label || wanted.text_alone,
             [&] { return where + ": text and label are one column, " + shortened(there[*text]); });

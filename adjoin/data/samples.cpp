@@ -13,6 +13,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostFiles = 6;  // in a message
 
+std::string tree_name(Part part) {
+  return part == Part::train ? "train" : "test";
+}
+
 std::vector<std::string> file_names(Part part) {
   std::vector<std::string> names;
   for (const char* stem :
@@ -23,12 +27,12 @@ std::vector<std::string> file_names(Part part) {
 }
 
 std::vector<fs::path> text_files(const fs::path& folder) {
-  require(fs::is_directory(folder), [&] { return folder.string() + ": missing; expected a folder of .txt reviews"; });
+  require(fs::is_directory(folder), [&] { return folder.string() + ": missing; expected a folder of .txt files"; });
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  require(!files.empty(), [&] { return folder.string() + ": no reviews; expected .txt files"; });
+  require(!files.empty(), [&] { return folder.string() + ": no texts; expected .txt files"; });
   return files;
 }
 
@@ -39,15 +43,19 @@ std::vector<fs::path> tree_files(const fs::path& folder) {
   return files;
 }
 
-std::string tree_name(Part part) {
-  return part == Part::train ? "train" : "test";
-}
-
-/// "" where none of the names is there.
+/// "" where none of the names is there. A file may have its gzipped twin beside it.
+/// Throws: InvalidArgument where two files could be meant
 fs::path named_file(const fs::path& folder, Part part) {
-  for (const std::string& name : file_names(part))
-    if (fs::is_regular_file(folder / name)) return folder / name;
-  return {};
+  std::string found;
+  for (const std::string& name : file_names(part)) {
+    if (!fs::is_regular_file(folder / name) || (!found.empty() && without_gz(name) == found)) continue;
+    require(found.empty(), [&] {
+      return folder.string() + ": has " + found + " and " + name + ", expected one file of " + tree_name(part) +
+             "ing samples";
+    });
+    found = name;
+  }
+  return found.empty() ? fs::path() : folder / found;
 }
 
 std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {

@@ -41,11 +41,11 @@ class SampleReader {
   int64_t dropped_bytes_ = 0;
 };
 
-/// The files of one part of a data set. `path` is a folder with, for the training part, the first of these that it has:
+/// The files of one part of a data set. `path` is a folder with, for the training part, one of these:
 /// train.csv, train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/{pos,neg}/*.txt; and for the
 /// test part test.*, dataset_val.* and test/ likewise. The test part may also be one such file.
 /// A tree's files come in the order of their names, positive ones first.
-/// Throws: InvalidArgument where there are none.
+/// Throws: InvalidArgument where there are none, and where there are two such files (but for one and its .gz).
 std::vector<std::filesystem::path> sample_files(const std::string& path, Part part);
 
 /// Whether a folder has files of a part, as sample_files finds them.

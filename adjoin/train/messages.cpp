@@ -22,19 +22,4 @@ void note(const std::string& message) {
   std::cerr << end_of_bar + "adjoin: " + printable(message) + "\n" << std::flush;
 }
 
-std::string grouped(int64_t number) {
-  const std::string digits = std::to_string(number);
-  const size_t sign = number < 0 ? 1 : 0;
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > sign && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string counted(int64_t number, const std::string& thing) {
-  return grouped(number) + " " + thing + (number == 1 ? "" : "s");
-}
-
 }  // namespace adjoin::train

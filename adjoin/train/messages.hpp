@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
+
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::train {
 
@@ -13,11 +14,5 @@ void warn(const std::string& what);
 
 /// "adjoin: …" on standard error, as a line of its own also where the progress bar's is open on a terminal.
 void note(const std::string& message);
-
-/// 1234567 -> "1,234,567".
-std::string grouped(int64_t number);
-
-/// "1 head", "1,000 heads".
-std::string counted(int64_t number, const std::string& thing);
 
 }  // namespace adjoin::train

@@ -18,7 +18,7 @@ std::string Plan::to_string() const {
 
 std::string Plan::needs() const {
   return "--dp " + std::to_string(dp) + (cp > 1 ? " times --cp " + std::to_string(cp) : "") + " times --tp " +
-         std::to_string(tp) + " needs " + std::to_string(ranks()) + " ranks";
+         std::to_string(tp) + " needs " + (ranks() == 1 ? "1 rank" : std::to_string(ranks()) + " ranks");
 }
 
 Plan plan_of(const Configuration& c) {

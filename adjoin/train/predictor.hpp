@@ -1,26 +1,32 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "adjoin/train/storage/saved_model.hpp"
-#include "adjoin/train/trainer.hpp"
+#include "adjoin/train/plan.hpp"
+#include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
 
-/// The model in a training run's output folder, held by one worker.
-class Predictor {
- public:
-  /// Throws: InvalidArgument as open_model and load_weights do
-  explicit Predictor(const std::string& model);
-
-  /// What the model's task predicts of each text, all of them computed as one batch.
-  std::vector<Prediction> predict(std::span<const std::string> texts);
-
- private:
-  SavedModel saved_;
-  Trainer trainer_;
+/// What `adjoin predict` is asked.
+struct PredictOptions {
+  std::string model;  // the output folder of a training run
+  Plan plan;
+  std::string backend = "auto";
+  int64_t threads_per_rank = 0;
 };
+
+/// Where texts come from and what becomes of the predictions of each time's; both are called on rank 0 alone.
+struct Conversation {
+  std::function<std::vector<std::string>()> next;  // none at the end
+  std::function<void(std::span<const Prediction>)> answer;
+};
+
+/// What a trained model predicts of texts, on any layout; those that come at once are computed as one batch.
+/// Throws: InvalidArgument as open_model and load_weights do, and for a text that the task refuses, "text 3: …", after the
+///         answers to those before it
+void predict(const PredictOptions& options, const Conversation& conversation);
 
 }  // namespace adjoin::train

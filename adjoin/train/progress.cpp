@@ -69,7 +69,8 @@ std::string progress_line(const Progress& progress) {
 
 std::string progress_bar(const Progress& progress, int columns) {
   const auto [step, loss, speed, left] = parts_of(progress);
-  const auto room = static_cast<size_t>(std::max(columns - 1, 0));  // a full line would begin another
+  constexpr int kLeftFree = 3;  // for the ^C of an interrupt; and a full line would begin another
+  const auto room = static_cast<size_t>(std::max(columns - kLeftFree, 0));
   for (const std::string& line : {step + loss + speed + left, step + loss + left, step + loss, step}) {
     if (line.size() > room) continue;
     const size_t free = room - line.size();

@@ -20,8 +20,7 @@
 namespace adjoin::train {
 namespace {
 
-int64_t steps_of(const Configuration& c, const Task& task) {
-  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+int64_t steps_of(const Configuration& c, const HeldOut& samples) {
   return (std::ssize(samples.train) + c.batch - 1) / c.batch * c.epochs;
 }
 
@@ -32,9 +31,13 @@ void say_plan(const Configuration& c, const Task& task) {
        nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
-  const int64_t steps = steps_of(c, task);
+  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+  const int64_t steps = steps_of(c, samples);
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
+  if (c.validation > 0)
+    say(counted(std::ssize(samples.train), "sample") + " to train on, " + grouped(std::ssize(samples.validation)) +
+        " held out for validation");
   say(counted(steps, "step") + ": " + counted(c.epochs, "epoch") + " in batches of " + grouped(c.batch));
   const Plan plan = plan_of(c);
   say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/data/sampler.hpp"
@@ -41,6 +42,7 @@ struct Prediction {
   std::string label{};               ///< the name of the class, where there are classes
   std::string what = "probability";  ///< the name of the value
   double value = 0;
+  std::vector<std::pair<std::string, double>> classes{};  ///< all, the likeliest first, with their probabilities
 };
 
 /// How the rows of a configuration's model lie.
@@ -95,7 +97,7 @@ class Task {
   /// used by others. Throws: InvalidArgument where the source cannot be read, or the task knows no texts
   virtual void read_test(const TextSource& source);
   virtual void take_texts(std::span<const std::string> texts);
-  /// Of each sample of a micro-batch.
+  /// Of each sample of a micro-batch, on each rank along tp.
   virtual std::vector<Prediction> predictions(const at::Tensor& output, const MicroBatch& batch,
                                               const Grid& grid) const;
 

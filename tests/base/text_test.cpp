@@ -16,6 +16,17 @@ TEST(Text, joins_texts_and_numbers) {
   EXPECT_EQ(joined(std::vector<int64_t>{5, -7}, " x "), "5 x -7");
 }
 
+TEST(Text, counts_things) {
+  EXPECT_EQ(counted(0, "head"), "0 heads");
+  EXPECT_EQ(counted(1, "head"), "1 head");
+  EXPECT_EQ(counted(1, "box", "boxes"), "1 box");
+  EXPECT_EQ(counted(2, "box", "boxes"), "2 boxes");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(-999), "-999");
+  EXPECT_EQ(grouped(-123'456), "-123,456");
+  EXPECT_EQ(grouped(1'234'567), "1,234,567");
+}
+
 TEST(Text, writes_numbers_in_a_row_as_a_range) {
   EXPECT_EQ(ranges_text(std::vector<int>{}), "");
   EXPECT_EQ(ranges_text(std::vector<int>{3}), "3");

@@ -150,7 +150,7 @@ TEST_F(BadLayout, of_heads_is_refused) {
 
 TEST_F(BadLayout, is_refused_where_the_mpi_job_has_other_ranks) {
   refuses("--data sample --tp 3", "--dp 1 times --tp 3 needs 3 ranks, the MPI job has 2", {.ranks = 2});
-  refuses("--data sample", "--dp 1 times --tp 1 needs 1 ranks, the MPI job has 2", {.ranks = 2});
+  refuses("--data sample", "--dp 1 times --tp 1 needs 1 rank, the MPI job has 2", {.ranks = 2});
 }
 
 TEST_F(BadLayout, is_refused_where_the_backend_is_not_what_started_the_program) {
@@ -227,8 +227,7 @@ TEST(FullDisk, leaves_nothing_half_written) {
   const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
   for (const auto& [kib, file] : cases) {
     const fs::path out = folder / std::to_string(kib);
-    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib),
-                     file + ".adjoin-new");
+    expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib), file);
     std::vector<std::string> names;
     for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
     EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "metrics.jsonl"}));
@@ -242,7 +241,7 @@ TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
   ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
   const auto checkpoint = tree_of(folder / "run" / "checkpoint");
   const std::string resume = "train --epochs 2 --resume " + shell_quoted(folder / "run");
-  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors.adjoin-new");
+  expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors");
   EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
   const Outcome again = run(resume);
   EXPECT_EQ(again.code, 0) << again.err;

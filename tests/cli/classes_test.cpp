@@ -41,7 +41,7 @@ class ThreeClasses : public testing::Test {
 
 TEST_F(ThreeClasses, are_counted_when_training_begins_and_saved_with_the_model) {
   EXPECT_EQ(lines_of(trained_.out)[0],
-            "4 training and 4 test reviews from " + folder_->path().string() + ", in 3 classes");
+            "4 training and 4 test texts from " + folder_->path().string() + ", in 3 classes");
   EXPECT_EQ(json::parse(contents_of(model() / "classes.json")), (json{"film", "politics", "sport"}));
   EXPECT_TRUE(fs::exists(model() / "checkpoint" / "classes.json"));
 }

@@ -62,6 +62,12 @@ TEST_F(TrainedDecoder, writes_the_same_text_on_in_every_layout) {
   const Outcome likeliest = generate("--tokens 30 'The '");
   ASSERT_EQ(likeliest.code, 0) << likeliest.err;
   EXPECT_EQ(likeliest.out, "The ship sails on.\n");
+  EXPECT_EQ(generate("--tokens 30 --temperature 0 'The '").out, likeliest.out);
+  const TemporaryFolder folder;
+  put(folder / "prompt", "The \n");
+  EXPECT_EQ(
+      run("generate --tokens 30 --model " + shell_quoted(model()), {.input = shell_quoted(folder / "prompt")}).out,
+      likeliest.out);
   EXPECT_EQ(generate("--tokens 30 'A c'").out, "A caf\u00e9 is open; it is late.\n");
   const std::string drawn = "--tokens 40 --temperature 4 --top-k 20 --top-p 0.95 --seed 5 'A'";
   const Outcome one = generate(drawn);
@@ -96,6 +102,13 @@ TEST_F(TrainedDecoder, is_evaluated_and_judges_texts) {
   const auto lines = lines_of(predicted.out);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_LT(json::parse(lines[0]).at("bits_per_byte"), json::parse(lines[1]).at("bits_per_byte"));
+  const auto on_more = lines_of(
+      run("predict --json --dp 2 --tp 2 --model " + shell_quoted(model()) + " 'The ship sails on.' 'xylophone zzz qqq'")
+          .out);
+  ASSERT_EQ(on_more.size(), 2u);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(json::parse(on_more[i]).at("bits_per_byte").get<double>(),
+                json::parse(lines[i]).at("bits_per_byte").get<double>(), 1e-5);
 }
 
 TEST_F(TrainedDecoder, refuses_wrong_requests_in_one_line) {
@@ -110,7 +123,8 @@ TEST_F(TrainedDecoder, refuses_wrong_requests_in_one_line) {
   EXPECT_THAT(refusal(""), HasSubstr("prompt"));
   EXPECT_THAT(refusal("--top-k 0 a"), HasSubstr("top-k"));
   EXPECT_THAT(refusal("--top-p 0 a"), HasSubstr("top-p"));
-  EXPECT_THAT(refusal("--temperature 0 a"), HasSubstr("temperature"));
+  EXPECT_THAT(refusal("--temperature -1 a"), HasSubstr("temperature"));
+  EXPECT_THAT(refusal("--temperature 0 --top-k 0 a"), HasSubstr("top-k"));
   EXPECT_THAT(refusal("--tokens 48 a"), HasSubstr("context is 48"));
   EXPECT_THAT(refusal("'" + std::string(48, 'a') + "'"), HasSubstr("the prompt has 48 tokens"));
   EXPECT_THAT(refusal("--tokens 0 a"), HasSubstr("--tokens is 0"));

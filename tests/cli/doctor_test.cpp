@@ -61,6 +61,14 @@ TEST(Doctor, warns_of_tasks_that_srun_started_without_pmix) {
   EXPECT_THAT(run("doctor --ranks 1", {.environment = "SLURM_STEP_NUM_TASKS=1"}).out, Not(HasSubstr("warning")));
 }
 
+TEST(Doctor, warns_of_cores_that_mpirun_keeps_from_a_process) {
+  if (this_machine().cores == 1) GTEST_SKIP() << "one core cannot be kept from anybody";
+  const Surroundings bound{.environment = "OMPI_MCA_orte_bound_at_launch=1", .limits = "taskset -p 1 $$ > /dev/null;"};
+  EXPECT_THAT(run("doctor --ranks 1", bound).out,
+              HasSubstr("warning     mpirun binds this process to 1 core of " + std::to_string(this_machine().cores) +
+                        "; with --bind-to none it may use all\n"));
+}
+
 TEST(Doctor, shows_the_operation_that_failed_and_how) {
   Diagnosis diagnosis;
   diagnosis.backend = "mpi";
@@ -82,13 +90,6 @@ TEST(Doctor, shows_the_operation_that_failed_and_how) {
   const auto report = to_json({}, diagnosis);
   EXPECT_EQ(report.at("ok"), false);
   EXPECT_EQ(report.at("operations")[1].at("failure"), diagnosis.operations[1].failure);
-}
-
-TEST(Doctor, joins_neighbouring_ranks_to_ranges) {
-  EXPECT_EQ(as_ranges({}), "");
-  EXPECT_EQ(as_ranges({3}), "3");
-  EXPECT_EQ(as_ranges({0, 1, 2, 5, 7, 8, 9}), "0-2, 5, 7-9");
-  EXPECT_EQ(as_ranges({3, 4}), "3, 4");
 }
 
 }  // namespace

@@ -57,6 +57,10 @@ TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   const std::string remark = "--recompute attention is as none: with --cp 1 attention keeps no scores\n";
   EXPECT_THAT(alone.out, HasSubstr(remark));
   EXPECT_THAT(run("bench step --preset tiny --steps 0 --recompute attention").out, StartsWith(remark));
+  const auto decoder = [](const std::string& activation) {
+    return run("bench step --steps 0 --json --preset gpt-tiny --batch 2 --activation " + activation).out;
+  };
+  EXPECT_NE(decoder("gelu"), decoder("swiglu")) << "a classifier, which has no other activation, was measured";
 }
 
 TEST(DryRun, refuses_what_training_would) {

@@ -83,12 +83,15 @@ TEST_F(TrainedModel, predicts_a_line_a_text) {
   put(*folder_ / "texts", "A wonderful film.\nDull and far too long.\n\n");
   const Surroundings from_file{.input = (*folder_ / "texts").string()};
   EXPECT_EQ(run("predict" + of_model(), from_file).out, outcome.out);
-  EXPECT_EQ(run("predict good" + of_model(), {.ranks = 2}).out, run("predict good" + of_model()).out);
+  EXPECT_EQ(run("predict --dp 2 --tp 2" + of_model(), from_file).out, outcome.out);
+  Surroundings under_mpirun = from_file;
+  under_mpirun.ranks = 2;
+  EXPECT_EQ(run("predict" + of_model(), under_mpirun).out, outcome.out);  // --dp is the job's ranks
 }
 
 TEST_F(TrainedModel, takes_for_a_text_whatever_is_no_option) {
   const std::string texts =
-      "doctor '[a, b]' '-bad film' '--help me' $'two\\nlines' '\"quoted\"' '' -x train -- --json --model";
+      "doctor '[a, b]' '-bad film' $'two\\nlines' '\"quoted\"' '' -x train -- --json --model '--help me'";
   const Outcome outcome = run("predict" + of_model() + texts);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(lines_of(outcome.out).size(), 11u) << outcome.out;
@@ -104,6 +107,12 @@ TEST_F(TrainedModel, predicts_as_json) {
     EXPECT_THAT(prediction.at("label"), testing::AnyOf("positive", "negative"));
     EXPECT_GE(prediction.at("probability"), 0.5);
   }
+  const json all = json::parse(run("predict --all --json good" + of_model()).out);
+  const double negative = all.at("probabilities").at("negative"), positive = all.at("probabilities").at("positive");
+  EXPECT_NEAR(negative + positive, 1, 1e-12);
+  EXPECT_EQ(all.at("probability"), std::max(negative, positive));
+  EXPECT_THAT(run("predict --all good" + of_model()).out,
+              MatchesRegex("(positive|negative)\t(0.[5-9]|1.)[0-9]+\t(positive|negative)\t0.[0-4][0-9]+\n"));
 }
 
 TEST_F(TrainedModel, answers_a_text_while_the_next_has_yet_to_come) {
@@ -203,9 +212,9 @@ TEST(Training, says_first_what_it_is_about_to_do_and_then_each_evaluation) {
   // and 2 * 16 of the last norm.
   const auto parameters = 16 * pieces + 12 * 256 + 4 * 16 + 256 + 32 + 32 * 16 + 32;
   ASSERT_GE(lines.size(), 8u);
-  EXPECT_EQ(lines[0], "48 training and 48 test reviews from sample");
-  EXPECT_EQ(lines[1], "vocabulary of " + std::to_string(pieces) + " pieces, learned from the training reviews");
-  EXPECT_EQ(lines[2], "model of " + train::grouped(static_cast<int64_t>(parameters)) +
+  EXPECT_EQ(lines[0], "48 training and 48 test texts from sample");
+  EXPECT_EQ(lines[1], "vocabulary of " + std::to_string(pieces) + " pieces, learned from the training texts");
+  EXPECT_EQ(lines[2], "model of " + grouped(static_cast<int64_t>(parameters)) +
                           " parameters: 1 block of 16 features and 4 heads");
   EXPECT_EQ(lines[3], "12 steps: 2 epochs in batches of 8");
   EXPECT_EQ(lines[4], "2 ranks: dp 1, tp 2, threads");
@@ -232,7 +241,7 @@ TEST(OneClass, in_the_training_reviews_gives_one_warning) {
   };
   EXPECT_EQ(warning_of(shell_quoted(folder.path())),
             (std::vector<std::string>{"adjoin: warning: " + folder.path().string() +
-                                      ": all training reviews are positive, so there is nothing to tell apart"}));
+                                      ": all training texts are positive, so there is nothing to tell apart"}));
   EXPECT_EQ(warning_of("sample --samples 8"), (std::vector<std::string>{}));
 }
 

@@ -41,18 +41,22 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
     std::string arguments, expected;
   } cases[] = {
       {"", "a command is needed"},
-      {"trian", "trian"},
-      {"bench", "a command is needed"},
+      {"trian", "unknown command trian (did you mean train?); adjoin --help lists them"},
+      {"bench", "a command is needed; adjoin bench --help lists them"},
+      {"bench stp", "unknown command stp (did you mean step?); adjoin bench --help lists them"},
       {"train", "--data is needed"},
       {"train --data sample", "--out is needed"},
       {"train --data sample --out x --batch many", "many"},
-      {"train --data sample --out x --bach 3", "--bach"},
+      {"train --data sample --out x --bach 3", "unexpected --bach 3 (did you mean --batch?)"},
+      {"train --batch 2 --batch=3", "--batch is given twice"},
+      {"train --data", "--data needs a value"},
+      {"predict --model a --jsons", "unexpected --jsons (did you mean --json?)"},
       {"train --data sample --out x --batch 0", "--batch is 0"},
       {"train --data sample --out x --hidden 10 --heads 3", "--hidden 10 is not divisible by --heads 3"},
       {"train --data sample --out x --tp 5", "--tp 5 is more than --heads 4"},
       {"train --data sample --out x --preset huge", "tiny, small, bert-base, bert-large"},
       {"train --data sample --out x --precision fp8", "fp64, fp32, bf16, fp16"},
-      {"evaluate --model x --zap 3 --data y z", "unexpected --zap 3 z; --help lists what there is"},
+      {"evaluate --model x --zap 3 --data y z", "unexpected --zap 3 z; adjoin evaluate --help lists what there is"},
       {"train --cp-method --out x", "--cp-method needs a value, got the option --out"},
       {"bench step --recompute --steps 3", "--recompute needs a value, got the option --steps"},
       {"train --config /none/run.toml", "/none/run.toml: cannot be read"},
@@ -101,9 +105,10 @@ TEST(Program, names_the_unknown_key_of_a_configuration_file) {
   put(folder / "run.toml", "data = \"sample\"\nlairs = 2\n");
   const Outcome outcome = run("train --config '" + (folder / "run.toml").string() + "'");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("run.toml:2: unknown key \"lairs\" (adjoin train --help lists"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("run.toml:2: unknown key \"lairs\" (did you mean layers?); adjoin train --help lists"));
   const Outcome nested = run("bench matmul --config '" + (folder / "run.toml").string() + "'");
-  EXPECT_THAT(nested.err, HasSubstr("run.toml:1: unknown key \"data\" (adjoin bench matmul --help lists"));
+  EXPECT_THAT(nested.err, HasSubstr("run.toml:1: unknown key \"data\"; adjoin bench matmul --help lists"));
 }
 
 TEST(Program, tokenizes_a_line_into_a_line_of_ids) {

@@ -192,6 +192,30 @@ TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
   EXPECT_THAT(refusal("layers = 2\nlayers = 3\n"), HasSubstr(path() + ":2: is not TOML: "));
 }
 
+TEST_F(ConfigFile, proposes_the_key_that_was_meant) {
+  EXPECT_THAT(refusal("eval_every = 3\n"), HasSubstr("(did you mean eval-every?)"));
+  EXPECT_THAT(refusal("lairs = 3\n"), HasSubstr("(did you mean layers?)"));
+}
+
+TEST_F(ConfigFile, may_be_the_configuration_of_a_run_but_for_where_that_wrote) {
+  train::Configuration run = train::configuration_of("gpt-tiny");
+  run.data = "texts";
+  run.key_heads = 2;
+  run.final_norm = true;
+  run.lr = 1.0 / 3;
+  run.eval_every = 7;
+  run.dp = 2;
+  train::Configuration expected = run;
+  run.out = "runs/a";
+  run.overwrite = true;
+  run.resume = "runs/b";
+  expected.epochs = 3;
+  EXPECT_EQ(with(to_json(run).dump(2), {"--epochs", "3"}), expected);
+  EXPECT_THAT(refusal("{\"lairs\": 2}"), HasSubstr(path() + ": the configuration has an unknown key: lairs"));
+  EXPECT_THAT(refusal("{\"layers\": \"2\"}"), HasSubstr("layers is of another type"));
+  EXPECT_THAT(refusal("{\"layers\": "), HasSubstr(path() + ": is not JSON"));
+}
+
 TEST_F(ConfigFile, that_is_missing_is_named) {
   EXPECT_THAT(message_of<InvalidArgument>([&] {
                 understood({"--config", path()});

@@ -45,7 +45,7 @@ TEST_F(Tokenize, writes_documents_as_tokens_and_says_what_they_came_to) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out,
             "train: 2 documents, 18 bytes, 20 tokens of 0.90 bytes\n"
-            "test:  1 documents, 1 bytes, 2 tokens of 0.50 bytes\n");
+            "test:  1 document, 1 byte, 2 tokens of 0.50 bytes\n");
   const data::TokenFolder made = data::open_token_folder(out());
   EXPECT_EQ(made.vocabulary->decode(made.train.tokens.ids(0)), "a filmanother\nfilm");
   EXPECT_EQ(made.test.counts.documents, 1);

@@ -31,6 +31,7 @@ TEST(Validation, keeps_the_best_model_and_ends_when_it_gets_worse) {
   const Outcome outcome = run(train + "--epochs 40 --patience 3 --dp 2" + into(folder / "run"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("validation loss"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n36 samples to train on, 12 held out for validation\n"));
   const std::vector<json> validations = validations_of(folder / "run");
   ASSERT_GT(validations.size(), 3u);
   ASSERT_LT(validations.size(), 40u) << "it never got worse, so that nothing is tested";

@@ -118,6 +118,26 @@ TEST(OpenSamples, names_the_columns_that_lack_and_those_found) {
               HasSubstr("train.tsv:1: text and label are one column, \"a\""));
 }
 
+TEST(OpenSamples, refuses_two_columns_of_one_name_unless_another_is_used) {
+  EXPECT_THAT(refusal_of_csv("text,label,Text\na,1,b\n"),
+              HasSubstr("train.csv:1: expected one column of the name, found \"text\" and \"Text\""));
+  EXPECT_THAT(refusal_of("train.tsv", "a\tb\tb\nx\t1\t2\n", {.text = "a", .label = "b"}),
+              HasSubstr("train.tsv:1: expected one column of the name, found \"b\" and \"b\""));
+  const TemporaryFolder folder;
+  folder.write("train.csv", "text,label,Text,id,id\na,1,b,5,6\n");
+  EXPECT_THAT(described(folder.path(), Part::train, {.text = "Text", .label = ""}), ElementsAre("1 b"));
+}
+
+TEST(OpenSamples, refuses_two_files_of_one_part_but_a_file_and_its_gzipped_twin) {
+  const TemporaryFolder folder;
+  folder.write("train.csv", "text,label\na,1\n");
+  folder.write_gzipped("train.csv.gz", "text,label\na,1\n");
+  EXPECT_THAT(described(folder.path(), Part::train), ElementsAre("1 a"));
+  folder.write("train.jsonl", "{\"text\": \"b\", \"label\": 1}\n");
+  EXPECT_EQ(refusal([&] { described(folder.path(), Part::train); }),
+            folder.path() + ": has train.csv and train.jsonl, expected one file of training samples");
+}
+
 TEST(OpenSamples, reads_the_columns_that_are_named) {
   const TemporaryFolder folder;
   folder.write("train.csv", "text,label,Body,stars\nno,1,a,5\n");

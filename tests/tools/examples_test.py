@@ -233,7 +233,7 @@ class Networks(unittest.TestCase):
             full = ["bash", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "-"]  # as on a disk that is full after 4 KiB
             result = subprocess.run([*full, *command], capture_output=True, text=True, env=ENVIRONMENT)
             self.assertEqual(result.returncode, 2, result)
-            self.assertIn("u.png.adjoin-new: cannot be written: File too large", result.stderr)
+            self.assertIn("u.png: cannot be written: File too large", result.stderr)
             self.assertEqual((path.read_bytes(), os.listdir(folder)), (old, ["u.png"]))
 
 

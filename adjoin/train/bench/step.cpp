@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <random>
 
 #include "adjoin/base/error.hpp"
@@ -13,6 +15,7 @@
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/run.hpp"
+#include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -27,16 +30,48 @@ data::WordPiece words_of(int64_t size) {
   return data::WordPiece(std::move(pieces));
 }
 
-/// A batch's worth of full-length samples of random tokens.
-data::TokenStore random_samples(const Configuration& configuration) {
+/// So many samples of random tokens below `words`, each so long.
+data::TokenStore random_samples(const Configuration& configuration, int64_t count, int64_t length, int64_t words) {
   std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
   data::TokenStoreBuilder samples(configuration.vocabulary_size);
-  std::vector<int64_t> ids(static_cast<size_t>(configuration.sequence));
-  for (int64_t i = 0; i < configuration.batch; ++i) {
-    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(configuration.vocabulary_size));
+  std::vector<int64_t> ids(static_cast<size_t>(length));
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(words));
     samples.add(ids, i % 2);
   }
   return samples.finish();
+}
+
+/// A decoder's vocabulary of so many tokens, which nobody reads.
+class Numbers final : public data::TextVocabulary {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  int64_t end_of_document() const override { return size_ - 1; }
+  void encode(std::string_view, std::vector<int64_t>&) const override {}
+  std::string_view bytes_of(int64_t) const override { return "?"; }
+  const std::string& content() const override { return content_; }
+
+ private:
+  int64_t size_;
+  std::string content_;
+};
+
+/// The task of the configuration's model, on a batch's worth of full-length samples.
+std::unique_ptr<Task> random_task(const Configuration& c) {
+  const int64_t words = c.vocabulary_size;
+  if (c.model != "decoder")
+    return std::make_unique<TextClassification>(
+        c, TrainingInput{{words_of(words), data::ClassNames()}, random_samples(c, c.batch, c.sequence, words), {}});
+  const auto document = [&](int64_t tokens) {  // which does not end before its last token
+    return data::DocumentTokens{.name = "random",
+                                .tokens = random_samples(c, 1, tokens, words - 1),
+                                .counts = {.documents = 1, .bytes = tokens, .tokens = tokens},
+                                .words = words,
+                                .end_of_document = words - 1};
+  };
+  return std::make_unique<LanguageModelling>(
+      c, LanguageInput{std::make_shared<Numbers>(words), document(c.batch * c.sequence + 1), document(2)});
 }
 
 /// The middle of the seconds that `work` takes, its workers beginning and ending together.
@@ -53,7 +88,8 @@ double median_seconds(int64_t times, const Communicator& world, const std::funct
 }
 
 /// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of
-/// its input and that of its weight; and for attention two products forward and four backward.
+/// its input and that of its weight; and for attention two products forward and four backward, of a decoder of what is not
+/// hidden.
 class MatrixProducts {
  public:
   /// `length`: the tokens of a sample that are gone through.
@@ -66,44 +102,60 @@ class MatrixProducts {
     const Communicator& tp = grid.axis("tp");
     const int64_t queries = length / c.cp;  // of each sample that are here
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
-    const int64_t heads = Split::balanced(c.heads, tp.size(), 0).size(tp.rank()), size = c.hidden / c.heads;
-    const int64_t features = heads * size, inner = Split::balanced(4 * c.hidden, tp.size(), 0).size(tp.rank());
-    const std::pair<int64_t, int64_t> shapes[] = {
-        {c.hidden, 3 * features}, {features, c.hidden}, {c.hidden, inner}, {inner, c.hidden}};
-    for (const auto& [in, out] : shapes)
-      linears_.push_back({at::randn({samples * queries, in}, type), at::randn({out, in}, type),
-                          at::randn({samples * queries, out}, type)});
+    const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
+    const bool is_decoder = c.model == "decoder", is_swiglu = c.activation == "swiglu";
+    const int64_t all_key_heads = c.key_heads == 0 ? c.heads : c.key_heads, key_heads = here(all_key_heads);
+    const int64_t heads = key_heads * (c.heads / all_key_heads), size = c.hidden / c.heads, features = heads * size;
+    const int64_t inner = here(is_swiglu ? (8 * c.hidden + 2) / 3 : 4 * c.hidden);
+    const auto linear = [&](int64_t in, int64_t out) {
+      return Linear{at::randn({samples * queries, in}, type), at::randn({out, in}, type),
+                    at::randn({samples * queries, out}, type)};
+    };
+    linears_ = {linear(c.hidden, features + 2 * key_heads * size), linear(features, c.hidden),
+                linear(c.hidden, is_swiglu ? 2 * inner : inner), linear(inner, c.hidden)};
+    if (is_decoder) scores_of_words_ = linear(c.hidden, here(c.vocabulary_size));
+    is_causal_ = is_decoder;
     queries_ = at::randn({samples * heads, queries, size}, type);
     keys_ = at::randn({samples * heads, length, size}, type);
-    scores_ = at::randn({samples * heads, std::min(queries, kScoresAtOnce), length}, type);
+    scores_ = at::randn({samples * heads, std::min(queries, at_once()), length}, type);
   }
 
   void run() const {
     for (int64_t layer = 0; layer < layers_; ++layer) {
-      for (const Linear& linear : linears_) {
-        at::mm(linear.x, linear.weight.t());
-        at::mm(linear.gradient, linear.weight);
-        at::mm(linear.gradient.t(), linear.x);
-      }
-      for (int64_t begin = 0; begin < queries_.size(1); begin += kScoresAtOnce) {
-        const int64_t count = std::min(kScoresAtOnce, queries_.size(1) - begin);
-        const at::Tensor queries = queries_.narrow(1, begin, count), scores = scores_.narrow(1, 0, count);
+      for (const Linear& linear : linears_) run(linear);
+      const int64_t all = queries_.size(1), length = keys_.size(1);
+      for (int64_t begin = 0; begin < all; begin += at_once()) {
+        const int64_t count = std::min(at_once(), all - begin);
+        const int64_t seen = is_causal_ ? length * (begin + count) / all : length;  // of a rank's share of all queries
+        const at::Tensor queries = queries_.narrow(1, begin, count), keys = keys_.narrow(1, 0, seen);
+        const at::Tensor scores = scores_.narrow(1, 0, count).narrow(2, 0, seen);
         for (int i = 0; i < 2; ++i) {
-          at::bmm(queries, keys_.transpose(1, 2));
-          at::bmm(scores, keys_);
+          at::bmm(queries, keys.transpose(1, 2));
+          at::bmm(scores, keys);
           at::bmm(scores.transpose(1, 2), queries);
         }
       }
     }
+    if (scores_of_words_) run(*scores_of_words_);
   }
 
  private:
-  static constexpr int64_t kScoresAtOnce = 1024;  // of queries: all could take more memory than the step
   struct Linear {
     at::Tensor x, weight, gradient;
   };
+  static void run(const Linear& linear) {
+    at::mm(linear.x, linear.weight.t());
+    at::mm(linear.gradient, linear.weight);
+    at::mm(linear.gradient.t(), linear.x);
+  }
+  /// Queries: the scores of all could take more memory than the step. Of causal attention so few that most of what is hidden
+  /// is left out.
+  int64_t at_once() const { return is_causal_ ? 128 : 1024; }
+
+  bool is_causal_ = false;
   int64_t layers_;
   std::vector<Linear> linears_;
+  std::optional<Linear> scores_of_words_;  // a decoder's
   at::Tensor queries_, keys_, scores_;
 };
 
@@ -113,13 +165,13 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   const Configuration& c = options.configuration;
   validate(c);
   require(options.steps >= 0 && options.warm_up >= 0, "bench step: expected 0 or more steps");
-  const TextClassification task(c, {{words_of(c.vocabulary_size), data::ClassNames()}, random_samples(c), {}});
+  const std::unique_ptr<Task> task = random_task(c);
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
   run_workers(worker_options(c), [&](const Communicator& world) {
     PeakMemory memory;
-    Trainer trainer(c, task, world);
+    Trainer trainer(c, *task, world);
     trainer.initialize();
     trainer.optimizer();  // whose moments are there in each step
     int64_t step = 0, tokens = 0;

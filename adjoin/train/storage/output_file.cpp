@@ -26,9 +26,10 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+OutputFile::OutputFile(const std::filesystem::path& path, Mode mode, std::filesystem::path name)
+    : path_(name.empty() ? path : std::move(name)) {
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC);
-  descriptor_ = ::open(path_.c_str(), flags, 0666);
+  descriptor_ = ::open(path.c_str(), flags, 0666);
   if (descriptor_ < 0) fail(path_, "cannot be opened for writing", errno);
 }
 
@@ -74,7 +75,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : place_(path) {
   if (exists && std::filesystem::is_symlink(path, none)) place_ = std::filesystem::canonical(path);
   temporary_ = place_;
   temporary_ += ".adjoin-new";  // a name that is nobody else's
-  file_.emplace(temporary_);
+  file_.emplace(temporary_, OutputFile::Mode::replace, path);
 }
 
 AtomicFile::~AtomicFile() {

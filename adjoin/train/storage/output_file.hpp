@@ -17,7 +17,8 @@ class OutputFile {
  public:
   enum class Mode : uint8_t { replace, append };
 
-  explicit OutputFile(std::filesystem::path path, Mode mode = Mode::replace);
+  /// `name` is what errors call it, where that is not its path.
+  explicit OutputFile(const std::filesystem::path& path, Mode mode = Mode::replace, std::filesystem::path name = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -30,10 +31,8 @@ class OutputFile {
   /// Closes with the errors that only closing reports; the destructor closes silently.
   void close();
 
-  const std::filesystem::path& path() const { return path_; }
-
  private:
-  std::filesystem::path path_;
+  std::filesystem::path path_;  // in errors
   int descriptor_ = -1;
 };
 

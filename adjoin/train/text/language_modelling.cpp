@@ -1,11 +1,9 @@
 #include "adjoin/train/text/language_modelling.hpp"
 
-#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/token_folder.hpp"
@@ -160,15 +158,15 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
 
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
-  require(grid.axis("tp").size() == 1, "predictions: expected a model on one worker");
   // A text is what ends with the end of a document; the model may have read it in several pieces.
-  const at::Tensor nats = -at::log_softmax(scores.to(at::kDouble), -1).gather(1, batch.target.unsqueeze(1)).squeeze(1);
-  const auto* nat = nats.const_data_ptr<double>();
+  const at::Tensor exact = scores.to(at::kDouble);
   std::vector<Prediction> predictions;
   const auto* target = batch.target.const_data_ptr<int64_t>();
   for (int64_t begin = 0, row = 0; row < batch.target.numel(); ++row) {
     if (target[row] != vocabulary_->end_of_document()) continue;
-    const double bits = bits_per_byte(std::accumulate(nat + begin, nat + row + 1, 0.0),
+    MicroBatch text;
+    text.target = batch.target.slice(0, begin, row + 1);
+    const double bits = bits_per_byte(loss(exact.slice(0, begin, row + 1), text, grid).item<double>(),
                                       bytes_of_targets(*vocabulary_, batch.target, begin, row + 1));
     if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
     predictions.push_back({.what = "bits_per_byte", .value = bits});

@@ -18,13 +18,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void warn_of_dropped_bytes(const std::string& data, int64_t bytes) {
-  if (bytes > 0) warn(data + ": " + std::to_string(bytes) + " bytes were no UTF-8 and were dropped");
+  if (bytes > 0)
+    warn(data + ": " +
+         (bytes == 1 ? "1 byte was no UTF-8 and was dropped"
+                     : grouped(bytes) + " bytes were no UTF-8 and were dropped"));
 }
 
 void warn_of_one_class(const std::string& data, const data::ClassNames& classes, const data::TokenStore& train) {
   for (int64_t sample = 1; sample < train.size(); ++sample)
     if (train.label(sample) != train.label(0)) return;
-  warn(data + ": all training reviews are " + classes.name(train.label(0)) + ", so there is nothing to tell apart");
+  warn(data + ": all training texts are " + classes.name(train.label(0)) + ", so there is nothing to tell apart");
 }
 
 /// What is known before the texts are read: of a resumed run all, else what the configuration names.
@@ -98,8 +101,8 @@ data::WordPiece learned_from(const TextPart& texts, int64_t size) {
 }
 
 void say_counts(const std::string& data, int64_t train, int64_t test, int64_t classes) {
-  say(grouped(train) + " training and " + grouped(test) + " test reviews from " + data +
-      (classes == 2 ? "" : ", in " + grouped(classes) + (classes == 1 ? " class" : " classes")));
+  say(grouped(train) + " training and " + counted(test, "test text") + " from " + data +
+      (classes == 2 ? "" : ", in " + counted(classes, "class", "classes")));
 }
 
 void say_where_tokens_are(bool are_mapped, const std::string& trouble) {
@@ -155,7 +158,7 @@ TrainingInput read_training_input(const Configuration& c) {
 
   if (!tokenizer) tokenizer = learned_from(*train_texts, c.vocabulary_size);
   say("vocabulary of " + grouped(tokenizer->size()) + " pieces" +
-      (is_learned ? ", learned from the training reviews" : ""));
+      (is_learned ? ", learned from the training texts" : ""));
   std::string trouble;
   if (!train) train = tokenize(*train_texts, *tokenizer, is_learned, c.sequence, train_request, trouble);
   if (!test)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -136,12 +137,16 @@ void TextClassification::take_texts(std::span<const std::string> texts) {
 
 std::vector<Prediction> TextClassification::predictions(const at::Tensor& scores, const MicroBatch&,
                                                         const Grid&) const {
-  const auto [probabilities, classes] = at::softmax(scores.to(at::kDouble), -1).max(-1);
+  const auto [probabilities, classes] = at::softmax(scores.to(at::kDouble), -1).sort(-1, /*descending=*/true);
   std::vector<Prediction> predictions;
   for (int64_t i = 0; i < scores.size(0); ++i) {
-    const auto probability = probabilities[i].item<double>();
-    if (!std::isfinite(probability)) throw Error("the model's scores are not finite");
-    predictions.push_back({.label = input_.classes.name(classes[i].item<int64_t>()), .value = probability});
+    Prediction prediction;
+    for (int64_t place = 0; place < scores.size(1); ++place)
+      prediction.classes.emplace_back(input_.classes.name(classes[i][place].item<int64_t>()),
+                                      probabilities[i][place].item<double>());
+    std::tie(prediction.label, prediction.value) = prediction.classes.front();
+    if (!std::isfinite(prediction.value)) throw Error("the model's scores are not finite");
+    predictions.push_back(std::move(prediction));
   }
   return predictions;
 }

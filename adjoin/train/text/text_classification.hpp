@@ -39,7 +39,7 @@ class TextClassification : public Task {
   /// Without names of columns those of the training run.
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
-  /// The likeliest class. Throws: Error where the scores are not finite
+  /// The likeliest class, and all. Throws: Error where the scores are not finite
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;
   /// F1 of each class and the confusion matrix.

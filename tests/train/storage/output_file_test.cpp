@@ -69,7 +69,7 @@ TEST(WriteAtomically, leaves_the_old_file_and_nothing_beside_it_when_the_disk_is
   {
     const SmallDisk disk(1000);
     EXPECT_THAT(message_of<IoError>([&] { write_atomically(folder / "a", std::string(2000, 'x')); }),
-                HasSubstr("/a.adjoin-new: cannot be written: File too large"));
+                HasSubstr("/a: cannot be written: File too large"));
   }
   EXPECT_EQ(contents_of(folder / "a"), "old");
   EXPECT_FALSE(std::filesystem::exists(folder / "a.adjoin-new"));
@@ -99,7 +99,7 @@ TEST(WriteAtomically, writes_through_links_and_into_what_is_no_file) {
 TEST(WriteAtomically, names_a_folder_that_is_not_there) {
   const TemporaryFolder folder;
   EXPECT_THAT(message_of<IoError>([&] { write_atomically(folder / "none/a", "text"); }),
-              HasSubstr("/none/a.adjoin-new: cannot be opened for writing: No such file or directory"));
+              HasSubstr("/none/a: cannot be opened for writing: No such file or directory"));
 }
 
 TEST(OutputFile, says_that_the_disk_is_full) {
