@@ -26,12 +26,6 @@ if(PROJECT_IS_TOP_LEVEL)
         CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${ADJOIN_CCACHE})
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
-  find_program(ADJOIN_MOLD mold)
-  if(ADJOIN_MOLD)
-    # Without RELRO, of which mold (1.10 here) may protect a page that is not there where thread-local variables lie before it:
-    # the program then does not start (https://github.com/rui314/mold/issues/1151).
-    add_link_options(-fuse-ld=mold -Wl,-z,norelro)
-  endif()
 endif()
 
 function(adjoin_warnings target)
