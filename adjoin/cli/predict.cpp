@@ -17,12 +17,12 @@ namespace {
 
 constexpr size_t kAtOnce = 64;  // texts
 
-struct Options : train::PredictOptions {
+struct PredictRequest : train::PredictOptions {
   bool json = false, all = false;
   const CLI::App* command = nullptr;
 };
 
-void answer(std::span<const train::Prediction> predictions, const Options& options) {
+void answer(std::span<const train::Prediction> predictions, const PredictRequest& options) {
   for (const train::Prediction& prediction : predictions) {
     nlohmann::ordered_json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;
@@ -44,7 +44,7 @@ void answer(std::span<const train::Prediction> predictions, const Options& optio
   flush_output();
 }
 
-void run_predict(Options options, std::span<const std::string> texts) {
+void run_predict(PredictRequest options, std::span<const std::string> texts) {
   require_given(options.model, "--model");
   if (options.command->count("--dp") == 0)
     options.plan.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.plan.tp));
@@ -61,7 +61,7 @@ void run_predict(Options options, std::span<const std::string> texts) {
 }  // namespace
 
 void add_predict(Program& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictRequest>();
   CLI::App* command = add_command(program, program.app, "predict",
                                   "Print for each text its likeliest class and the probability of that, separated by a "
                                   "tab; or how many bits a decoder needs for a byte of it",

@@ -17,7 +17,7 @@
 namespace adjoin::train {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// What takes rank 0 long is who types the texts.
 constexpr auto kNever = std::chrono::hours(24 * 365);

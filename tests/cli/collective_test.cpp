@@ -165,23 +165,5 @@ TEST(CollectiveCommand, answers_bad_arguments_with_one_line_and_2) {
   }
 }
 
-// Simulated, so that it is the same on every machine.
-TEST(CollectiveCommand, draws_the_readmes_picture) {
-  const std::string readme = contents_of(ADJOIN_SOURCE_DIR "/README.md");
-  const std::string begin = "build/release/adjoin ", option = " --svg ";
-  const size_t at = readme.find(begin + "collective ");
-  ASSERT_NE(at, readme.npos);
-  const std::string command = readme.substr(at, readme.find('\n', at) - at);
-  const size_t svg = command.find(option);
-  ASSERT_NE(svg, command.npos) << command;
-  const std::string picture = command.substr(svg + option.size());
-  EXPECT_NE(readme.find("(" + picture + ")"), readme.npos) << "it is not shown";
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      run(command.substr(begin.size(), svg - begin.size()) + option + test::shell_quoted(folder / "picture.svg"));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(contents_of(folder / "picture.svg"), contents_of(ADJOIN_SOURCE_DIR "/" + picture));
-}
-
 }  // namespace
 }  // namespace adjoin::cli

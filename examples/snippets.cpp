@@ -1,0 +1,120 @@
+// The code that the pages in docs/ quote, where no other example has it. tests/tools/pages_test.py compares them.
+
+#include <ATen/ATen.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include "adjoin/linalg/matmul.hpp"
+#include "adjoin/nn/distributed/class_loss.hpp"
+#include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/network.hpp"
+#include "adjoin/nn/distributed/pool.hpp"
+#include "adjoin/nn/init.hpp"
+#include "adjoin/nn/sequence/dot_product_attention.hpp"
+#include "adjoin/parallel/optimizer.hpp"
+#include "examples/support/example.hpp"
+
+using namespace adjoin;
+
+namespace {
+
+void collectives(const Communicator& world) {
+  std::vector<float> x(8192, 1);
+
+  const Communicator group = world.with_algorithm(Collective::all_reduce, "ring");
+  group.all_reduce(buffer(x));    // in 2 (P - 1) steps around the ring
+  group.broadcast(buffer(x), 0);  // as before: only all_reduce was chosen
+
+  const Communicator pieces = world.with_algorithm(Collective::broadcast, "ring", /*chunk=*/4096);  // 4096 elements each
+  const Communicator quickest = world.with_algorithm(Collective::all_reduce, "auto");               // by formula
+
+  pieces.broadcast(buffer(x), 0);
+  quickest.all_reduce(buffer(x));
+}
+
+void products(const Communicator& group) {
+  const int64_t T = 100;
+  const at::Tensor all = at::linspace(0, 9, T * 16, at::kDouble).sin().view({T, 16});
+  const Split mine = Split::balanced(T, group.size(), 0);
+  const at::Tensor keys = all.narrow(0, mine.offset(group.rank()), mine.size(group.rank()));
+  const at::Tensor queries = keys, inputs = keys;
+
+  const Split rows = Split::balanced(T, group.size(), 0);
+  const at::Tensor scores = linalg::matmul_nt(keys, queries, group, rows, /*chunk=*/32);
+  const at::Tensor values = linalg::matmul_nn(scores.softmax(-1), inputs, group, rows, 32);
+
+  const at::Tensor expected = at::matmul(at::matmul(keys, all.t()).softmax(-1), all);
+  example::ensure(at::allclose(values, expected), "the product differs from one worker's");
+}
+
+void attention(const Communicator& world) {
+  const nn::DotProductAttentionOptions options{.key_dim = 8, .value_dim = 8, .query_dim = 8, .num_heads = 2};
+  const Split rows = Split::balanced(11, world.size(), /*dim=*/1);
+  const int64_t here = rows.size(world.rank());
+  const at::Tensor keys = at::ones({1, here, 8}), queries = keys, values = keys;
+  const at::Tensor mask = at::zeros({1, here, 11}, at::kBool);
+
+  nn::DistributedDotProductAttention attention(options, Grid(world, {{"sp", world.size()}}), "sp");
+  const at::Tensor out = attention(keys, queries, values, mask, rows);  // [*, T_i, features], mask [1, T_i, T]
+
+  example::ensure(out.size(1) == here, "attention gave other rows");
+}
+
+parallel::Rule adagrad(double epsilon) {
+  return {"adagrad", {"sum"}, [epsilon](const parallel::FlatPiece& piece, const parallel::UpdateStep& step) {
+            const at::Tensor gradient = piece.gradient.add(piece.value, step.decay);
+            piece.moments[0].addcmul_(gradient, gradient);
+            piece.value.addcdiv_(gradient, piece.moments[0].sqrt().add_(epsilon), -step.rate);
+          }};
+}
+
+void layers(const Communicator& world) {
+  const auto [height, width] = example::nearly_square(world.size());
+  const int64_t batch = 2;
+  const at::Tensor pictures = at::linspace(0, 9, batch * 3 * 32 * 32).sin().view({batch, 3, 32, 32});
+
+  const Grid grid(world, {{"y", height}, {"x", width}});
+  const nn::LayoutRule over_space = nn::balanced_over(grid.shape(), {{}, {}, {"y"}, {"x"}});
+  const DistributedTensor x = place(pictures, over_space({batch, 3, 32, 32}), grid);  // each worker keeps its part
+
+  nn::Conv2d conv(nn::Conv2dOptions(3, 8, 5).padding(2), grid);  // the weight is copied along y and x
+  nn::MaxPool2d pool(nn::MaxPool2dOptions(2), grid);
+  nn::initialize(*conv, /*seed=*/1);          // or one parameter: nn::init::kaiming_uniform_(parameter, seed)
+  const DistributedTensor y = pool(conv(x));  // [batch, 8, 16, 16], each worker has its part of space
+}
+
+void network(const Communicator& world) {
+  const auto [height, width] = example::nearly_square(world.size());
+  const Grid grid(world, {{"y", height}, {"x", width}});
+  const nn::LayoutRule over_space = nn::balanced_over(grid.shape(), {{}, {}, {"y"}, {"x"}});
+  const DistributedTensor x = place(at::ones({2, 3, 32, 32}), over_space({2, 3, 32, 32}), grid);
+  const DistributedTensor labels = place(at::zeros({2}, at::kLong), nn::copied_on(grid.shape(), {2}), grid);
+
+  torch::nn::Sequential model(torch::nn::Conv2d(3, 8, 5), torch::nn::ReLU(), torch::nn::Flatten(),
+                              torch::nn::Linear(6272, 10));
+  nn::Sequential net = nn::distributed(model, {.grid = grid, .space = {{"y"}, {"x"}}});  // or .batch, .channels, or all
+  const DistributedTensor scores = net(x);
+
+  nn::CrossEntropyLoss loss(nn::CrossEntropyLossOptions().label_smoothing(0.1), grid);  // or (…, grid, nn::on_one_worker(0))
+  const DistributedTensor value = loss(scores, labels);
+  value.local.sum().backward();  // on all workers; a worker that holds no value gives zero
+
+  parallel::Optimizer optimizer(nn::parameters_of(*net), adagrad(1e-10), {.weight_decay = 0.01, .clip = 1});
+  optimizer.step(/*learning_rate=*/0.01);
+}
+
+void run_all(const Communicator& world, example::Report& report) {
+  collectives(world);
+  products(world);
+  attention(world);
+  layers(world);
+  network(world);
+  report.line("All of them ran.");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return example::run(argc, argv, {"The code that the pages in docs/ quote."}, run_all);
+}
