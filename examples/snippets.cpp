@@ -26,8 +26,8 @@ void collectives(const Communicator& world) {
   group.all_reduce(buffer(x));    // in 2 (P - 1) steps around the ring
   group.broadcast(buffer(x), 0);  // as before: only all_reduce was chosen
 
-  const Communicator pieces = world.with_algorithm(Collective::broadcast, "ring", /*chunk=*/4096);  // 4096 elements each
-  const Communicator quickest = world.with_algorithm(Collective::all_reduce, "auto");               // by formula
+  const Communicator pieces = world.with_algorithm(Collective::broadcast, "ring", /*chunk=*/4096);
+  const Communicator quickest = world.with_algorithm(Collective::all_reduce, "auto");
 
   pieces.broadcast(buffer(x), 0);
   quickest.all_reduce(buffer(x));
@@ -96,7 +96,7 @@ void network(const Communicator& world) {
   nn::Sequential net = nn::distributed(model, {.grid = grid, .space = {{"y"}, {"x"}}});  // or .batch, .channels, or all
   const DistributedTensor scores = net(x);
 
-  nn::CrossEntropyLoss loss(nn::CrossEntropyLossOptions().label_smoothing(0.1), grid);  // or (…, grid, nn::on_one_worker(0))
+  nn::CrossEntropyLoss loss(nn::CrossEntropyLossOptions().label_smoothing(0.1), grid);
   const DistributedTensor value = loss(scores, labels);
   value.local.sum().backward();  // on all workers; a worker that holds no value gives zero
 
