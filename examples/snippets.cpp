@@ -11,6 +11,7 @@
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/init.hpp"
+#include "adjoin/nn/distributed/weighted.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/example.hpp"

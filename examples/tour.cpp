@@ -36,7 +36,7 @@ class Training {
   double step(const at::Tensor& pictures, const at::Tensor& labels) {
     const Grid& grid = placement_.grid;
     const DistributedTensor x = place(pictures, placement_.of_space(pictures.sizes().vec(), 2), grid);
-    const DistributedTensor y = place(labels, nn::copied_on(grid.shape(), {labels.size(0)}), grid);
+    const DistributedTensor y = place(labels, Layout(grid.shape(), {labels.size(0)}), grid);
     const at::Tensor loss = loss_(net_(x), y).local.sum();
     loss.backward();
     optimizer_.step(/*learning_rate=*/0.01);

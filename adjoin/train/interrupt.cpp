@@ -6,34 +6,32 @@
 #include <atomic>
 #include <cerrno>
 #include <iterator>
-#include <string_view>
 
 namespace adjoin::train {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr std::string_view kAnswer = "\nadjoin: interrupted: the step is finished and saved; once more ends at once\n";
 
 std::atomic<int> noted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-std::string_view answer;  // "" for none
+std::string printed;  // when the first signal comes
 struct sigaction previous[std::size(kSignals)];
 
 extern "C" void note_interrupt(int signal) {
   const int error = errno;
   int none = 0;
   if (!noted.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, answer.data(), answer.size());
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, printed.data(), printed.size());
   errno = error;
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(bool speaks) {
+InterruptGuard::InterruptGuard(const std::string& answer) {
   noted = 0;
   // On a terminal the progress bar's line is open, and the terminal has shown ^C there.
-  answer = speaks ? kAnswer.substr(::isatty(STDERR_FILENO) ? 0 : 1) : "";
+  printed = (!answer.empty() && ::isatty(STDERR_FILENO) ? "\n" : "") + answer;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = SA_RESTART;  // a read or write under way goes on

@@ -21,8 +21,8 @@ class Interrupted : public Error {
 /// One at a time in a process. A SIGHUP that the program was started to ignore (nohup) stays ignored.
 class InterruptGuard {
  public:
-  /// `speaks`: the first signal is answered at once, by a line on standard error.
-  explicit InterruptGuard(bool speaks);
+  /// `answer` is what the first signal prints at once on standard error, in lines; nothing where it is empty.
+  explicit InterruptGuard(const std::string& answer);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

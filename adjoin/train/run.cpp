@@ -46,6 +46,10 @@ void say_plan(const Configuration& c, const Task& task) {
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
+std::string command_to_resume(const std::string& out) {
+  return "adjoin train --resume " + out;
+}
+
 /// The training samples of the batch that has the most to do, the longest last: their activations lie beside all gradients.
 /// Where the task does not know their lengths, some thousand are looked at.
 std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
@@ -80,6 +84,12 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   return task;
 }
 
+/// mpirun ends a job before its ranks can say more, so how to go on is told at once.
+std::string answer_to_interrupt(const std::string& out) {
+  return "adjoin: interrupted: finishing this step, to save it; once more ends at once\n" +
+         (started_by_mpi() ? "adjoin: once it is saved, continue with: " + command_to_resume(out) + "\n" : "");
+}
+
 }  // namespace
 
 void train(const Configuration& configuration) {
@@ -92,7 +102,7 @@ void train(const Configuration& configuration, const TaskMaker& make) {
   const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
-  const InterruptGuard guard(mpi_job_rank() == 0);
+  const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration.out) : "");
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     TrainingRun run(configuration, *task, world);
     auto finished = run.run();
@@ -100,7 +110,7 @@ void train(const Configuration& configuration, const TaskMaker& make) {
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
   if (!summary)
-    throw Interrupted("interrupted; continue with: adjoin train --resume " + configuration.out, interrupting_signal());
+    throw Interrupted("interrupted; continue with: " + command_to_resume(configuration.out), interrupting_signal());
 }
 
 void dry_run(const Configuration& configuration) {

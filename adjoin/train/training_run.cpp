@@ -89,6 +89,18 @@ void remove_results(const std::filesystem::path& folder, const Task& task) {
   for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
 
+/// A run that is over cannot take up what would decide how it learns: its folder would tell of a training that never was.
+void check_learns_nothing_new(const Configuration& saved, const Configuration& given) {
+  for (const Field& field : fields()) {
+    const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
+    require(!differs || field.group == "Layout" || field.group == "Output" || field.name == "epochs", [&] {
+      return "--resume " + given.resume + ": the run is over, so " + option_of(field.name) +
+             " would change nothing; --epochs of more than " + std::to_string(saved.epochs) + " goes on training" +
+             (given.patience > 0 ? ", unless --patience ends it" : "");
+    });
+  }
+}
+
 /// Throws: IoError where a file, or another in its place, could not be written
 void check_writable(const std::filesystem::path& path) {
   if (std::filesystem::exists(path)) OutputFile(path, OutputFile::Mode::append).close();
@@ -155,6 +167,8 @@ void TrainingRun::resume() {
       return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
              " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
     });
+    if (state.step >= total_steps() || is_out_of_patience(state))
+      check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
     load_weights(saved.folder / "model.safetensors", nn::parameters_of(trainer_.module()), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
     if (!state.validations.best_loss) return;
@@ -174,16 +188,16 @@ bool TrainingRun::is_evaluation_due() const {
   return is_last ? validates : state_.step % every == 0;
 }
 
-bool TrainingRun::is_out_of_patience() const {
-  return configuration_.patience > 0 && state_.validations.since_best >= configuration_.patience;
+bool TrainingRun::is_out_of_patience(const RunState& state) const {
+  return configuration_.patience > 0 && state.validations.since_best >= configuration_.patience;
 }
 
 std::optional<Summary> TrainingRun::run() {
   if (is_evaluation_due()) evaluate_and_record();  // which an interrupt left for later
-  while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience()) {
+  while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_)) {
     train_step();
     if (is_evaluation_due()) evaluate_and_record();
-    const bool last = state_.step == total_steps() || is_out_of_patience(), epoch_ends = state_.position.step == 0;
+    const bool last = state_.step == total_steps() || is_out_of_patience(state_), epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (!interrupted_ &&
         (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
@@ -300,10 +314,18 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 }
 
 std::optional<Summary> TrainingRun::finish() {
-  if (best_) best_->restore(nn::parameters_of(trainer_.module()));
+  const std::vector<nn::Parameter> parameters = nn::parameters_of(trainer_.module());
+  std::optional<KeptWeights> last;  // with which the moments go, should an interrupt end this
+  if (best_) {
+    last.emplace(parameters);
+    best_->restore(parameters);
+  }
   const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
-  if (interrupted_) return std::nullopt;
+  if (interrupted_) {
+    if (last) last->restore(parameters);
+    return std::nullopt;
+  }
   check_finite(evaluation.loss, "test loss", state_.step);
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.configuration = configuration_,

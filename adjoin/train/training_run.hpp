@@ -39,7 +39,7 @@ class TrainingRun {
   bool is_evaluation_due() const;
   void evaluate_and_record();
   /// Whether so many validations were no better that training ends.
-  bool is_out_of_patience() const;
+  bool is_out_of_patience(const RunState& state) const;
   void save_checkpoint();
   std::vector<RankSummary> rank_summaries() const;
   /// Nothing where it was interrupted.

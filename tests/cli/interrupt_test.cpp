@@ -9,6 +9,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace test;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kLongRun = kSmallRun + "--epochs 10000 --checkpoint-every 1000000 ";
 
@@ -21,7 +22,7 @@ TEST(InterruptedRun, says_at_once_what_it_does_saves_and_exits_with_128_and_the_
     const Outcome outcome = running.wait();
     EXPECT_EQ(outcome.code, 128 + signal) << outcome.err;
     const size_t answer =
-        outcome.err.find("adjoin: interrupted: the step is finished and saved; once more ends at once\n");
+        outcome.err.find("adjoin: interrupted: finishing this step, to save it; once more ends at once\n");
     const size_t advice = outcome.err.find("adjoin: interrupted; continue with: adjoin train --resume ");
     EXPECT_LT(answer, advice) << outcome.err;
     EXPECT_NE(advice, std::string::npos) << outcome.err;
@@ -31,23 +32,42 @@ TEST(InterruptedRun, says_at_once_what_it_does_saves_and_exits_with_128_and_the_
 
 TEST(InterruptedRun, ends_within_its_final_evaluation_and_goes_on_with_it) {
   const TemporaryFolder folder;
+  constexpr int kEpochs = 3;  // of one step, on one text of the two, so that the loss on the other rises from the first
   std::string reviews = "text,label\na good film,1\na bad film,0\n";
   put(folder / "train.csv", reviews);
   for (int i = 0; i < 3'000; ++i) reviews += "a film that is as long as it is good and longer than it is bad,1\n";
   put(folder / "test.csv", reviews);
-  const std::string train = "train --epochs 1 --dp 2 --data " + shell_quoted(folder.path()) +
+  const std::string train = "train --epochs " + std::to_string(kEpochs) + " --validation 0.5 --lr 0.1 --warmup 0 --dp 2 --data " + shell_quoted(folder.path()) +
                             " --preset tiny --vocabulary-size 300 --layers 8 --hidden 128 --threads-per-rank 1";
   Running running(train + into(folder / "run"));
-  wait_for_steps(folder / "run", 1);
-  for (int tries = 0; tries < 10'000 && !fs::exists(folder / "run" / "checkpoint"); ++tries)
+  const auto state = [&] { return contents_of(folder / "run" / "checkpoint" / "state.json"); };
+  wait_for_steps(folder / "run", 2 * kEpochs);
+  for (int tries = 0; tries < 10'000; ++tries) {
+    if (fs::exists(folder / "run" / "checkpoint" / "state.json") && state().find("\"step\": 3,") != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   running.signal(SIGINT);
   EXPECT_EQ(running.wait().code, 128 + SIGINT);
   EXPECT_FALSE(fs::exists(folder / "run" / "summary.json"));
   EXPECT_FALSE(fs::exists(folder / "run" / "model.safetensors"));
+  ASSERT_THAT(state(), HasSubstr("\"best_step\": 1,")) << "the last weights are the best, so that nothing is tested";
+  EXPECT_NE(contents_of(folder / "run" / "checkpoint" / "model.safetensors"),
+            contents_of(folder / "run" / "checkpoint" / "best.safetensors"));
   const Outcome resumed = run("train --resume " + shell_quoted(folder / "run"));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(fs::exists(folder / "run" / "summary.json"));
+}
+
+// As mpirun does it: when a process of the job dies, and on Ctrl-C, it sends the others SIGTERM and reads little more of them.
+TEST(InterruptedRun, under_mpi_says_at_once_how_to_go_on_and_never_that_something_is_saved) {
+  const TemporaryFolder folder;
+  Running running(kLongRun + "--dp 2" + into(folder / "run"), {.ranks = 2});
+  wait_for_steps(folder / "run", 5);
+  running.signal(SIGINT);
+  const Outcome outcome = running.wait();
+  EXPECT_THAT(outcome.err, HasSubstr("adjoin: once it is saved, continue with: adjoin train --resume " +
+                                     (folder / "run").string() + "\n"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("is finished and saved")));
 }
 
 }  // namespace

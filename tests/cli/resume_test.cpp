@@ -132,6 +132,19 @@ TEST_F(Resume, of_a_finished_run_changes_neither_model_nor_metrics) {
     EXPECT_EQ(a.at(key), b.at(key)) << key;
 }
 
+TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
+  const fs::path finished = *folder_ / "over";
+  fs::copy(straight(), finished, fs::copy_options::recursive);
+  const auto before = tree_of(finished);
+  for (const std::string option : {"--seed 7", "--lr 0.5", "--no-bucket"}) {
+    const Outcome outcome = run(resume(finished) + option);
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_THAT(outcome.err, HasSubstr("the run is over, so --"));
+    EXPECT_THAT(outcome.err, HasSubstr("would change nothing; --epochs of more than 80 goes on training"));
+  }
+  EXPECT_EQ(tree_of(finished), before);
+}
+
 TEST_F(Resume, follows_a_crash) {
   const fs::path crashed = *folder_ / "crashed";
   Running running(kRun + "--checkpoint-every 2" + into(crashed));

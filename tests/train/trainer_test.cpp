@@ -172,7 +172,7 @@ TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
 TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
   for_each_world({1, 2}, [&](const Communicator& world) {
     std::optional<InterruptGuard> guard;  // of the process
-    if (world.rank() == 0) guard.emplace(/*speaks=*/false);
+    if (world.rank() == 0) guard.emplace("");
     Configuration c = uneven();
     c.dp = world.size();
     Learner learner(c, world);

@@ -17,6 +17,15 @@
 namespace adjoin::train {
 namespace {
 
+/// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
+void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
+  const Grid one_worker(Communicator(), Plan().grid());
+  const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
+  check_weights(path, nn::parameters_of(*model.module));
+}
+
+}  // namespace
+
 Configuration read_configuration(const std::filesystem::path& path) {
   try {
     const auto json = nlohmann::ordered_json::parse(read_text(path));
@@ -31,15 +40,6 @@ Configuration read_configuration(const std::filesystem::path& path) {
     throw InvalidArgument(what.starts_with(path.string()) ? what : path.string() + ": " + what);
   }
 }
-
-/// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
-void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
-  const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
-  check_weights(path, nn::parameters_of(*model.module));
-}
-
-}  // namespace
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
                 const torch::nn::Module& model, const Grid& grid, const Metadata& metadata) {

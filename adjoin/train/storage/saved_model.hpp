@@ -28,6 +28,10 @@ struct SavedModel {
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
                 const torch::nn::Module& model, const Grid& grid, const Metadata& metadata = {});
 
+/// The configuration in a file that save_model wrote.
+/// Throws: InvalidArgument that names the file
+Configuration read_configuration(const std::filesystem::path& path);
+
 /// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
 SavedModel open_model(const std::filesystem::path& folder);
