@@ -13,7 +13,8 @@ install(TARGETS adjoin EXPORT adjoinTargets FILE_SET HEADERS)
 install(EXPORT adjoinCoreTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
 install(EXPORT adjoinTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
 
-set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+# CMake would leave out a LibTorch that lies within the checkout, as that of .venv does.
+set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH "${LibTorch_PREFIX}/lib" INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS adjoin_program)
 
 configure_package_config_file(cmake/adjoinConfig.cmake.in "${PROJECT_BINARY_DIR}/adjoinConfig.cmake"

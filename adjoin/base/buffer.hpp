@@ -88,18 +88,36 @@ struct ConstBuffer {
   }
 };
 
-/// A Buffer over a span, a std::vector or an array of a known element type.
+/// Whose elements a buffer may lie over: a span, a std::vector, an array.
 template <class Range>
+concept Elements = requires(Range& elements) { std::span(elements); };
+
+/// One number that a buffer may lie over.
+template <class T>
+concept Element = requires { detail::ElementTypeOf<T>::value; };
+
+/// A Buffer over a span, a std::vector or an array of a known element type.
+template <Elements Range>
 Buffer buffer(Range& elements) {
   std::span view(elements);
   return {view.data(), static_cast<int64_t>(view.size()), element_type_of<typename decltype(view)::value_type>};
 }
 
+/// A Buffer over one number: `world.all_reduce(buffer(loss))`.
+template <Element T>
+Buffer buffer(T& element) {
+  return {&element, 1, element_type_of<T>};
+}
+
 /// The same for elements that are only read.
-template <class Range>
+template <Elements Range>
 ConstBuffer const_buffer(const Range& elements) {
   std::span view(elements);
   return {view.data(), static_cast<int64_t>(view.size()), element_type_of<typename decltype(view)::value_type>};
+}
+template <Element T>
+ConstBuffer const_buffer(const T& element) {
+  return {&element, 1, element_type_of<T>};
 }
 
 }  // namespace adjoin

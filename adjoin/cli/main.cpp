@@ -11,8 +11,10 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/base/version.hpp"
 #include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
+#include "adjoin/cli/libtorch.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
@@ -38,7 +40,7 @@ int fail(int code, std::string message) {
 int run(int argc, char** argv) {
   using namespace adjoin::cli;
   adjoin::cli::Program program;
-  program.app.set_version_flag("--version", "adjoin 0.1.0");
+  program.app.set_version_flag("--version", std::string("adjoin ") + adjoin::kVersion + "\nLibTorch " + adjoin::cli::loaded_libtorch());
   for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_tokenize, add_bench, add_doctor,
                          add_collective, add_layout})
     add(program);

@@ -73,11 +73,6 @@ std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {
 std::vector<fs::path> sample_files(const std::string& path, Part part) {
   require(fs::exists(path), [&] { return path + ": no such file or folder"; });
   if (fs::is_directory(path)) return files_of_folder(path, part);
-  require(part == Part::test, [&] {
-    return path +
-           ": is a file; training needs a folder with train.csv and test.csv (or .tsv, .jsonl, each also .gz, or "
-           "train/ and test/)";
-  });
   return {path};
 }
 

@@ -43,7 +43,7 @@ class SampleReader {
 
 /// The files of one part of a data set. `path` is a folder with, for the training part, one of these:
 /// train.csv, train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/{pos,neg}/*.txt; and for the
-/// test part test.*, dataset_val.* and test/ likewise. The test part may also be one such file.
+/// test part test.*, dataset_val.* and test/ likewise. A path may also be one such file, for both parts.
 /// A tree's files come in the order of their names, positive ones first.
 /// Throws: InvalidArgument where there are none, and where there are two such files (but for one and its .gz).
 std::vector<std::filesystem::path> sample_files(const std::string& path, Part part);

@@ -27,15 +27,14 @@ at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communic
   if (group.size() == 1) return panel;
   const at::Tensor all = memory.take(shape[0] * shape[1], panel.options()).view(shape);
   if (group.rank() == owner) all.copy_(panel);
-  group.broadcast(as_buffer(all), owner);
+  group.broadcast(buffer(all), owner);
   return all;
 }
 
 /// Adds what the group's workers have up, into `out` of the owner.
 void collect(const at::Tensor& partial, const at::Tensor& out, const Communicator& group, int owner) {
   const bool is_owner = group.rank() == owner;
-  if (group.size() > 1)
-    group.reduce(as_buffer(partial), is_owner ? as_buffer(partial) : Buffer{}, Reduction::sum, owner);
+  if (group.size() > 1) group.reduce(buffer(partial), is_owner ? buffer(partial) : Buffer{}, Reduction::sum, owner);
   if (is_owner) out.copy_(partial);
 }
 
@@ -70,7 +69,7 @@ void GridProducts::for_each_panel(const Split& from, const Split& to, int64_t by
 }
 
 at::Tensor GridProducts::summed(at::Tensor product) const {
-  if (copies_.size() > 1) copies_.all_reduce(as_buffer(product));
+  if (copies_.size() > 1) copies_.all_reduce(buffer(product));
   return product;
 }
 

@@ -160,7 +160,7 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
                       right.narrow(-1, round.begin, round.count));
       if (rank == me) kept_of[round.block] = rows;
     }
-    return [all = as_buffer(block.narrow(0, 0, elements)), mine = as_buffer(kept_of[round.block]),
+    return [all = buffer(block.narrow(0, 0, elements)), mine = buffer(kept_of[round.block]),
             counts](const Communicator& group) { group.reduce_scatter(all, mine, counts); };
   };
   carry_out(rounds_of(right.size(-1), bytes), {}, multiply_and_send,

@@ -19,7 +19,7 @@ std::function<at::Tensor(const at::Tensor&)> sum_over(const Communicator& group)
 at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   if (group.size() == 1) return x;
   at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
-  group.all_reduce(as_buffer(result), Reduction::sum);
+  group.all_reduce(buffer(result), Reduction::sum);
   return result;
 }
 

@@ -91,11 +91,11 @@ at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const
   const auto counts = block_counts(sizes, split);
   at::Tensor whole = at::empty(sizes, block.options().requires_grad(false));
   if (blocks_are_whole(sizes, split)) {
-    group.all_gather(as_buffer(mine), as_buffer(whole), counts);
+    group.all_gather(buffer(mine), buffer(whole), counts);
     return whole;
   }
   const at::Tensor blocks = staging.blocks.take(whole.numel(), block.options());
-  group.all_gather(as_buffer(mine), as_buffer(blocks), counts);
+  group.all_gather(buffer(mine), buffer(blocks), counts);
   visit_pieces(whole, blocks, split, counts,
                [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_whole.copy_(of_block); });
   return whole;
@@ -114,7 +114,7 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
   }
   at::Tensor mine =
       at::empty(with_size(whole.sizes(), split.dim(), split.size(group.rank())), whole.options().requires_grad(false));
-  group.reduce_scatter(as_buffer(blocks), as_buffer(mine), counts, Reduction::sum);
+  group.reduce_scatter(buffer(blocks), buffer(mine), counts, Reduction::sum);
   return mine;
 }
 

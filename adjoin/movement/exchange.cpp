@@ -151,7 +151,7 @@ void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
       return box;
     };
     exchange(x, summand, [&](const Piece& piece) {
-      return Message{.kind = Message::Kind::receive, .peer = piece.peer, .buffer = as_buffer(next_box(piece))};
+      return Message{.kind = Message::Kind::receive, .peer = piece.peer, .buffer = buffer(next_box(piece))};
     });
     begin = 0;
     auto own = plan_.sends.begin();

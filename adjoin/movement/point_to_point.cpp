@@ -21,13 +21,13 @@ at::TensorOptions plain_options(const at::Tensor& like) {
 
 at::Tensor sent(const at::Tensor& x, int to, const Communicator& group) {
   const at::Tensor contiguous = x.resolve_neg().contiguous();
-  group.send(as_buffer(contiguous), to);
+  group.send(buffer(contiguous), to);
   return at::empty({0}, plain_options(x));
 }
 
 at::Tensor received(const at::Tensor& like, const Shape& shape, int from, const Communicator& group) {
   const at::Tensor result = at::empty(shape, plain_options(like));
-  group.recv(as_buffer(result), from);
+  group.recv(buffer(result), from);
   return result;
 }
 
@@ -39,7 +39,7 @@ at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const
   if (modulo(by, group.size()) == 0) return x;
   const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
-  group.sendrecv(as_buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), as_buffer(result),
+  group.sendrecv(buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), buffer(result),
                  modulo(int64_t{group.rank()} - by, group.size()));
   return result;
 }
@@ -60,8 +60,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
   const int64_t row = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
   const at::Tensor contiguous = x.resolve_neg().contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
-  group.all_to_all(as_buffer(contiguous), elements_of(send_rows, row), as_buffer(result),
-                   elements_of(receive_rows, row));
+  group.all_to_all(buffer(contiguous), elements_of(send_rows, row), buffer(result), elements_of(receive_rows, row));
   return result;
 }
 

@@ -34,7 +34,7 @@ at::ScalarType scalar_type(ElementType type) {
   throw InternalError("scalar_type: unknown element type");
 }
 
-Buffer as_buffer(const at::Tensor& tensor) {
+Buffer buffer(const at::Tensor& tensor) {
   require(tensor.is_contiguous() && !tensor.is_neg(), "communication: expected a contiguous tensor");
   require(tensor.is_cpu(), [&] { return "communication: expected a CPU tensor, got " + tensor.device().str(); });
   return {tensor.data_ptr(), tensor.numel(), element_type(tensor.scalar_type())};

@@ -11,8 +11,8 @@ namespace adjoin {
 ElementType element_type(at::ScalarType type);
 at::ScalarType scalar_type(ElementType type);
 
-/// A buffer over the elements of a contiguous tensor, which must outlive it.
+/// A buffer over the elements of a contiguous tensor, which must outlive it: `world.all_reduce(buffer(tensor))`.
 /// Throws: InvalidArgument for a tensor that is not contiguous.
-Buffer as_buffer(const at::Tensor& tensor);
+Buffer buffer(const at::Tensor& tensor);
 
 }  // namespace adjoin

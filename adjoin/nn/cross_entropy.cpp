@@ -42,9 +42,9 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
                             const at::Tensor& counts, const Communicator& group) {
     const at::Tensor precise = precise_scores(scores), here = log_sum_here(precise);
     const at::Tensor most = here.clone();
-    group.all_reduce(as_buffer(most), Reduction::max);
+    group.all_reduce(buffer(most), Reduction::max);
     const at::Tensor sums = at::stack({(here - most).exp(), target_scores(precise, place)});
-    group.all_reduce(as_buffer(sums), Reduction::sum);
+    group.all_reduce(buffer(sums), Reduction::sum);
     const at::Tensor log_sum = most + sums[0].log();
     ctx->save_for_backward({scores, place, counts, log_sum});
     return (log_sum - sums[1]).masked_fill(counts.logical_not(), 0).sum();

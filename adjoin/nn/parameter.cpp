@@ -41,7 +41,8 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::se
   for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", known, found);
 }
 
-std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere) {
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere,
+                                     const std::vector<std::string>& replicated) {
   std::vector<Found> found;
   std::set<const void*> known;
   collect(module, "", known, found);
@@ -55,8 +56,8 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
       return "parameters_of: '" + f.name + "' has no layout, as no ShardedModule owns it; name the grid along whose " +
              "axes such tensors are copied: parameters_of(module, grid)";
     });
-    parameters.push_back(
-        {f.name, f.tensor, copied(*elsewhere, f.tensor.sizes().vec()), *elsewhere, std::nullopt, f.is_buffer});
+    parameters.push_back({f.name, f.tensor, copied(*elsewhere, f.tensor.sizes().vec(), replicated), *elsewhere,
+                          std::nullopt, f.is_buffer});
   }
   return parameters;
 }
@@ -94,9 +95,10 @@ Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> sha
   return Layout(grid.shape(), std::move(shape), std::move(cuts), std::move(kinds));
 }
 
-Layout copied(const Grid& grid, std::vector<int64_t> shape) {
+Layout copied(const Grid& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated) {
   std::map<std::string, Kind> kinds;
   for (const auto& axis : grid.shape().axes()) kinds.emplace(axis.name, Kind::copied);
+  for (const std::string& axis : replicated) kinds.erase(axis);
   return Layout(grid.shape(), std::move(shape), {}, std::move(kinds));
 }
 
@@ -115,11 +117,12 @@ at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, 
 }
 
 std::vector<Parameter> parameters_of(const torch::nn::Module& module) {
-  return parameters_of(module, nullptr);
+  return parameters_of(module, nullptr, {});
 }
 
-std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid) {
-  return parameters_of(module, &grid);
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid,
+                                     const std::vector<std::string>& replicated) {
+  return parameters_of(module, &grid, replicated);
 }
 
 void initialize(const torch::nn::Module& module, uint64_t seed) {

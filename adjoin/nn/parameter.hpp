@@ -45,8 +45,9 @@ Communicator copies_of(const Parameter& parameter);
 /// split; copied along all other axes, each of whose workers uses it for its own part of the data.
 /// Throws: InvalidArgument for an axis that the grid lacks, or a split that does not fit
 Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split = {});
-/// How a layer lays out a tensor that each worker uses for its own rows: copied along all axes.
-Layout copied(const Grid& grid, std::vector<int64_t> shape);
+/// How a layer lays out a tensor that each worker uses for its own rows: copied along all axes but those that are
+/// `replicated`, whose workers use it for the same rows.
+Layout copied(const Grid& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated = {});
 
 /// A layer that owns parameters and buffers which are pieces of global tensors.
 ///
@@ -77,8 +78,9 @@ class ShardedModule : public torch::nn::Module {
 std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 
 /// The same, where those without a layout are copied along every axis of the grid: a plain module of which each worker
-/// has one, for its own part of the data.
-std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid);
+/// has one, for its own part of the data. Along axes that are `replicated` all workers compute the same with it.
+std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid,
+                                     const std::vector<std::string>& replicated = {});
 
 /// Fills what a module's ShardedModules own as their `Initial` says. The same seed gives the same global tensors in every
 /// layout.

@@ -4,9 +4,12 @@
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <map>
+#include <mutex>
 
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/copies.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -21,7 +24,7 @@ struct Together {
 };
 
 void sum_copies(const at::Tensor& gradient, const Communicator& copies) {
-  copies.all_reduce(as_buffer(gradient.is_complex() ? at::view_as_real(gradient) : gradient));
+  copies.all_reduce(buffer(gradient.is_complex() ? at::view_as_real(gradient) : gradient));
 }
 
 void sum_together(const Together& together) {
@@ -36,6 +39,40 @@ void sum_together(const Together& together) {
   }
 }
 
+/// Parameters whose copies were compared already. A tensor belongs to one rank, so all ranks of its copies find the same.
+class Compared {
+ public:
+  bool insert(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    Weak& known = known_[tensor.unsafeGetTensorImpl()];
+    if (!known.expired()) return false;
+    known = Weak(tensor.getIntrusivePtr());
+    if (known_.size() > 2 * kept_) forget();
+    return true;
+  }
+
+ private:
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+  void forget() {
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    kept_ = std::max<size_t>(kept_, known_.size());
+  }
+
+  std::mutex mutex_;
+  std::map<const c10::TensorImpl*, Weak> known_;
+  size_t kept_ = 1024;
+};
+
+void check_new_copies(const std::vector<nn::Parameter>& parameters) {
+  static Compared compared;
+  std::vector<nn::Parameter> fresh;
+  for (const nn::Parameter& parameter : parameters)
+    if (!parameter.is_buffer && parameter.tensor.requires_grad() && compared.insert(parameter.tensor))
+      fresh.push_back(parameter);
+  check_copies(fresh, "sum_gradients");
+}
+
 }  // namespace
 
 void sum_gradients(const torch::nn::Module& module) {
@@ -44,6 +81,7 @@ void sum_gradients(const torch::nn::Module& module) {
 
 void sum_gradients(const std::vector<nn::Parameter>& parameters) {
   const at::NoGradGuard no_gradient;
+  check_new_copies(parameters);
   std::map<std::pair<std::vector<int>, at::ScalarType>, Together> small;
   for (const nn::Parameter& parameter : parameters) {
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;

@@ -10,10 +10,12 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/exchange.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/copies.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -111,6 +113,7 @@ void Optimizer::add(Bucket bucket) {
 
 Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
+  if (!std::exchange(is_checked_, true)) check_copies(parameters(), "Optimizer");
   std::vector<at::Tensor> gradients;
   for (const Bucket& bucket : buckets_) gradients.push_back(reduced_gradients(bucket));
   const double norm = global_norm(gradients) / loss_scale;
@@ -131,7 +134,7 @@ at::Tensor Optimizer::reduced_gradients(const Bucket& bucket) const {
   for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(gradient_of(parameter));
   const at::Tensor whole = pieces.size() == 1 ? pieces[0] : at::cat(pieces);
   const at::Tensor part = bucket.part(whole);
-  if (bucket.copies.size() > 1) bucket.copies.reduce_scatter(as_buffer(whole), as_buffer(part), bucket.split->sizes());
+  if (bucket.copies.size() > 1) bucket.copies.reduce_scatter(buffer(whole), buffer(part), bucket.split->sizes());
   return part;
 }
 
@@ -167,7 +170,7 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, double factor, 
 void Optimizer::gather_weights() const {
   for (const Bucket& bucket : buckets_)
     if (bucket.copies.size() > 1)
-      bucket.copies.all_gather(as_buffer(bucket.part(bucket.values)), as_buffer(bucket.values), bucket.split->sizes());
+      bucket.copies.all_gather(buffer(bucket.part(bucket.values)), buffer(bucket.values), bucket.split->sizes());
 }
 
 std::vector<PlannedCall> Optimizer::calls() const {

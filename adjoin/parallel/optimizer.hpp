@@ -44,7 +44,9 @@ class Optimizer {
   /// Sums the gradients, which are those of a loss times `loss_scale`, clips them by their global norm, in which each
   /// element of a global tensor counts once, and updates the weights; the gradients are then gone. Called by all workers.
   ///
-  /// An infinite or NaN gradient on any of them, also of one replica, makes all skip the update alike.
+  /// An infinite or NaN gradient on any of them, also of one replica, makes all skip the update alike. The first call compares
+  /// the copies of each weight, which would never become equal if they did not begin so.
+  /// Throws: InvalidArgument as check_copies does
   Update step(double learning_rate, double loss_scale = 1);
 
   /// The collectives of a step, and the bytes of moments that this worker keeps.
@@ -87,7 +89,8 @@ class Optimizer {
   void update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate);
   void gather_weights() const;
 
-  Communicator workers_;  // of all parameters' grids
+  bool is_checked_ = false;  // that copies are equal
+  Communicator workers_;     // of all parameters' grids
   Rule rule_;
   OptimizerOptions options_;
   std::vector<Bucket> buckets_;

@@ -20,12 +20,12 @@ constexpr double kLarge = 1 << 24;       // sizes whose products with each other
 // clang-format off
 constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most
-    {"Data", "data", &C::data, "Training and test texts: a folder with train and test .csv, .tsv or .jsonl files, each also .gz, the folder tree of aclImdb, or \"sample\" for the embedded corpus; for a decoder also one such file, a file of paragraphs, a folder of .txt files, or one that adjoin tokenize wrote (required)", ""},
+    {"Data", "data", &C::data, "Training and test texts: a folder with train and test .csv, .tsv or .jsonl files, each also .gz, the folder tree of aclImdb, one such file, a tenth of which is then tested on, or \"sample\" for the embedded corpus; for a decoder also a file of paragraphs, a folder of .txt files, or one that adjoin tokenize wrote (required)", ""},
     {"Data", "test", &C::test, "File or folder of a decoder's test texts; without it the last 20th of the documents are held out", ""},
     {"Data", "text_column", &C::text_column, "Name of the column of texts; without it \"text\" or \"review\"", ""},
     {"Data", "label_column", &C::label_column, "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", ""},
     {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the file of a vocabulary that adjoin wrote. Without it one is trained on the training texts", ""},
-    {"Data", "samples", &C::samples, "Training and test samples of a classifier to use, in a balanced order; 0: all", "", 0, kMany},
+    {"Data", "samples", &C::samples, "Training and test samples to use: a classifier's in a balanced order, a decoder's first sequences; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put samples of similar length into one batch, so that ranks have equally much to do", ""},
 
     {"Data", "validation", &C::validation, "Part of the training samples, below 1, that is held out and evaluated instead of the test samples while the run goes on; the weights that do best on it become the model; 0: none", "", 0, 1},
@@ -49,6 +49,8 @@ constexpr Field kFields[] = {
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
     {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations", "", 1, kLarge},
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
+    {"Training", "steps", &C::steps, "Steps of the whole training, instead of --epochs; 0: those of the epochs", "", 0, kMany},
+    {"Training", "max_time", &C::max_time, "Seconds after which this start takes no further step: it saves, evaluates and ends, and --resume goes on; 0: no limit", "", 0, kMany},
     {"Training", "optimizer", &C::optimizer, "How weights follow their gradients: AdamW, or stochastic gradient descent", "adamw|sgd"},
     {"Training", "momentum", &C::momentum, "Momentum of sgd, 0 up to below 1", "", 0, 1},
     {"Training", "lr", &C::lr, "Highest learning rate", "", 0, 1e3},
@@ -156,7 +158,6 @@ void check_model(const Configuration& c) {
   refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
   refuse(is_decoder && !c.final_norm, "--no-final-norm", "classifier");
   refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
-  refuse(is_decoder && c.samples != 0, "--samples", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
   require(c.positions != "rotary" || c.hidden % (2 * c.heads) == 0, [&] {
     return "--positions rotary turns pairs of features: --hidden " + std::to_string(c.hidden) +

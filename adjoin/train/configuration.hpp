@@ -39,6 +39,8 @@ struct Configuration {
   int64_t batch = 32;
   int64_t microbatches = 1;
   int64_t epochs = 2;
+  int64_t steps = 0;
+  double max_time = 0;
   std::string optimizer = "adamw";
   double momentum = 0.9;
   double lr = 1e-3;

@@ -71,7 +71,7 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
     models::DecoderOptions sizes = LanguageModelling::model_options(saved.configuration, vocabulary.size());
     sizes.tensor = tensor_options(saved.configuration);
     const models::Decoder model(sizes, Grid(world, request.plan.grid()), "tp");
-    read_weights(saved, world, *model);
+    read_weights(saved, world, nn::parameters_of(*model));
     WholeCharacters characters([&](std::string_view text) {
       if (world.rank() == 0) write(text);
     });

@@ -119,8 +119,8 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
 
 }  // namespace
 
-void predict(const PredictOptions& options, const Conversation& conversation) {
-  const SavedModel saved = open_model(options.model);
+void predict(const PredictOptions& options, const Conversation& conversation, const TaskMaker& make) {
+  const SavedModel saved = open_model(options.model, make);
   Configuration configuration = on_plan(saved.configuration, options.plan);
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;

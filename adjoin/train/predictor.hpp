@@ -25,8 +25,9 @@ struct Conversation {
 };
 
 /// What a trained model predicts of texts, on any layout; those that come at once are computed as one batch.
+/// `make` gives a task of one's own, whose take_texts and predictions are used.
 /// Throws: InvalidArgument as open_model and load_weights do, and for a text that the task refuses, "text 3: …", after the
 ///         answers to those before it
-void predict(const PredictOptions& options, const Conversation& conversation);
+void predict(const PredictOptions& options, const Conversation& conversation, const TaskMaker& make = {});
 
 }  // namespace adjoin::train

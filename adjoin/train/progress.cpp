@@ -54,10 +54,10 @@ struct Parts {
 Parts parts_of(const Progress& progress) {
   const std::string steps = std::to_string(progress.steps), step = std::to_string(progress.step);
   char loss[48], speed[48];
-  std::snprintf(loss, sizeof loss, "  loss %.4f", progress.loss);
+  std::snprintf(loss, sizeof loss, "  loss %.4f", progress.loss.value_or(0));
   std::snprintf(speed, sizeof speed, "  %.1f samples/s", progress.samples_per_second);
-  return {"step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps, loss,
-          speed, "  " + clock_time(progress.seconds_left) + " left"};
+  return {"step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps,
+          progress.loss ? loss : "", speed, "  " + clock_time(progress.seconds_left) + " left"};
 }
 
 }  // namespace
@@ -90,12 +90,10 @@ ProgressBar::~ProgressBar() {
   pause();
 }
 
-void ProgressBar::update(int64_t step, double loss, int64_t samples) {
+void ProgressBar::update(int64_t step, std::optional<double> loss, int64_t samples) {
   samples_ += samples;
-  if (std::isfinite(loss)) {
-    smoothed_loss_ = any_ ? kMemory * smoothed_loss_ + (1 - kMemory) * loss : loss;
-    any_ = true;
-  }
+  if (loss && std::isfinite(*loss))
+    smoothed_loss_ = smoothed_loss_ ? kMemory * *smoothed_loss_ + (1 - kMemory) * *loss : *loss;
   const Clock::time_point now = Clock::now();
   const double since = std::chrono::duration<double>(now - printed_).count();
   if (step < steps_ && since < 0.1) return;

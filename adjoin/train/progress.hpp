@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 namespace adjoin::train {
@@ -11,7 +12,7 @@ namespace adjoin::train {
 /// Where a run stands.
 struct Progress {
   int64_t step = 0, steps = 0;
-  double loss = 0;
+  std::optional<double> loss{};
   double samples_per_second = 0;
   double seconds_left = 0;
 };
@@ -37,9 +38,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// After each step; `samples` are those of that step over all ranks. Prints at most ten times a second on a terminal,
+  /// After each step, with its loss where it has one; `samples` are those of that step over all ranks. Prints at most ten times a second on a terminal,
   /// every five seconds elsewhere, and at the last step.
-  void update(int64_t step, double loss, int64_t samples);
+  void update(int64_t step, std::optional<double> loss, int64_t samples);
   /// Ends the bar's line so that others may print; the next update begins a new one.
   void pause();
 
@@ -51,8 +52,7 @@ class ProgressBar {
   std::function<int()> columns_;
   bool line_open_ = false;
   int64_t samples_ = 0;
-  double smoothed_loss_ = 0;
-  bool any_ = false;
+  std::optional<double> smoothed_loss_;
   Clock::time_point begun_ = Clock::now(), printed_ = begun_;
 };
 

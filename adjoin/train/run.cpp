@@ -11,6 +11,8 @@
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/plan.hpp"
+#include "adjoin/train/progress.hpp"
+#include "adjoin/train/schedule.hpp"
 #include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
@@ -20,25 +22,23 @@
 namespace adjoin::train {
 namespace {
 
-int64_t steps_of(const Configuration& c, const HeldOut& samples) {
-  return (std::ssize(samples.train) + c.batch - 1) / c.batch * c.epochs;
-}
-
 void say_plan(const Configuration& c, const Task& task) {
   const Grid one_worker(Communicator(), Plan().grid());
   double parameters = 0;
   for (const nn::Parameter& parameter :
-       nn::parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module))
+       parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module, one_worker))
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
   const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
-  const int64_t steps = steps_of(c, samples);
+  const int64_t steps = total_steps(c, std::ssize(samples.train));
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
   if (c.validation > 0)
     say(counted(std::ssize(samples.train), "sample") + " to train on, " + grouped(std::ssize(samples.validation)) +
         " held out for validation");
-  say(counted(steps, "step") + ": " + counted(c.epochs, "epoch") + " in batches of " + grouped(c.batch));
+  say(counted(steps, "step") + (c.steps > 0 ? "" : ": " + counted(c.epochs, "epoch")) + " in batches of " +
+      grouped(c.batch));
+  if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
   const Plan plan = plan_of(c);
   say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
@@ -72,11 +72,12 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
   return samples;
 }
 
-/// The task of a run that may begin, told; its output folder, where one is named, is looked at and left.
+/// The task of a run that may begin, told; where it writes, its output folder is looked at and left.
 std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMaker& make, bool writes) {
-  if (writes || !configuration.out.empty()) {
+  if (writes) {
     OutputFolder::check(configuration.out);
     check_earlier_run(configuration);
+    if (mpi_job_rank() == 0) OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make(configuration);
   if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
@@ -128,20 +129,27 @@ void dry_run(const Configuration& configuration) {
   print_plan(std::cout, ranks);
 }
 
-EvaluationResult evaluate(const EvaluateOptions& options) {
-  const SavedModel saved = open_model(options.model);
+EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
+  const SavedModel saved = open_model(options.model, make);
   Configuration configuration = on_plan(saved.configuration, options.plan);
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);
   check_workers(worker_options(configuration));
-  saved.task->read_test(options.source);
+  if (!make || !options.source.data.empty()) saved.task->read_test(options.source);
   EvaluationResult result{.task = saved.task, .evaluation = {}};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
-    const Evaluation evaluation = trainer.evaluate(data::Part::test, options.batch);
+    std::optional<ProgressBar> bar;  // which a short evaluation does without
+    const auto show = [&](int64_t batch, int64_t batches, int64_t samples) {
+      if (!bar) bar.emplace(batches);
+      if (batch < batches) bar->update(batch, std::nullopt, samples);
+    };
+    const Evaluation evaluation = trainer.evaluate(data::Part::test, options.batch,
+                                                   world.rank() == 0 ? Trainer::EvaluationProgress(show) : nullptr);
+    bar.reset();
     if (!speaks_for_process(world)) return;
     result.evaluation = evaluation;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -12,9 +12,6 @@
 
 namespace adjoin::train {
 
-/// Makes a task once its data have been asked for: in each process of a job.
-using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;
-
 /// `adjoin train`: trains, evaluates, and writes the output folder. A task of one's own is trained likewise.
 /// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint was.
 void train(const Configuration& configuration);
@@ -42,8 +39,9 @@ struct EvaluationResult {
 };
 
 /// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job.
+/// Of a model of one's own task, which `make` gives, on that task's test part unless the options name texts.
 /// Throws: Error where the loss is not finite
-EvaluationResult evaluate(const EvaluateOptions& options);
+EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make = {});
 
 /// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
 struct BenchStepOptions {

@@ -29,6 +29,10 @@ std::span<const Schedule> schedules() {
   return kSchedules;
 }
 
+int64_t total_steps(const Configuration& c, int64_t samples) {
+  return c.steps > 0 ? c.steps : (samples + c.batch - 1) / c.batch * c.epochs;
+}
+
 double learning_rate(const Configuration& configuration, int64_t step, int64_t steps) {
   const double warm_up = configuration.warmup * static_cast<double>(steps);
   const auto now = static_cast<double>(step);

@@ -17,6 +17,9 @@ struct Schedule {
 /// The table of all schedules, by the names of --schedule.
 std::span<const Schedule> schedules();
 
+/// The steps of the whole training on so many samples an epoch.
+int64_t total_steps(const Configuration& configuration, int64_t samples);
+
 /// The learning rate of step `step` of `steps`, counted from 0: a linear rise over the warm-up, then the schedule down
 /// towards lr * lr_end, which step `steps` would have, so that the last step learns too.
 double learning_rate(const Configuration& configuration, int64_t step, int64_t steps);

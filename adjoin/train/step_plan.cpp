@@ -57,13 +57,16 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
   const models::Model model = task.model(grid, tensor_options(c).device(at::kMeta));
   for (const models::Segment& segment : model.segments)
     require(segment.needs != nullptr, [&] { return "the model's " + segment.name + " does not say what it needs"; });
-  const parallel::Optimizer optimizer = make_optimizer(c, nn::parameters_of(*model.module));
+  const parallel::Optimizer optimizer = make_optimizer(c, parameters_of(*model.module, grid));
   RankPlan plan{.rank = world.rank(), .moments = optimizer.moment_bytes(), .calls = optimizer.calls()};
   for (const at::Tensor& weight : model.module->parameters()) {
     plan.parameters += weight.numel();
     plan.weights += static_cast<int64_t>(weight.nbytes());
   }
   plan.gradients = plan.weights;
+  if (c.validation > 0)
+    for (const nn::Parameter& kept : parameters_of(*model.module, grid))
+      plan.weights += static_cast<int64_t>(kept.tensor.nbytes());
 
   require(!keeps_scores(c), "plan_step: the messages of --cp-method gathered are not known");
   const Communicator& dp = grid.axis("dp");

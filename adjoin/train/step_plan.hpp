@@ -16,7 +16,8 @@ struct RankPlan {
   int rank = 0;
   int64_t rows = 0;  ///< of its largest micro-batch
   int64_t parameters = 0;
-  int64_t weights = 0, gradients = 0, moments = 0;
+  int64_t weights = 0;  ///< with those that --validation keeps as the best
+  int64_t gradients = 0, moments = 0;
   int64_t activations = 0;         ///< of one micro-batch, that wait for backward
   int64_t highest = 0;             ///< of all at once
   std::vector<PlannedCall> calls;  ///< of all micro-batches, without those of checked mode

@@ -1,11 +1,16 @@
 #include "adjoin/train/summary.hpp"
 
+#include <torch/headeronly/version.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
+#include "adjoin/base/version.hpp"
+#include "adjoin/lab/machine.hpp"
 #include "adjoin/train/messages.hpp"
 
 namespace adjoin::train {
@@ -23,13 +28,27 @@ std::string right(const std::string& text, size_t width) {
 
 }  // namespace
 
+Origin this_origin() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {.adjoin = kVersion, .libtorch = TORCH_VERSION, .host = this_machine().host, .date = date};
+}
+
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const RankSummary& rank : summary.ranks)
     ranks.push_back(nlohmann::ordered_json{
         {"rank", rank.rank}, {"parameters", rank.parameters}, {"peak_memory_bytes", rank.peak_memory_bytes}});
   const Configuration& c = summary.configuration;
-  nlohmann::ordered_json json = {{"config", to_json(c)},
+  const Origin& origin = summary.origin;
+  nlohmann::ordered_json json = {{"adjoin", origin.adjoin},
+                                 {"libtorch", origin.libtorch},
+                                 {"host", origin.host},
+                                 {"date", origin.date},
+                                 {"config", to_json(c)},
                                  {"layout",
                                   {{"dp", c.dp},
                                    {"pp", c.pp},

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "adjoin/train/configuration.hpp"
@@ -18,8 +19,19 @@ struct RankSummary {
   int64_t peak_memory_bytes = 0;  // of tensors
 };
 
+/// By which program, where and when a run ended.
+struct Origin {
+  std::string adjoin{}, libtorch{};  // versions
+  std::string host{};
+  std::string date{};  // "2026-01-31T23:59:59Z"
+};
+
+/// That of this process, now.
+Origin this_origin();
+
 /// What a finished run has to say: the file summary.json and the table at the end.
 struct Summary {
+  Origin origin{};
   Configuration configuration;
   std::vector<RankSummary> ranks;
   double train_loss = 0;  // mean over the samples of the last epoch, but for those of skipped steps

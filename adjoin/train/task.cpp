@@ -24,6 +24,10 @@ MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communica
   return batch;
 }
 
+std::vector<nn::Parameter> parameters_of(const torch::nn::Module& model, const Grid& grid) {
+  return nn::parameters_of(model, grid, {"tp"});
+}
+
 models::RowOptions row_options(const Configuration& c) {
   return {.split = c.sp,
           .axis = c.cp > 1 ? "cp" : "",

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -31,6 +33,10 @@ struct MicroBatch {
 /// What a context-parallel rank has of a micro-batch: some rows of each sample, and their targets or those of some samples.
 /// Throws: InvalidArgument where the batch does not say which sample and token each row is
 MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communicator& cp);
+
+/// A model's parameters and buffers on a grid {dp, pp, cp, tp}. Those of a plain module of torch::nn are copied along dp and
+/// cp, whose ranks have samples or rows of their own, and replicated along tp.
+std::vector<nn::Parameter> parameters_of(const torch::nn::Module& model, const Grid& grid);
 
 /// A file of a model's folder, beside weights and configuration.
 struct TaskFile {
@@ -105,5 +111,8 @@ class Task {
   virtual std::string report(std::span<const double> /*tally*/, size_t /*columns*/) const { return ""; }
   virtual nlohmann::ordered_json details(std::span<const double> tally) const;
 };
+
+/// Makes a task, in each process of a job.
+using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;
 
 }  // namespace adjoin::train

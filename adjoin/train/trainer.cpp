@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/plan.hpp"
@@ -62,10 +63,17 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
 
 void Trainer::initialize() {
   nn::initialize(*model_.module, static_cast<uint64_t>(configuration_.seed));
+  const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& parameter : parameters_of(*model_.module, grid_))
+    if (!parameter.initial) {  // of a plain module, which each rank has drawn itself
+      const at::Tensor values = parameter.tensor.contiguous();
+      grid_.world().broadcast(buffer(values), 0);
+      parameter.tensor.copy_(values);
+    }
 }
 
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, nn::parameters_of(*model_.module)));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters_of(*model_.module, grid_)));
   return *optimizer_;
 }
 
@@ -145,13 +153,14 @@ at::Tensor Trainer::output(const MicroBatch& batch) const {
   return forward(batch);
 }
 
-Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples) {
+Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples, const EvaluationProgress& progress) {
   std::vector<int64_t> all(static_cast<size_t>(task_.size(part)));
   std::iota(all.begin(), all.end(), int64_t{0});
-  return evaluate(part, std::move(all), batch_samples);
+  return evaluate(part, std::move(all), batch_samples, progress);
 }
 
-Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples) {
+Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples,
+                             const EvaluationProgress& progress) {
   require(batch_samples >= 0, "evaluate: expected batches of at least 1 sample");
   if (batch_samples == 0) batch_samples = std::max<int64_t>(1, configuration_.batch / configuration_.microbatches);
   // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
@@ -170,6 +179,9 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     const MicroBatch batch = micro_batch(part, samples, part_of(samples), {});
     const at::Tensor result = output(batch);
     sums.add(task_.loss(result, batch, grid_).item<double>(), batch, task_.tally(result, batch));
+    if (progress)
+      progress(static_cast<int64_t>(begin / at_once) + 1, static_cast<int64_t>((order.size() - 1) / at_once) + 1,
+               std::ssize(samples));
   }
   sums.add_up(grid_);
   const double units = task_.units(part, order), loss = units > 0 ? sums.loss() / units : 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -49,8 +50,11 @@ class Trainer {
 
   /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once over all ranks; 0: as many as
   /// a training step goes through at once, so that an evaluation needs no more memory.
-  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 0);
-  Evaluation evaluate(data::Part part, int64_t batch_samples = 0);
+  /// `progress`, where there is one, is told after each batch how many there were, of how many, and its samples.
+  using EvaluationProgress = std::function<void(int64_t batch, int64_t batches, int64_t samples)>;
+  Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 0,
+                      const EvaluationProgress& progress = {});
+  Evaluation evaluate(data::Part part, int64_t batch_samples = 0, const EvaluationProgress& progress = {});
 
   /// What the last segment makes of a micro-batch, without gradients.
   at::Tensor output(const MicroBatch& batch) const;

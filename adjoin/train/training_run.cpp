@@ -12,7 +12,6 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
-#include "adjoin/train/schedule.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
 #include "adjoin/train/storage/folder_replacement.hpp"
 #include "adjoin/train/storage/output_file.hpp"
@@ -89,13 +88,17 @@ void remove_results(const std::filesystem::path& folder, const Task& task) {
   for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
 
+bool decides_the_end(const Field& field) {
+  return field.name == "epochs" || field.name == "steps" || field.name == "max_time";
+}
+
 /// A run that is over cannot take up what would decide how it learns: its folder would tell of a training that never was.
 void check_learns_nothing_new(const Configuration& saved, const Configuration& given) {
   for (const Field& field : fields()) {
     const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
-    require(!differs || field.group == "Layout" || field.group == "Output" || field.name == "epochs", [&] {
+    require(!differs || field.group == "Layout" || field.group == "Output" || decides_the_end(field), [&] {
       return "--resume " + given.resume + ": the run is over, so " + option_of(field.name) +
-             " would change nothing; --epochs of more than " + std::to_string(saved.epochs) + " goes on training" +
+             " would change nothing; more " + (given.steps > 0 ? "--steps" : "--epochs") + " train on" +
              (given.patience > 0 ? ", unless --patience ends it" : "");
     });
   }
@@ -164,15 +167,17 @@ void TrainingRun::resume() {
     check_data(configuration_.resume, state, state_);
     check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
     require(state.step <= total_steps() || !resumes_in_place(configuration_), [&] {
-      return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
-             " steps, --epochs " + std::to_string(configuration_.epochs) + " makes " + std::to_string(total_steps());
+      return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) + " steps, " +
+             (configuration_.steps > 0 ? "--steps is "
+                                       : "--epochs " + std::to_string(configuration_.epochs) + " makes ") +
+             std::to_string(total_steps());
     });
     if (state.step >= total_steps() || is_out_of_patience(state))
       check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
-    load_weights(saved.folder / "model.safetensors", nn::parameters_of(trainer_.module()), saved.name);
+    load_weights(saved.folder / "model.safetensors", parameters(), saved.name);
     load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
     if (!state.validations.best_loss) return;
-    KeptWeights best(nn::parameters_of(trainer_.module()));
+    KeptWeights best(parameters());
     load_weights(saved.folder / kBest, best.parameters(), saved.name);
     best_ = std::move(best);
   });
@@ -188,16 +193,26 @@ bool TrainingRun::is_evaluation_due() const {
   return is_last ? validates : state_.step % every == 0;
 }
 
+bool TrainingRun::is_out_of_time() const {
+  if (configuration_.max_time == 0) return false;
+  std::array<int32_t, 1> is_over{seconds_since(begun_) >= configuration_.max_time};
+  world_.broadcast(buffer(is_over), 0);
+  return is_over[0] != 0;
+}
+
 bool TrainingRun::is_out_of_patience(const RunState& state) const {
   return configuration_.patience > 0 && state.validations.since_best >= configuration_.patience;
 }
 
 std::optional<Summary> TrainingRun::run() {
   if (is_evaluation_due()) evaluate_and_record();  // which an interrupt left for later
-  while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_)) {
+  bool is_over = false;
+  while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
     train_step();
     if (is_evaluation_due()) evaluate_and_record();
-    const bool last = state_.step == total_steps() || is_out_of_patience(state_), epoch_ends = state_.position.step == 0;
+    is_over = is_out_of_time();
+    const bool last = state_.step == total_steps() || is_out_of_patience(state_) || is_over;
+    const bool epoch_ends = state_.position.step == 0;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (!interrupted_ &&
         (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
@@ -268,8 +283,7 @@ void TrainingRun::evaluate_and_record() {
   const std::string of = validates ? "validation" : "test";
   check_finite(evaluation.loss, (of + " loss").c_str(), state_.step);
   state_.evaluated = state_.step;
-  if (validates && state_.validations.count(state_.step, evaluation.loss))
-    best_.emplace(nn::parameters_of(trainer_.module()));
+  if (validates && state_.validations.count(state_.step, evaluation.loss)) best_.emplace(parameters());
   begin_output();
   if (!root()) return;
   metrics_->add(EvaluationMetrics{state_.step, validates, evaluation.loss, evaluation.measures});
@@ -301,9 +315,9 @@ void TrainingRun::save_checkpoint() {
 }
 
 std::vector<RankSummary> TrainingRun::rank_summaries() const {
-  int64_t parameters = 0;
-  for (const nn::Parameter& parameter : nn::parameters_of(trainer_.module())) parameters += parameter.tensor.numel();
-  const std::vector<int64_t> mine{parameters, peak_bytes_};
+  int64_t count = 0;
+  for (const nn::Parameter& parameter : parameters()) count += parameter.tensor.numel();
+  const std::vector<int64_t> mine{count, peak_bytes_};
   const std::vector<int64_t> counts(static_cast<size_t>(world_.size()), 2);
   std::vector<int64_t> all(2 * counts.size());
   world_.all_gather(const_buffer(mine), buffer(all), counts);
@@ -314,21 +328,22 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
 }
 
 std::optional<Summary> TrainingRun::finish() {
-  const std::vector<nn::Parameter> parameters = nn::parameters_of(trainer_.module());
+  const std::vector<nn::Parameter> weights = parameters();
   std::optional<KeptWeights> last;  // with which the moments go, should an interrupt end this
   if (best_) {
-    last.emplace(parameters);
-    best_->restore(parameters);
+    last.emplace(weights);
+    best_->restore(weights);
   }
   const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) {
-    if (last) last->restore(parameters);
+    if (last) last->restore(weights);
     return std::nullopt;
   }
   check_finite(evaluation.loss, "test loss", state_.step);
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
-  Summary summary{.configuration = configuration_,
+  Summary summary{.origin = this_origin(),
+                  .configuration = configuration_,
                   .ranks = rank_summaries(),
                   .train_loss = train_loss(state_),
                   .test_loss = evaluation.loss,

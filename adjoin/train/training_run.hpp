@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "adjoin/train/metrics.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/schedule.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "adjoin/train/storage/run_state.hpp"
 #include "adjoin/train/summary.hpp"
@@ -38,15 +40,18 @@ class TrainingRun {
   /// Whether the model is to be evaluated now, within the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();
+  /// Whether this start has taken as long as it may, by the clock of rank 0.
+  bool is_out_of_time() const;
   /// Whether so many validations were no better that training ends.
   bool is_out_of_patience(const RunState& state) const;
   void save_checkpoint();
   std::vector<RankSummary> rank_summaries() const;
   /// Nothing where it was interrupted.
   std::optional<Summary> finish();
+  std::vector<nn::Parameter> parameters() const { return parameters_of(trainer_.module(), trainer_.grid()); }
   bool root() const { return world_.rank() == 0; }
   bool scales_loss() const { return configuration_.precision == "fp16"; }
-  int64_t total_steps() const { return sampler_.steps_per_epoch() * configuration_.epochs; }
+  int64_t total_steps() const { return train::total_steps(configuration_, std::ssize(samples_.train)); }
 
   const Configuration& configuration_;
   const Task& task_;
@@ -57,6 +62,7 @@ class TrainingRun {
   data::Sampler sampler_;
   RunState state_;
   int64_t first_step_ = 0;  // taken by the run that this one goes on with
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool interrupted_ = false, has_begun_output_ = false;
   int64_t peak_bytes_ = 0;
   std::optional<KeptWeights> best_;     // by validation

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {
@@ -21,6 +23,28 @@ TEST(DryRun, tells_the_plan_of_more_ranks_than_there_are_cores_and_writes_nothin
   EXPECT_THAT(outcome.out, HasSubstr("reduce_scatter"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
   for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(DryRun, counts_the_weights_that_validation_keeps) {
+  const TemporaryFolder folder;
+  const std::string train = "train --data sample --samples 400 --preset tiny --validation 0.1 --epochs 2 ";
+  const Outcome plan = run(train + "--dry-run");
+  const size_t row = plan.out.find("\n  0 ");
+  ASSERT_NE(row, std::string::npos) << plan.out;
+  const std::string line = plan.out.substr(row + 1, plan.out.find('\n', row + 1) - row - 1);
+  const double told =
+      std::stod(line.substr(line.rfind(' '))) * (plan.out.find("in KiB") == std::string::npos ? 1024 : 1);
+  ASSERT_EQ(run(train + "--eval-every 2" + into(folder / "run")).code, 0);
+  const auto summary = nlohmann::json::parse(contents_of(folder / "run" / "summary.json"));
+  const double measured = summary.at("ranks").at(0).at("peak_memory_bytes").get<double>() / 1024;
+  EXPECT_NEAR(told / measured, 1, 0.1) << line;
+}
+
+TEST(DryRun, looks_at_no_output_folder) {
+  const TemporaryFolder folder;
+  put(folder / "taken", "a file");
+  const Outcome outcome = run("train --data sample --preset tiny --dry-run" + into(folder / "taken"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
 TEST(DryRun, needs_no_folder_and_tells_of_one_rank_no_calls) {

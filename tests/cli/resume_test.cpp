@@ -140,9 +140,18 @@ TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
     const Outcome outcome = run(resume(finished) + option);
     EXPECT_EQ(outcome.code, 2) << option;
     EXPECT_THAT(outcome.err, HasSubstr("the run is over, so --"));
-    EXPECT_THAT(outcome.err, HasSubstr("would change nothing; --epochs of more than 80 goes on training"));
+    EXPECT_THAT(outcome.err, HasSubstr("would change nothing; more --epochs train on"));
   }
   EXPECT_EQ(tree_of(finished), before);
+}
+
+TEST_F(Resume, counts_a_skipped_step_as_no_update) {
+  const fs::path skipped = copy_of_interrupted("skipped");
+  json state = json::parse(contents_of(skipped / "checkpoint" / "state.json"));
+  state["skipped"]["all"] = state.at("step").get<int64_t>() / 2;  // so that AdamW has made as many updates less
+  put(skipped / "checkpoint" / "state.json", state.dump());
+  ASSERT_EQ(run(resume(skipped)).code, 0);
+  EXPECT_NE(losses_of(skipped).back(), losses_of(straight()).back());
 }
 
 TEST_F(Resume, follows_a_crash) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/file_faults.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -75,6 +76,44 @@ TEST_F(KeptTokens, that_is_damaged_is_written_anew) {
   EXPECT_EQ(again.line, kept());
   EXPECT_EQ(again.metrics, first.metrics);
   EXPECT_EQ(train().line, mapped());
+}
+
+TEST_F(KeptTokens, of_documents_that_are_damaged_are_written_anew) {
+  const fs::path text = data_ / "text.txt";
+  std::string paragraphs;
+  for (int i = 0; i < 40; ++i) paragraphs += "A paragraph of some words, and number " + std::to_string(i) + ".\n\n";
+  put(text, paragraphs);
+  const auto start = [&](int ranks = 0) {
+    const Outcome outcome = run("train --dry-run --model decoder --preset gpt-tiny --vocab bytes --sequence 32 --dp " +
+                                    std::to_string(std::max(ranks, 1)) + " --data " + shell_quoted(text),
+                                {.environment = "XDG_CACHE_HOME=" + shell_quoted(cache_), .ranks = ranks});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const std::string& line : lines_of(outcome.out))
+      if (line.starts_with("tokens ")) return line;
+    return std::string("none");
+  };
+  EXPECT_EQ(start(), kept());
+  const fs::path folder = fs::directory_iterator(cache_ / "adjoin")->path();
+  for (const std::string name : {"vocab.model", "train.tokens", "test.tokens"}) {
+    fs::remove(folder / name);
+    EXPECT_EQ(start(), kept()) << name;
+    EXPECT_EQ(start(), mapped()) << name;
+    put(folder / name, contents_of(folder / name).substr(0, 10));
+    start(/*ranks=*/2);  // of which one may map what the other has written
+    EXPECT_EQ(start(), mapped()) << name;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(cache_ / "adjoin"), {}), 1) << "something damaged was left";
+}
+
+TEST_F(KeptTokens, are_on_the_disk_before_they_have_their_name) {
+  const fs::path log = folder_ / "log";
+  std::string environment = "XDG_CACHE_HOME=" + shell_quoted(cache_) + " ";
+  for (const std::string& variable : with_file_faults(cache_, {"LOG=" + log.string()})) environment += variable + " ";
+  ASSERT_EQ(
+      run("train --dry-run --data " + shell_quoted(data_.path()) + kSmallModel, {.environment = environment}).code, 0);
+  const FileOrder order(contents_of(log));
+  EXPECT_EQ(order.counts.at("rename"), 2);  // a file of each part
+  EXPECT_THAT(order.violations, ::testing::IsEmpty());
 }
 
 TEST_F(KeptTokens, that_cannot_be_written_is_done_without) {

@@ -62,6 +62,38 @@ TEST(Validation, resumes_with_the_best_model_of_before) {
   EXPECT_EQ(validations_of(folder / "parts").size(), 8u);
 }
 
+TEST(Validation, is_not_repeated_by_a_resumed_run) {
+  const TemporaryFolder folder;
+  const std::string train = kSmallRun + "--validation 0.25 --lr 0.03 --schedule constant --warmup 0 --patience 50 ";
+  ASSERT_EQ(run(train + "--epochs 6" + into(folder / "run")).code, 0);
+  const auto since_best = [&] {
+    return json::parse(contents_of(folder / "run" / "checkpoint" / "state.json")).at("since_best").get<int64_t>();
+  };
+  const int64_t before = since_best();
+  ASSERT_GT(before, 0) << "the last validation was the best, so that nothing is tested";
+  ASSERT_EQ(run("train --resume " + shell_quoted(folder / "run") + " --epochs 7").code, 0);
+  EXPECT_LE(since_best(), before + 1);
+  EXPECT_EQ(validations_of(folder / "run").size(), 7u);
+}
+
+TEST(PeakMemory, is_that_of_the_steps_and_not_of_checkpoints) {
+  const TemporaryFolder folder;
+  std::string vocabulary =
+      "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";  // large, as its whole embedding is what a save gathers
+  for (int i = 0; i < 20'000; ++i) vocabulary += "word" + std::to_string(i) + "\n";
+  put(folder / "vocab.txt", vocabulary);
+  const auto peak = [&](const std::string& name, const std::string& every) {
+    const std::string train =
+        "train --data sample --samples 8 --preset tiny --layers 1 --hidden 16 --sequence 8 --batch 1 "
+        "--optimizer sgd --momentum 0 --steps 3 --tp 2 --threads-per-rank 1 --vocab ";
+    const Outcome outcome =
+        run(train + shell_quoted(folder / "vocab.txt") + " --checkpoint-every " + every + into(folder / name));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return summary_of(folder / name).at("ranks").at(0).at("peak_memory_bytes").get<double>();
+  };
+  EXPECT_NEAR(peak("often", "1") / peak("once", "1000"), 1, 0.02);
+}
+
 TEST(Validation, that_ends_the_first_epoch_tells_the_loss_of_what_there_was_of_it) {
   const TemporaryFolder folder;
   const Outcome outcome =

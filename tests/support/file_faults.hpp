@@ -60,6 +60,9 @@ class FileOrder {
   }
 
   void rename(const std::string& from, const std::string& to) {
+    const std::string folder = Path(to).parent_path();
+    if (to.find(".old") != to.npos && renamed_in_.contains(folder))
+      violations.push_back(from + " steps aside before what replaces it is on the disk");
     std::set<std::string> left;
     for (const std::string& path : unsafe_) {
       if (is_within(path, from)) violations.push_back(path + " is renamed before it is on the disk");

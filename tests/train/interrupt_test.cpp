@@ -13,8 +13,7 @@ TEST(Interrupt, is_noted_and_answered_at_the_first_signal_and_forgotten_with_the
     EXPECT_FALSE(interrupted());
     ::testing::internal::CaptureStderr();
     std::raise(signal);
-    EXPECT_TRUE(::testing::internal::GetCapturedStderr().ends_with(
-        "adjoin: interrupted\n"));
+    EXPECT_TRUE(::testing::internal::GetCapturedStderr().ends_with("adjoin: interrupted\n"));
     EXPECT_TRUE(interrupted());
     EXPECT_EQ(interrupting_signal(), signal);
   }

@@ -54,6 +54,11 @@ TEST(ProgressBar, leaves_a_loss_that_is_no_number_out_of_the_smoothed_one) {
   EXPECT_NE(out.str().rfind("  loss 0.5000  "), std::string::npos);
 }
 
+TEST(ProgressLine, has_no_loss_where_there_is_none) {
+  const Progress half{.step = 5, .steps = 10, .samples_per_second = 10, .seconds_left = 5};
+  EXPECT_EQ(progress_line(half), "step  5/10  10.0 samples/s  0:05 left");
+}
+
 TEST(ProgressBar, redraws_one_line_on_a_terminal_and_ends_it_once) {
   std::ostringstream out;
   {

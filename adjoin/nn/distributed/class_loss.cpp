@@ -48,7 +48,7 @@ at::Tensor largest_score(const at::Tensor& scores, int64_t class_dim, const Comm
   at::Tensor most = scores.size(class_dim) > 0
                         ? scores.amax(class_dim, /*keepdim=*/true).contiguous()
                         : at::full(shape, -std::numeric_limits<double>::infinity(), scores.options());
-  if (class_workers.size() > 1) class_workers.all_reduce(as_buffer(most), Reduction::max);
+  if (class_workers.size() > 1) class_workers.all_reduce(buffer(most), Reduction::max);
   return most;
 }
 

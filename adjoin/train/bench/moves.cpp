@@ -74,7 +74,7 @@ std::array<double, 2> time_halo(const BenchMovesOptions& options, const Grid& gr
     result.narrow(0, first, interior).copy_(mine);
     std::vector<Message> messages;
     const auto post = [&](Message::Kind kind, int peer, const at::Tensor& row) {
-      messages.push_back({.kind = kind, .peer = peer, .buffer = as_buffer(row)});
+      messages.push_back({.kind = kind, .peer = peer, .buffer = buffer(row)});
     };
     if (has_above) {
       post(Message::Kind::receive, world.rank() - 1, result[0]);

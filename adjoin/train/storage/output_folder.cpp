@@ -8,6 +8,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/storage/output_file.hpp"
@@ -45,6 +46,20 @@ void OutputFolder::check(const fs::path& path) {
         return;
       }
   });
+}
+
+void OutputFolder::try_out(const fs::path& path) {
+  check(path);
+  std::vector<fs::path> made;
+  for (fs::path folder = fs::absolute(path); !fs::exists(folder) && folder.has_relative_path();
+       folder = folder.parent_path())
+    made.push_back(folder);
+  on_disk([&] {
+    fs::create_directories(path);
+    const AtomicFile file(path / kMarker);  // is not published
+  });
+  std::error_code is_used_by_others;
+  for (const fs::path& folder : made) fs::remove(folder, is_used_by_others);
 }
 
 OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {

@@ -16,6 +16,10 @@ class OutputFolder {
   /// Throws: InvalidArgument that says why not.
   static void check(const std::filesystem::path& path);
 
+  /// Whether files can be written there: makes the folder and a file in it, and removes what it has made.
+  /// Throws: InvalidArgument as check does; IoError
+  static void try_out(const std::filesystem::path& path);
+
   /// Takes the folder until the end of this object's life.
   /// Throws: InvalidArgument as check does, or when another process holds it; IoError for the disk.
   explicit OutputFolder(std::filesystem::path path);

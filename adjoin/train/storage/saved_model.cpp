@@ -21,7 +21,7 @@ namespace {
 void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
   const Grid one_worker(Communicator(), Plan().grid());
   const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
-  check_weights(path, nn::parameters_of(*model.module));
+  check_weights(path, parameters_of(*model.module, one_worker));
 }
 
 }  // namespace
@@ -48,14 +48,14 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
-  save_weights(folder / "model.safetensors", nn::parameters_of(model), grid, metadata);
+  save_weights(folder / "model.safetensors", parameters_of(model, grid), grid, metadata);
 }
 
-SavedModel open_model(const std::filesystem::path& folder) {
+SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
-    saved.task = task_kind(saved.configuration).open(saved.configuration, place);
+    saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
     check_described(place / "model.safetensors", saved.configuration, *saved.task);
     return saved;
   };
@@ -68,16 +68,16 @@ SavedModel open_model(const std::filesystem::path& folder) {
   return *std::move(saved);
 }
 
-void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model) {
-  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", nn::parameters_of(model));
+void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
+  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", parameters);
   read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
-    load_weights(checkpoint.folder / "model.safetensors", nn::parameters_of(model), checkpoint.name);
+    load_weights(checkpoint.folder / "model.safetensors", parameters, checkpoint.name);
   });
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
   Trainer trainer(configuration, *saved.task, world);
-  read_weights(saved, world, trainer.module());
+  read_weights(saved, world, parameters_of(trainer.module(), trainer.grid()));
   return trainer;
 }
 

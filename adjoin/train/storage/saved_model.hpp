@@ -32,12 +32,13 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
 /// Throws: InvalidArgument that names the file
 Configuration read_configuration(const std::filesystem::path& path);
 
-/// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished.
+/// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished. `make`
+/// gives a task of one's own; without it, it is one that the program knows.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
-SavedModel open_model(const std::filesystem::path& folder);
+SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make = {});
 
 /// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
-void read_weights(const SavedModel& saved, const Communicator& world, const torch::nn::Module& model);
+void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters);
 
 /// A worker's model with the weights of a training run, in the layout of `configuration`; called by all workers of the
 /// world, which read the same ones. `saved` outlives it.

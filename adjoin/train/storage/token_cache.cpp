@@ -89,7 +89,7 @@ std::optional<KeptTokens> find_tokens(const Json& request) {
 
 void keep_tokens(const Json& request, const Json& about, const data::TokenStore& tokens, int64_t words) {
   const auto place = cache_place(request, kTokenEnding);
-  if (!place) throw IoError("neither XDG_CACHE_HOME nor HOME names a folder");
+  if (!place) throw IoError(kNoCacheFolder);
   const fs::path folder = place->parent_path();
   std::error_code error;
   fs::create_directories(folder, error);

@@ -13,6 +13,9 @@ namespace adjoin::train {
 /// neither variable has an absolute path.
 std::optional<std::filesystem::path> cache_folder();
 
+/// Why there is no cache where cache_folder gives none.
+inline constexpr const char* kNoCacheFolder = "neither XDG_CACHE_HOME nor HOME names a folder";
+
 /// What tells one part of a data set from others and from what it was before: its files' places, sizes and times of
 /// modification. Throws: InvalidArgument as sample_files does
 nlohmann::ordered_json identity_of(const std::string& data, data::Part part);

@@ -38,15 +38,31 @@ Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
           {"vocabulary", vocabulary}};
 }
 
+/// Nothing where there is none, or a damaged one.
 std::optional<data::TokenFolder> find_token_folder(const fs::path& place) {
   if (!data::is_token_folder(place.string())) return std::nullopt;
   try {
     return data::open_token_folder(place.string());
-  } catch (const InvalidArgument&) {  // damaged: it is written anew
-    std::error_code none;
-    fs::remove_all(place, none);
+  } catch (const InvalidArgument&) {
     return std::nullopt;
   }
+}
+
+/// Removes what is damaged from its place in the cache. It is moved aside first, and looked at again there, since another
+/// process may have put a whole folder into the place just now.
+/// Throws: IoError
+void clear_place(const fs::path& place) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(place, error))) return;
+  const fs::path aside = place.string() + ".damaged-" + new_checkpoint_name();
+  fs::rename(place, aside, error);
+  if (error == std::errc::no_such_file_or_directory) return;
+  if (error) throw IoError(place.string() + ": is damaged and cannot be replaced: " + error.message());
+  if (find_token_folder(aside)) {
+    fs::rename(aside, place, error);
+    if (!error) return;
+  }
+  fs::remove_all(aside, error);  // what remains of it is in nobody's way
 }
 
 /// Documents that the cache lacks; where it cannot keep them, `trouble` says why.
@@ -55,14 +71,17 @@ std::optional<data::TokenFolder> keep_token_folder(const fs::path& place, const 
   try {
     std::error_code none;
     fs::create_directories(place.parent_path(), none);
+    clear_place(place);
     data::write_token_folder(place.string(), documents, vocabulary);
   } catch (const IoError& error) {
     trouble = error.what();
     return std::nullopt;
   } catch (const InvalidArgument&) {
-    if (!data::is_token_folder(place.string())) throw;  // else another process of this job was quicker
+    if (!fs::exists(place)) throw;  // else another process of this job was quicker
   }
-  return find_token_folder(place);
+  auto folder = find_token_folder(place);
+  if (!folder) trouble = place.string() + ": another process has put something else there";
+  return folder;
 }
 
 /// `name`: what is said of it.
@@ -90,7 +109,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
   }
   const data::Documents documents(source);
   if (!vocabulary) vocabulary = data::learn_subwords(documents, {.size = learned_size});
-  std::string trouble = "neither XDG_CACHE_HOME nor HOME names a folder";
+  std::string trouble = kNoCacheFolder;
   if (place) {
     if (auto folder = keep_token_folder(*place, documents, *vocabulary, trouble)) {
       say("tokens kept in " + place->parent_path().string() + " for the next start");

@@ -28,7 +28,7 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 }  // namespace
 
 LanguageModelling::LanguageModelling(const Configuration& configuration, LanguageInput input)
-    : configuration_(configuration), vocabulary_(std::move(input.vocabulary)) {
+    : configuration_(configuration), vocabulary_(std::move(input.vocabulary)), test_samples_(configuration.samples) {
   if (input.train.tokens.size() == 0) return;  // of a model that is used
   train_.emplace(std::move(input.train), configuration.sequence, data::Part::train);
   test_.emplace(std::move(input.test), configuration.sequence, data::Part::test);
@@ -64,8 +64,12 @@ models::Model LanguageModelling::model(const Grid& grid, const at::TensorOptions
 }
 
 int64_t LanguageModelling::size(data::Part part) const {
-  if (part == data::Part::train) return train_ ? train_->size() : 0;
-  return texts_.empty() ? (test_ ? test_->size() : 0) : std::ssize(texts_);
+  const auto used = [](const auto& sequences, int64_t most) {
+    const int64_t all = sequences ? sequences->size() : 0;
+    return most == 0 ? all : std::min(all, most);
+  };
+  if (part == data::Part::train) return used(train_, configuration_.samples);
+  return texts_.empty() ? used(test_, test_samples_) : std::ssize(texts_);
 }
 
 data::Sequence LanguageModelling::sequence(data::Part part, int64_t sample) const {
@@ -73,15 +77,27 @@ data::Sequence LanguageModelling::sequence(data::Part part, int64_t sample) cons
   return texts_.empty() ? (*test_)[sample] : texts_[static_cast<size_t>(sample)];
 }
 
+std::shared_ptr<const LanguageModelling::BatchCounts> LanguageModelling::counts(
+    data::Part part, std::span<const int64_t> samples) const {
+  const std::lock_guard lock(counting_);
+  if (counted_ && counted_->part == part && std::ranges::equal(counted_->samples, samples)) return counted_;
+  BatchCounts counts{.part = part, .samples = {samples.begin(), samples.end()}, .pieces = {0}, .tokens = {0}};
+  for (const int64_t sample : samples) {
+    const data::Sequence read = sequence(part, sample);
+    counts.pieces.push_back(counts.pieces.back() + std::ssize(read.lengths));
+    counts.tokens.push_back(counts.tokens.back() + std::ssize(read.ids));
+  }
+  counted_ = std::make_shared<const BatchCounts>(std::move(counts));
+  return counted_;
+}
+
 MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64_t> samples,
                                           const data::BatchPart& mine, StepContext context) const {
   std::vector<int64_t> ids, targets, lengths;
-  for (int64_t place = 0; place < mine.begin + mine.count; ++place) {
-    const data::Sequence read = sequence(part, samples[static_cast<size_t>(place)]);
-    if (place < mine.begin) {  // masks are numbered by the pieces of the global batch
-      context.first_sample += std::ssize(read.lengths);
-      continue;
-    }
+  if (mine.begin > 0)  // masks are numbered by the pieces of the global batch
+    context.first_sample += counts(part, samples)->pieces[static_cast<size_t>(mine.begin)];
+  for (const int64_t sample : samples.subspan(static_cast<size_t>(mine.begin), static_cast<size_t>(mine.count))) {
+    const data::Sequence read = sequence(part, sample);
     ids.insert(ids.end(), read.ids.begin(), read.ids.end());
     targets.insert(targets.end(), read.targets.begin(), read.targets.end());
     lengths.insert(lengths.end(), read.lengths.begin(), read.lengths.end());
@@ -95,9 +111,7 @@ MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64
 }
 
 double LanguageModelling::units(data::Part part, std::span<const int64_t> samples) const {
-  double tokens = 0;
-  for (const int64_t sample : samples) tokens += static_cast<double>(sequence(part, sample).ids.size());
-  return tokens;
+  return static_cast<double>(counts(part, samples)->tokens.back());
 }
 
 at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const {
@@ -138,12 +152,14 @@ void LanguageModelling::read_test(const TextSource& source) {
   TextSource whole = source;
   if (whole.columns.text.empty()) whole.columns.text = configuration_.text_column;
   require(whole.columns.label.empty(), "--label-column is for a classifier, and the model is a decoder");
-  require(whole.samples == 0, "--samples is for a classifier, and the model is a decoder");
+  test_samples_ = whole.samples;
+  counted_.reset();
   test_.emplace(read_language_test(whole, *vocabulary_), configuration_.sequence, data::Part::test);
 }
 
 void LanguageModelling::take_texts(std::span<const std::string> texts) {
   texts_.clear();
+  counted_.reset();
   for (const std::string& text : texts) {
     std::vector<int64_t> ids = vocabulary_->encode(text);
     require(!ids.empty(), "is empty, so that there is no byte of it to score");

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "adjoin/data/sequences.hpp"
 #include "adjoin/models/decoder.hpp"
@@ -48,12 +50,23 @@ class LanguageModelling : public Task {
   const data::TextVocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
+  /// What lies before each place of a batch of sequences, and at its end what is in all of it.
+  struct BatchCounts {
+    data::Part part{};
+    std::vector<int64_t> samples, pieces, tokens;
+  };
+
   data::Sequence sequence(data::Part part, int64_t sample) const;
+  /// Read once for all ranks and micro-batches of a batch.
+  std::shared_ptr<const BatchCounts> counts(data::Part part, std::span<const int64_t> samples) const;
 
   Configuration configuration_;
   std::shared_ptr<const data::TextVocabulary> vocabulary_;
   std::optional<data::Sequences> train_, test_;
+  int64_t test_samples_;               // to use at most; 0: all
   std::vector<data::Sequence> texts_;  // instead of the test part
+  mutable std::mutex counting_;
+  mutable std::shared_ptr<const BatchCounts> counted_;  // of the last batch
 };
 
 }  // namespace adjoin::train

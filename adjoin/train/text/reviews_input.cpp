@@ -62,6 +62,8 @@ Json request_of(const TextSource& source, data::Part part, const Json& vocabular
   if (source.data == "sample") return {};
   return {{"files", identity_of(source.data, part)},
           {"samples", source.samples},
+          {"splits", source.splits},
+          {"part", part == data::Part::train ? "train" : "test"},
           {"text_column", source.columns.text},
           {"label_column", source.columns.label},
           {"sequence", sequence},
@@ -135,7 +137,10 @@ Words read_words(const std::filesystem::path& folder) {
 }
 
 TrainingInput read_training_input(const Configuration& c) {
-  const TextSource source{c.data, {c.text_column, c.label_column}, c.samples};
+  const TextSource source{.data = c.data,
+                          .columns = {c.text_column, c.label_column},
+                          .samples = c.samples,
+                          .splits = std::filesystem::is_regular_file(c.data)};
   auto [tokenizer, given_classes] = given_by(c);
   const bool is_learned = !tokenizer;
   const auto request = [&](data::Part part, const Json& vocabulary, const std::optional<data::ClassNames>& classes) {
@@ -153,6 +158,7 @@ TrainingInput read_training_input(const Configuration& c) {
   if (tokenizer) test = find_tokens(request(data::Part::test, described(*tokenizer), classes));
   const bool is_test_mapped = test.has_value();
   if (!test) test_texts.emplace(source, data::Part::test, classes);
+  if (source.splits) say("every tenth text of a class in " + c.data + " is tested on");
   say_counts(c.data, train ? train->tokens.size() : train_texts->size(),
              test ? test->tokens.size() : test_texts->size(), classes.size());
 

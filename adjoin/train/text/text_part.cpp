@@ -1,6 +1,6 @@
 #include "adjoin/train/text/text_part.hpp"
 
-#include <numeric>
+#include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/encode_review.hpp"
@@ -9,11 +9,28 @@
 namespace adjoin::train {
 namespace {
 
-std::vector<int64_t> order_of_use(const std::vector<int32_t>& labels, int64_t samples) {
-  if (samples > 0) return data::balanced_order(labels, samples);
-  std::vector<int64_t> all(labels.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
+constexpr int64_t kTestEvery = 10;  // texts of a class, where one file holds both parts
+
+std::vector<int64_t> order_of_use(const TextSource& source, data::Part part, const data::Labels& labels) {
+  std::vector<int64_t> found;
+  std::vector<int32_t> classes;
+  std::vector<int64_t> seen(static_cast<size_t>(labels.classes.size()));
+  for (size_t sample = 0; sample < labels.of_sample.size(); ++sample) {
+    const int32_t label = labels.of_sample[sample];
+    const bool is_test = ++seen[static_cast<size_t>(label)] % kTestEvery == 0;
+    if (source.splits && is_test != (part == data::Part::test)) continue;
+    found.push_back(static_cast<int64_t>(sample));
+    classes.push_back(label);
+  }
+  require(!found.empty(), [&] {
+    return source.data + ": has no class of " + std::to_string(kTestEvery) +
+           " texts, of which one would be tested on; a folder with train.csv and test.csv may hold fewer";
+  });
+  if (source.samples == 0) return found;
+  std::vector<int64_t> order;
+  for (const int64_t place : data::balanced_order(classes, source.samples))
+    order.push_back(found[static_cast<size_t>(place)]);
+  return order;
 }
 
 }  // namespace
@@ -22,7 +39,7 @@ TextPart::TextPart(const TextSource& source, data::Part part, const std::optiona
     : source_(source),
       part_(part),
       labels_(data::read_labels(*open(), given)),
-      order_(order_of_use(labels_.of_sample, source.samples)),
+      order_(order_of_use(source, part, labels_)),
       is_used_(labels_.of_sample.size()) {
   for (const int64_t sample : order_) is_used_[static_cast<size_t>(sample)] = true;
 }

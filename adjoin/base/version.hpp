@@ -1,0 +1,8 @@
+#pragma once
+
+namespace adjoin {
+
+/// That of the library and the program; CMake reads it here.
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace adjoin

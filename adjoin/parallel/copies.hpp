@@ -1,0 +1,24 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/nn/parameter.hpp"
+
+namespace adjoin::parallel {
+
+/// Gives every rank the parameters and buffers that a module has on rank 0 of a group, which all call with modules of the
+/// same tensors. For modules of one's own whose weights each rank has drawn itself.
+/// Cost: a broadcast a tensor
+void broadcast_parameters(const torch::nn::Module& module, const Communicator& group);
+
+/// Checks that the copies of each parameter are equal on all workers that hold them, by a hash of their bytes. Called by all
+/// workers of the parameters' grids; `who` begins the message.
+/// Cost:   reads every parameter once, and an all-reduce of 16 bytes a parameter in each group of copies
+/// Throws: InvalidArgument, on all workers that hold the copies, that names the first parameter whose copies differ
+void check_copies(const std::vector<nn::Parameter>& parameters, const std::string& who);
+
+}  // namespace adjoin::parallel
