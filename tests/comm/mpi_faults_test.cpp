@@ -156,6 +156,19 @@ TEST(MpiFaults, show_a_message_that_is_received_as_another_type_in_checked_mode)
               AllOf(HasSubstr("expected a message of int32 x 4"), HasSubstr("got float32 x 4")));
 }
 
+TEST(MpiFaults, say_that_a_message_is_longer_than_expected) {
+  for (int i = 0; i < 6; ++i) {
+    const Outcome outcome = job("0 longer");
+    EXPECT_THAT(outcome.text, HasSubstr("expected a message of int32 x 5, got a longer message")) << outcome.text;
+    EXPECT_LT(outcome.seconds, 20);
+  }
+}
+
+TEST(MpiJob, makes_groups_on_several_threads_at_once) {
+  const Outcome outcome = testing::run_job(2, "0 makers", "ADJOIN_DEADLINE=20");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
 TEST(MpiFaults, say_that_mpi_was_finalised_where_a_process_launches_again) {
   EXPECT_THAT(job("0 twice").text, HasSubstr("MPI was finalised"));
 }

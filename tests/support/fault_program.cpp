@@ -117,6 +117,28 @@ void miss_a_subset(int culprit, const Communicator& world) {
   (void)world.subset(all);
 }
 
+void send_more_than_expected(const Communicator& world) {
+  if (world.rank() > 1) return;
+  std::vector<int32_t> sent(world.rank() == 0 ? 500 : 5), got(5);
+  world.sendrecv(buffer(sent), 1 - world.rank(), buffer(got), 1 - world.rank());
+}
+
+/// Two threads of each rank make groups at once. No fault.
+void make_groups_on_two_threads(const Communicator& world) {
+  std::vector<int> all(static_cast<size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int> first{0};
+  const Communicator a = world.subset(all), b = world.subset(all).for_thread();
+  const Communicator alone = world.rank() == 0 ? a.subset(first) : Communicator();
+  std::jthread other([&] {
+    for (int i = 0; i < 20; ++i) (void)b.subset(all);
+  });
+  for (int i = 0; i < 20; ++i) {
+    if (world.rank() == 0) (void)alone.subset(first);
+    (void)a.subset(all);
+  }
+}
+
 void run_without_allocating(const Communicator& world);
 
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
@@ -135,6 +157,8 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   if (kind == "handle") return drop_a_handle(culprit, world);
   if (kind == "types") return receive_as_another_type(world);
   if (kind == "many-groups") return deadlock_after_many_groups(world);
+  if (kind == "longer") return send_more_than_expected(world);
+  if (kind == "makers") return make_groups_on_two_threads(world);
   if (kind == "subset") return miss_a_subset(culprit, world);
   if (kind == "crowd") return make_too_many_groups(culprit, world);
   if (kind == "in-operation") {

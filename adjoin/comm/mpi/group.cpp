@@ -70,6 +70,40 @@ Watched::~Watched() {
   add_to(&Count::ended);
 }
 
+/// The time in which a process makes one group and no other.
+///
+/// OpenMPI serves the groups that threads of a process make at once in the order of their parents, so processes may wait for
+/// each other in a circle. Hence the members' locks are taken in one order: a token goes through them by their ranks in the
+/// world, and who gets it takes the lock of its process, then passes it on.
+class Group::Turn {
+ public:
+  Turn(const Group& parent, std::span<const int> ranks, uint64_t hash) : lock_(parent.shared_->making, std::defer_lock) {
+    std::vector<int> order(ranks.begin(), ranks.end());
+    std::ranges::sort(order, {}, [&](int rank) { return parent.world_ranks_[static_cast<size_t>(rank)]; });
+    const auto world_rank = [&](int rank) { return parent.world_ranks_[static_cast<size_t>(rank)]; };
+    const auto me =
+        std::ranges::find_if(order, [&](int rank) { return world_rank(rank) == parent.shared_->world_rank; });
+    const int tag = tag_of(parent.comm_, hash);
+    if (me != order.begin())
+      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, *(me - 1), tag, parent.comm_, MPI_STATUS_IGNORE), "subset");
+    lock_.lock();
+    if (me + 1 != order.end()) check_mpi(MPI_Send(nullptr, 0, MPI_BYTE, *(me + 1), tag, parent.comm_), "subset");
+  }
+
+ private:
+  /// Above those of messages; OpenMPI has 2^31 of them, so that two groups hardly share one.
+  static int tag_of(MPI_Comm comm, uint64_t hash) {
+    constexpr uint64_t kFirst = kMaxTag + 16;
+    int* most = nullptr;
+    int is_known = 0;
+    MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &is_known);
+    const auto last = static_cast<uint64_t>(is_known != 0 ? *most : 32767);
+    return static_cast<int>(kFirst + hash % (last - kFirst));
+  }
+
+  std::unique_lock<std::mutex> lock_;
+};
+
 std::shared_ptr<Group> Group::of_world(const std::shared_ptr<MpiShared>& shared) {
   std::vector<int> all(static_cast<size_t>(shared->world_size));
   std::iota(all.begin(), all.end(), 0);
@@ -85,7 +119,9 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
   auto made = std::make_shared<Group>(shared_, next_id(ranks), std::move(members));
   const Watched watched(agent, made->entry_, call);
   // Threads of a rank may make groups of other members at the same time, which their tags keep apart.
-  const int tag = static_cast<int>(hash_of(ranks) % kMaxTag);
+  const uint64_t hash = hash_of(ranks);
+  const int tag = static_cast<int>(hash % kMaxTag);
+  const Turn turn(*this, ranks, hash);
   MPI_Group all, some;
   MPI_Comm_group(comm_, &all);
   MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);

@@ -71,6 +71,7 @@ class Group {
   const std::shared_ptr<MpiShared>& shared() const { return shared_; }
 
  private:
+  class Turn;
   uint64_t next_id(std::span<const int> ranks);
 
   const std::shared_ptr<MpiShared> shared_;

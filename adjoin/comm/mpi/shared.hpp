@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,6 +37,7 @@ struct MpiShared {
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // of each rank of the world, the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
+  std::mutex making;                 // held while this process makes a group
   mpi::PendingTable table;           // empty where the processes of this host share no memory
   mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
 
