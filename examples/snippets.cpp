@@ -75,7 +75,7 @@ void layers(const Communicator& world) {
   const int64_t batch = 2;
   const at::Tensor pictures = at::linspace(0, 9, batch * 3 * 32 * 32).sin().view({batch, 3, 32, 32});
 
-  const Grid grid(world, {{"y", height}, {"x", width}});
+  const Grid grid(world, {{"y", height}, {"x", width}});  // on 4 workers 2 and 2
   const nn::LayoutRule over_space = nn::balanced_over(grid.shape(), {{}, {}, {"y"}, {"x"}});
   const DistributedTensor x = place(pictures, over_space({batch, 3, 32, 32}), grid);  // each worker keeps its part
 
@@ -112,6 +112,7 @@ void run_all(const Communicator& world, example::Report& report) {
   layers(world);
   network(world);
   report.line("All of them ran.");
+  report.value("ranks", static_cast<int64_t>(world.size()));
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ class Compared {
  public:
   bool insert(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
-    Weak& known = known_[tensor.unsafeGetTensorImpl()];
-    if (!known.expired()) return false;
-    known = Weak(tensor.getIntrusivePtr());
+    const auto known = known_.find(tensor.unsafeGetTensorImpl());
+    if (known != known_.end() && !known->second.expired()) return false;
+    known_.insert_or_assign(tensor.unsafeGetTensorImpl(), Weak(tensor.getIntrusivePtr()));
     if (known_.size() > 2 * kept_) forget();
     return true;
   }
