@@ -161,7 +161,10 @@ const Communicator& Grid::group(const std::vector<std::string>& axes) const {
 
 const Communicator& Grid::group_of(const std::vector<int>& ranks) const {
   if (const auto found = groups_->find(ranks); found != groups_->end()) return found->second;
-  return groups_->emplace(ranks, world_.subset(ranks)).first->second;
+  std::vector<int> all(static_cast<size_t>(world_.size()));
+  std::iota(all.begin(), all.end(), 0);
+  // The world is a group already, so that a grid of one axis makes none.
+  return groups_->emplace(ranks, ranks == all ? world_ : world_.subset(ranks)).first->second;
 }
 
 }  // namespace adjoin

@@ -14,6 +14,7 @@
 #include "adjoin/data/samples.hpp"
 #include "adjoin/models/segment.hpp"
 #include "adjoin/movement/step_context.hpp"
+#include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/measure.hpp"

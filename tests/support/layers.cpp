@@ -1,5 +1,7 @@
 #include "tests/support/layers.hpp"
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include "tests/support/adjoint.hpp"
 #include "tests/support/pieces.hpp"
 
@@ -75,13 +77,46 @@ void expect_twin_parameters(const torch::nn::Module& layer, const torch::nn::Mod
   EXPECT_EQ(count, twin.parameters().size() + twin.buffers().size());
 }
 
-void backward_from_both(const DistributedTensor& y, const at::Tensor& twin) {
-  const at::Tensor weights = random_tensor(twin.sizes(), Kind::replicated, y.grid.world(), 7);
-  (twin * weights).sum().backward();
+namespace {
+
+at::Tensor weights_of(const at::Tensor& twin, const DistributedTensor& y) {
+  return random_tensor(twin.sizes(), Kind::replicated, y.grid.world(), 7);
+}
+
+/// This worker's part of the sum of y's elements with weights, each counted once over all workers.
+at::Tensor weighted_sum(const DistributedTensor& y, const at::Tensor& weights) {
   const auto cell = y.layout.grid().cell_of(y.grid.world().rank());
-  if (!cell) return y.local.sum().backward();
+  if (!cell) return y.local.sum();
   const double counts = place_along(y.layout, Kind::copied, *cell) == 0 ? 1 : 0;  // the others' copies serve nothing
-  (y.local * piece_of(weights, y.layout, *cell) * counts).sum().backward();
+  return (y.local * piece_of(weights, y.layout, *cell) * counts).sum();
+}
+
+}  // namespace
+
+void backward_from_both(const DistributedTensor& y, const at::Tensor& twin) {
+  const at::Tensor weights = weights_of(twin, y);
+  (twin * weights).sum().backward();
+  weighted_sum(y, weights).backward();
+}
+
+bool is_cut_along_all_axes(const Layout& layout) {
+  size_t cut = 0;
+  for (const Layout::Cut& of_dim : layout.cuts()) cut += of_dim.axes.size();
+  size_t wide = 0;
+  for (const auto& axis : layout.grid().axes()) wide += layout.grid().axis_size(axis.name) > 1 ? 1 : 0;
+  return layout.is_exact() && cut >= wide && layout.axes(Kind::partial).empty() && layout.axes(Kind::copied).empty();
+}
+
+void penalise_both(const DistributedTensor& x, const DistributedTensor& y, const at::Tensor& twin_x,
+                   const at::Tensor& twin_y) {
+  const at::Tensor weights = weights_of(twin_y, y);
+  const auto penalise = [](const at::Tensor& of, const at::Tensor& from) {
+    const auto gradient = torch::autograd::grad({from}, {of}, {}, /*retain_graph=*/true, /*create_graph=*/true,
+                                                /*allow_unused=*/true)[0];
+    if (gradient.defined() && gradient.requires_grad()) gradient.square().sum().backward();
+  };
+  penalise(twin_x, (twin_y * weights * twin_y).sum());
+  penalise(x.local, weighted_sum({y.local * y.local, y.layout, y.grid}, weights));
 }
 
 }  // namespace adjoin::testing

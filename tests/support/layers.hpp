@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "adjoin/base/hash.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/gradients.hpp"
@@ -37,10 +38,34 @@ void expect_twin_parameters(const torch::nn::Module& layer, const torch::nn::Mod
 /// Backward from a sum of y's elements with random weights, each counted once over all workers; of the twin's too.
 void backward_from_both(const DistributedTensor& y, const at::Tensor& twin);
 
-/// Compares a layer with its one-worker twin of torch::nn, in float64: the output, the gradients of the input and of
-/// every parameter, and the parameters after a step of SGD. Called by all workers of grid.world(); `grid` has them all.
+/// Adds to both the gradients of a penalty: the sum of the squares of the gradient with respect to x of a sum of y's elements
+/// with random weights. Of x that is cut along all axes of its layout's grid.
+void penalise_both(const DistributedTensor& x, const DistributedTensor& y, const at::Tensor& twin_x,
+                   const at::Tensor& twin_y);
+bool is_cut_along_all_axes(const Layout& layout);
+
+/// Of a layer and its twin: the gradients of a gradient penalty, in which all workers come through the same movements twice.
 template <class Layer, class Twin>
-void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const Layout& layout, const Grid& grid) {
+void expect_same_penalty(Layer& layer, Twin& twin, const at::Tensor& input, const Layout& layout, const Grid& grid) {
+  if (!is_cut_along_all_axes(layout)) return;
+  layer->zero_grad();
+  twin->zero_grad();
+  DistributedTensor x = laid_out(input, layout, grid);
+  x.local.requires_grad_(true);
+  const at::Tensor x1 = input.clone().requires_grad_(true);
+  penalise_both(x, layer->forward(x), x1, twin->forward(x1));
+  expect_close(whole_gradient(x), x1.grad().defined() ? x1.grad() : at::zeros_like(x1), "penalty's gradient of the input");
+  parallel::sum_gradients(*layer);
+  for (const at::Tensor& parameter : twin->parameters())
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+  expect_twin_parameters(*layer, *twin, /*gradients=*/true);
+}
+
+/// Compares a layer with its one-worker twin of torch::nn, in float64: the output, the gradients of the input and of
+/// every parameter, also of a gradient penalty, and the parameters after a step of SGD. Called by all workers of grid.world(); `grid` has them all.
+template <class Layer, class Twin>
+void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const Layout& layout, const Grid& grid,
+                         bool has_second_derivatives = true) {
   twin->to(at::kDouble);
   fill_both(*layer, *twin, grid.world());
   DistributedTensor x = laid_out(input, layout, grid);
@@ -55,6 +80,9 @@ void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const 
   expect_close(whole_gradient(x), x1.grad(), "gradient of the input");
   parallel::sum_gradients(*layer);
   expect_twin_parameters(*layer, *twin, /*gradients=*/true);
+  // Of a third of the layouts, since it takes as long as all else.
+  if (has_second_derivatives && hash_of(layout.to_string()) % 3 == 0)
+    expect_same_penalty(layer, twin, input, layout, grid);
   if (!twin->parameters().empty()) {
     torch::optim::SGD(layer->parameters(), 0.1).step();
     torch::optim::SGD(twin->parameters(), 0.1).step();

@@ -4,6 +4,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/held.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/normalise.hpp"
 
 namespace adjoin::nn {
@@ -70,7 +71,8 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
           Move(kept, local, grid),
           Move(first_copy(kept), local, grid),
           Move(first_copy(local), kept, grid),
-          Move(x, output_ ? output_(x.shape()) : x, grid)};
+          Move(x, output_ ? output_(x.shape()) : x, grid),
+          leaves_some_out(x, grid)};
 }
 
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
@@ -95,8 +97,9 @@ at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tenso
     return normalised.y;
   }
   const Statistics statistics = running(prepared);
-  if (x.numel() == 0) return geometry_.affine ? linked(x.clone(), affine) : x.clone();
-  return normalise_by(x, affine, statistics.mean, statistics.variance, geometry_.eps);
+  const at::Tensor y =
+      x.numel() == 0 ? x.clone() : normalise_by(x, affine, statistics.mean, statistics.variance, geometry_.eps);
+  return prepared.links ? linked(y, {x, affine}) : y;
 }
 
 ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) const {

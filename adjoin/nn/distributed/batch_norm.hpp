@@ -69,6 +69,7 @@ class ChannelNormImpl : public ShardedModule {
     Move affine;            // weight and bias, as [2, channels], to the channels here
     Move statistics, home;  // running ones to the channels here, new ones to where they are kept
     Move write;
+    bool links = false;  // as some worker holds nothing
   };
   struct Statistics {
     at::Tensor mean, variance;

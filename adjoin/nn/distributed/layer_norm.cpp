@@ -12,6 +12,7 @@
 #include "adjoin/nn/distributed/dim_mean.hpp"
 #include "adjoin/nn/distributed/group_mean.hpp"
 #include "adjoin/nn/distributed/held.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -95,7 +96,7 @@ SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
   const int64_t tensors = geometry_.centred ? 2 : 1;
   return {Move(input, x, grid), std::move(mean),
           Move(stacked_on(weight_layout_, tensors), stacked_on(features_here(x, first, count), tensors), grid),
-          Move(x, output_ ? output_(x.shape()) : x, grid), x.dims() - first - count};
+          Move(x, output_ ? output_(x.shape()) : x, grid), x.dims() - first - count, leaves_some_out(x, grid)};
 }
 
 DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
@@ -110,13 +111,15 @@ at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor
   const at::Tensor y = centred * at::rsqrt(prepared.mean(centred.square()) + epsilon_of(geometry_, x.scalar_type()));
   if (!geometry_.affine) return y;
   const at::Tensor affine = prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0));
-  if (!prepared.write.from().grid().cell_of(prepared_.grid().world().rank())) return linked(y, affine);
+  const Layout& made = prepared.write.from();
+  const auto alike = [&](const at::Tensor& z) { return prepared.links ? linked(z, {x, affine}) : z; };
+  if (!made.grid().cell_of(prepared_.grid().world().rank())) return alike(y);
   const auto over_features = [&](int64_t which) {
     at::Tensor numbers = affine.select(0, which);
     for (int64_t dim = 0; dim < prepared.dims_behind; ++dim) numbers = numbers.unsqueeze(-1);
     return numbers;
   };
-  return geometry_.centred ? y * over_features(0) + over_features(1) : y * over_features(0);
+  return alike(geometry_.centred ? y * over_features(0) + over_features(1) : y * over_features(0));
 }
 
 }  // namespace adjoin::nn

@@ -77,6 +77,7 @@ class SampleNormImpl : public ShardedModule {
     Move affine;                                        // weight and bias, one behind another, to the features here
     Move write;
     int64_t dims_behind = 0;  // dims of x behind those of the weight
+    bool links = false;       // as some worker holds nothing
   };
   Prepared prepare(const Layout& input) const;
   at::Tensor normalised(const Prepared& prepared, const at::Tensor& x) const;

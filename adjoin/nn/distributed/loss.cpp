@@ -12,6 +12,7 @@
 #include <ATen/ops/smooth_l1_loss.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {
@@ -109,6 +110,7 @@ ElementLossImpl::Prepared ElementLossImpl::prepare(const Layout& input) const {
   Prepared prepared{.x = x,
                     .read = Move(input, x, grid),
                     .is_here = cell.has_value(),
+                    .links = leaves_some_out(x, grid),
                     .weights = {},
                     .each = {},
                     .total = {},
@@ -133,7 +135,8 @@ DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const Dis
     return Move(layout, prepared.x, prepared_.grid());
   });
   const at::Tensor here = prepared.read(x.local), wanted = to_x(target.local);
-  const at::Tensor losses = prepared.is_here ? losses_of(here, wanted, prepared) : linked(here, wanted);
+  const at::Tensor own = prepared.is_here ? losses_of(here, wanted, prepared) : here;
+  const at::Tensor losses = prepared.links ? linked(own, {here, wanted}) : own;
   if (prepared.each) return {(*prepared.each)(losses), prepared.each->to(), x.grid};
   const at::Tensor sum = (*prepared.total)(prepared.is_here ? losses.sum() : losses);
   return {sum / prepared.divisor, prepared.total->layout(), x.grid};

@@ -76,6 +76,7 @@ class ElementLossImpl : public torch::nn::Module {
     Layout x;  // without partial axes
     Move read;
     bool is_here;                     // this worker is of x's grid
+    bool links;                       // as some worker holds nothing
     std::vector<at::Tensor> weights;  // what meets the elements here
     std::optional<Move> each;         // what is not reduced, to where it is wanted
     std::optional<Total> total;

@@ -87,7 +87,11 @@ void check_axes(const NetworkPlacement& placement) {
 std::string text_of(const torch::nn::SequentialImpl& model) {
   std::ostringstream text;
   for (const auto& layer : model.named_modules("", /*include_self=*/false)) {
-    if (!layer.value()->children().empty()) continue;
+    if (!layer.value()->children().empty()) {
+      text << layer.key() << " " << layer.value()->name() << " of " << layer.value()->children().size() << " and "
+           << layer.value()->parameters(/*recurse=*/false).size() << "; ";
+      continue;
+    }
     layer.value()->pretty_print(text << layer.key() << " ");
     text << (layer.value()->is_training() ? " in training" : "");
     for (const at::Tensor& parameter : layer.value()->parameters()) text << (parameter.requires_grad() ? " +" : " -");
@@ -139,8 +143,8 @@ std::vector<std::string> NetworkPlacement::feature_axes() const {
 
 Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement) {
   check_axes(placement);
-  Sequential net = Twins(placement).of(model, "");
   linalg::check_agreement("distributed", text_of(model), placement.grid.world());
+  Sequential net = Twins(placement).of(model, "");
   const State state = state_of(model);
   const std::vector<Parameter> parameters = parameters_of(*net);
   for (const Parameter& p : parameters)

@@ -9,17 +9,9 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 
 namespace adjoin::nn {
-namespace {
-
-/// No elements of a tensor, but its place in the graph.
-at::Tensor nothing_of(const at::Tensor& tensor) {
-  return tensor.dim() == 0 ? tensor.reshape({1}).narrow(0, 0, 0) : tensor.narrow(0, 0, 0).reshape({0});
-}
-
-}  // namespace
-
 LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> axes) {
   return [grid = std::move(grid), axes = std::move(axes)](const std::vector<int64_t>& shape) {
     require(axes.size() <= shape.size(), [&] {
@@ -52,14 +44,6 @@ void check_type(const std::string& layer, const DistributedTensor& x, const at::
           [&] { return got(std::string(c10::toString(like.scalar_type())) + ", as the parameters are"); });
 }
 
-at::Tensor linked(const at::Tensor& y, at::TensorList to) {
-  if (!at::GradMode::is_enabled()) return y;
-  at::Tensor result = y;
-  for (const at::Tensor& tensor : to)
-    if (tensor.defined() && tensor.requires_grad()) result = result + nothing_of(tensor).sum();
-  return result;
-}
-
 Layout summed(const Layout& made) {
   std::vector<Layout::Cut> cuts;
   std::map<std::string, Kind> kinds = made.kinds();
@@ -71,7 +55,8 @@ Layout summed(const Layout& made) {
 }
 
 Route::Route(const Layout& input, Plan plan, const Grid& grid)
-    : read_(input, std::move(plan.read), grid, plan.fill),
+    : links_(leaves_some_out(plan.read.fetched, grid) || leaves_some_out(plan.made, grid)),
+      read_(input, std::move(plan.read), grid, plan.fill),
       write_(plan.made, plan.output, grid),
       kernel_(std::move(plan.kernel)),
       made_(plan.made.shape_on(grid.world().rank())) {}
@@ -82,9 +67,10 @@ DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList p
   const at::TensorOptions options =
       (parameters.empty() ? read : parameters[0]).options();  // what is read may be indices
   at::Tensor made = count > 0 ? kernel_(read, parameters) : at::zeros(made_, options.requires_grad(false));
-  if (count == 0 || read.numel() == 0 || !made.requires_grad()) {
-    made = linked(made, read);
-    made = linked(made, parameters);
+  if (links_) {
+    std::vector<at::Tensor> all = parameters.vec();
+    all.push_back(read);
+    made = linked(made, all);
   }
   return {write_(made), write_.to(), x.grid, x.context};
 }

@@ -52,6 +52,7 @@ class Route {
   DistributedTensor operator()(const DistributedTensor& x, at::TensorList parameters) const;
 
  private:
+  bool links_;  // as some worker reads or makes nothing
   HaloExchange read_;
   Move write_;
   Kernel kernel_;
@@ -98,9 +99,6 @@ class PerLayout {
   std::list<std::pair<Layout, Prepared>> known_;  // the newest first
 };
 using Routes = PerLayout<Route>;
-
-/// y, which then depends in autograd's graph on tensors whose gradients through this are zero.
-at::Tensor linked(const at::Tensor& y, at::TensorList to);
 
 /// What kernels make, made whole: sums taken, and what overlaps added. The output of a layer that is not told another.
 Layout summed(const Layout& made);

@@ -15,7 +15,7 @@ namespace adjoin::nn {
 /// How the workers come by each other's keys and values.
 enum class AttentionMethod : uint8_t {
   ring,      ///< they travel round; a worker's memory grows with its own rows
-  gathered,  ///< linalg::matmul_nt and matmul_nn: a worker keeps its rows of all scores
+  gathered,  ///< each worker gets all keys and values, and keeps its rows of each sample's scores
   ulysses,   ///< each worker has all rows of some of the heads, in between
 };
 
@@ -48,7 +48,7 @@ struct AttentionOptions {
 /// Adjoint: once differentiable; every worker of the group calls backward. The ring computes the scores again
 /// Cost:    each way and for each rank, with P ranks: ring: the others' k and v, received in P - 1 messages from the one
 ///          before; backward also their gradients, P times. Memory: two workers' k and v, and backward gradients.
-///          gathered: as matmul_nt and matmul_nn; memory: heads x rows x all rows, about four times.
+///          gathered: all-gathers k and v; memory: heads x rows x their samples' lengths, about four times.
 ///          ulysses: an exchange of (P-1)/P of q, k, v and the result; memory: all rows of a P-th of the heads.
 ///          A mask is asked for, and dropout works, in blocks of 512 x 512 tokens.
 /// Throws:  InvalidArgument on all ranks: rows that do not fit the group, a dropout outside [0, 1); head sizes, heads, types,

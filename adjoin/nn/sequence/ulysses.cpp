@@ -19,9 +19,11 @@ at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at:
   const Split heads = Split::balanced(h, group.size(), 1);
   AttentionOptions here = options;
   here.first_head += of_queries.offset(group.rank());
-  const at::Tensor y = ring_attention(with_all_rows(q, of_queries), with_all_rows(k, heads), with_all_rows(v, heads),
-                                      rows.on_one_worker(), Communicator(), here);
-  return move(y, layout(q, of_queries), layout(q, by_rows), grid);
+  const at::Tensor my_q = with_all_rows(q, of_queries), my_k = with_all_rows(k, heads), my_v = with_all_rows(v, heads);
+  std::optional<at::Tensor> y;
+  if (my_k.size(1) > 0) y = whole_sample_attention(my_q, my_k, my_v, rows.on_one_worker(), here);
+  if (!y) y = ring_attention(my_q, my_k, my_v, rows.on_one_worker(), Communicator(), here);
+  return move(*y, layout(q, of_queries), layout(q, by_rows), grid);
 }
 
 }  // namespace adjoin::nn

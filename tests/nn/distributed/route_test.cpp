@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 #include "tests/support/failures.hpp"
 
 namespace adjoin::nn {

@@ -1,0 +1,65 @@
+#include "adjoin/nn/distributed/linked.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+/// No elements of a tensor, in memory of their own, but its place in the graph.
+at::Tensor handle_of(const at::Tensor& tensor) {
+  const at::Tensor none =
+      tensor.dim() == 0 ? tensor.reshape({1}).narrow(0, 0, 0) : tensor.narrow(0, 0, 0).reshape({0});
+  return none.clone();
+}
+
+at::Tensor linked_to_handles(const at::Tensor& y, const tensor_list& handles);
+
+struct Link : torch::autograd::Function<Link> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& y, at::TensorList handles) {
+    ctx->save_for_backward(handles.vec());
+    return y.view_as(y);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    const tensor_list handles = ctx->get_saved_variables();
+    const at::Tensor& gradient = gradients[0];
+    tensor_list of_inputs{linked_to_handles(gradient, handles)};
+    tensor_list all = handles;
+    if (at::GradMode::is_enabled() && gradient.requires_grad()) all.push_back(handle_of(gradient));
+    for (const at::Tensor& handle : handles)
+      of_inputs.push_back(linked_to_handles(at::zeros({0}, handle.options().requires_grad(false)), all));
+    return of_inputs;
+  }
+};
+
+at::Tensor linked_to_handles(const at::Tensor& y, const tensor_list& handles) {
+  if (!at::GradMode::is_enabled() || handles.empty()) return y;
+  return Link::apply(y, at::TensorList(handles));
+}
+
+}  // namespace
+
+bool leaves_some_out(const Layout& layout, const Grid& grid) {
+  for (int rank = 0; rank < grid.world().size(); ++rank) {
+    const std::vector<int64_t> shape = layout.shape_on(rank);
+    if (std::ranges::find(shape, 0) != shape.end()) return true;
+  }
+  return false;
+}
+
+at::Tensor linked(const at::Tensor& y, at::TensorList to) {
+  if (!at::GradMode::is_enabled()) return y;
+  tensor_list handles;
+  for (const at::Tensor& tensor : to)
+    if (tensor.defined() && tensor.requires_grad()) handles.push_back(handle_of(tensor));
+  return linked_to_handles(y, handles);
+}
+
+}  // namespace adjoin::nn
