@@ -9,6 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
+#include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
@@ -83,6 +84,7 @@ TEST(SumGradients, takes_expanded_and_complex_gradients) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const Grid grid(world, {{"dp", world.size()}});
     torch::nn::Linear layer(3, 2);
+    broadcast_parameters(*layer, world);
     layer->weight.mutable_grad() = at::ones({1, 1}).expand({2, 3});
     layer->bias.set_data(at::zeros({2}, at::kComplexFloat));
     layer->bias.mutable_grad() = at::full({2}, c10::complex<float>(1, 2));
@@ -96,6 +98,7 @@ TEST(SumGradients, takes_expanded_and_complex_gradients) {
 TEST(SumGradients, sums_a_plain_modules_over_a_named_grid_and_refuses_it_without) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     torch::nn::Linear plain(2, 3);
+    broadcast_parameters(*plain, world);
     EXPECT_NE(thrown_by<InvalidArgument>([&] { sum_gradients(*plain); }).find("'weight' has no layout"),
               std::string::npos);
     plain->weight.mutable_grad() = at::ones({3, 2});  // the bias got none, and counts as zeros

@@ -53,7 +53,7 @@ Route::Kernel kernel_of(std::vector<std::vector<Range>> cells, bool is_max) {
     }
   return [=, cells = std::move(cells)](const at::Tensor& x, at::TensorList) {
     if (windows.size() < cells.size()) return pool_cells(x, cells, 0, is_max);
-    return is_max ? max_pool(x, windows) : sum_pool(x, windows) / count;
+    return is_max ? max_pool(x, windows) : (sum_pool(x, windows) / count).to(x.scalar_type());
   };
 }
 

@@ -6,6 +6,7 @@
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/normalise.hpp"
+#include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -78,7 +79,7 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
   prepared_.check_type(x, weight_, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
-  const at::Tensor y = normalised(prepared, prepared.read(x.local));
+  const at::Tensor y = normalised(prepared, widened(prepared.read(x.local))).to(x.local.scalar_type());
   return {prepared.write(y), prepared.write.to(), x.grid, x.context};
 }
 
@@ -89,7 +90,7 @@ at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tenso
            prepared.read.from().to_string();
   });
   at::Tensor affine;
-  if (geometry_.affine) affine = prepared.affine(paired(weight_, bias_));
+  if (geometry_.affine) affine = widened(prepared.affine(paired(weight_, bias_)));
   if (of_batch) {
     if (geometry_.per_sample && affine.defined() && affine.dim() == 2) affine = affine.repeat({1, x.size(0)});
     const Normalised normalised = normalise_batch(x, affine, prepared.mean, geometry_.eps);
@@ -105,7 +106,7 @@ at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tenso
 ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) const {
   const bool gives = prepared.statistics.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
   const at::Tensor kept = gives ? paired(running_mean_, running_var_) : running_mean_.flatten().narrow(0, 0, 0);
-  const at::Tensor here = prepared.statistics(kept);
+  const at::Tensor here = widened(prepared.statistics(kept));
   if (here.dim() != 2) return {here, here};
   return {here.select(0, 0), here.select(0, 1)};
 }

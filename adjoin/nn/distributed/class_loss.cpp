@@ -12,6 +12,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/distributed/held.hpp"
+#include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -125,13 +126,14 @@ DistributedTensor ClassLossImpl::forward(const DistributedTensor& x, const Distr
   const at::Tensor wanted = to_samples(target.local);
   const Labels labels = labels_of(prepared, wanted);
   const double weight = total_weight(prepared, labels, wanted, target.layout);
-  const at::Tensor scores = prepared.read(x.local);
+  const at::Tensor scores = widened(prepared.read(x.local));
+  const at::ScalarType type = x.local.scalar_type();
   const at::Tensor logs = geometry_.of_scores ? log_probabilities(prepared, scores) : scores;
   const at::Tensor each = prepared.is_here ? losses(prepared, logs, labels) : logs;
-  if (prepared.each) return {(*prepared.each)(each), prepared.each->to(), x.grid};
+  if (prepared.each) return {(*prepared.each)(each.to(type)), prepared.each->to(), x.grid};
   const at::Tensor sum = (*prepared.total)(prepared.is_here ? each.sum() : each);
   const bool is_mean = geometry_.reduction == LossReduction::mean;
-  return {is_mean ? sum / weight : sum, prepared.total->layout(), x.grid};
+  return {(is_mean ? sum / weight : sum).to(type), prepared.total->layout(), x.grid};
 }
 
 ClassLossImpl::Labels ClassLossImpl::labels_of(const Prepared& prepared, const at::Tensor& target) const {

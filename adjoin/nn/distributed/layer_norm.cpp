@@ -13,6 +13,7 @@
 #include "adjoin/nn/distributed/group_mean.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -102,15 +103,17 @@ SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
 DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
   prepared_.check_type(x, weight_, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
-  const at::Tensor y = normalised(prepared, prepared.read(x.local));
+  const at::ScalarType type = x.local.scalar_type();
+  const at::Tensor y = normalised(prepared, widened(prepared.read(x.local)), type).to(type);
   return {prepared.write(y), prepared.write.to(), x.grid, x.context};
 }
 
-at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) const {
+at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const {
   const at::Tensor centred = geometry_.centred ? x - prepared.mean(x) : x;
-  const at::Tensor y = centred * at::rsqrt(prepared.mean(centred.square()) + epsilon_of(geometry_, x.scalar_type()));
+  const at::Tensor y = centred * at::rsqrt(prepared.mean(centred.square()) + epsilon_of(geometry_, type));
   if (!geometry_.affine) return y;
-  const at::Tensor affine = prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0));
+  const at::Tensor affine =
+      widened(prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0)));
   const Layout& made = prepared.write.from();
   const auto alike = [&](const at::Tensor& z) { return prepared.links ? linked(z, {x, affine}) : z; };
   if (!made.grid().cell_of(prepared_.grid().world().rank())) return alike(y);

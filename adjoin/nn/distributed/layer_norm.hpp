@@ -80,7 +80,8 @@ class SampleNormImpl : public ShardedModule {
     bool links = false;       // as some worker holds nothing
   };
   Prepared prepare(const Layout& input) const;
-  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x) const;
+  /// `type` is that of the input, of which x has been widened.
+  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const;
 
   SampleNormGeometry geometry_;
   Layout weight_layout_;

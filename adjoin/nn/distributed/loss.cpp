@@ -13,6 +13,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/distributed/widened.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {
@@ -117,7 +118,7 @@ ElementLossImpl::Prepared ElementLossImpl::prepare(const Layout& input) const {
                     .divisor = divisor_of(geometry_.reduction, x.shape()),
                     .targets = PerLayout<Move>(geometry_.name, grid, "target")};
   for (const at::Tensor& weight : geometry_.weights)  // cell 0 outside, so that all refuse what does not fit
-    prepared.weights.push_back(weight.defined() ? broadcast_piece(weight, x, cell.value_or(0)) : at::Tensor());
+    prepared.weights.push_back(weight.defined() ? widened(broadcast_piece(weight, x, cell.value_or(0))) : at::Tensor());
   if (geometry_.reduction == LossReduction::none)
     prepared.each.emplace(x, output_ ? output_(x.shape()) : x, grid);
   else
@@ -134,12 +135,13 @@ DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const Dis
             [&] { return "expected a target of the input's shape, " + shape_text(prepared.x.shape()); });
     return Move(layout, prepared.x, prepared_.grid());
   });
-  const at::Tensor here = prepared.read(x.local), wanted = to_x(target.local);
+  const at::Tensor here = widened(prepared.read(x.local)), wanted = widened(to_x(target.local));
+  const at::ScalarType type = x.local.scalar_type();
   const at::Tensor own = prepared.is_here ? losses_of(here, wanted, prepared) : here;
   const at::Tensor losses = prepared.links ? linked(own, {here, wanted}) : own;
-  if (prepared.each) return {(*prepared.each)(losses), prepared.each->to(), x.grid};
+  if (prepared.each) return {(*prepared.each)(losses.to(type)), prepared.each->to(), x.grid};
   const at::Tensor sum = (*prepared.total)(prepared.is_here ? losses.sum() : losses);
-  return {sum / prepared.divisor, prepared.total->layout(), x.grid};
+  return {(sum / prepared.divisor).to(type), prepared.total->layout(), x.grid};
 }
 
 at::Tensor ElementLossImpl::losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const {

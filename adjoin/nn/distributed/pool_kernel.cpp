@@ -1,4 +1,5 @@
 #include "adjoin/nn/distributed/pool_kernel.hpp"
+#include "adjoin/nn/distributed/widened.hpp"
 
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/avg_pool3d.h>
@@ -27,7 +28,8 @@ at::Tensor max_pool(const at::Tensor& x, const std::vector<Window>& windows) {
 }
 
 // LibTorch sums one dim alone only where it divides too, so that is two.
-at::Tensor sum_pool(const at::Tensor& x, const std::vector<Window>& windows) {
+at::Tensor sum_pool(const at::Tensor& input, const std::vector<Window>& windows) {
+  const at::Tensor x = widened(input);
   const auto kernel = of_each(windows, &Window::kernel), stride = of_each(windows, &Window::stride);
   const auto sums = [](const auto& pool, const at::Tensor& t, at::IntArrayRef k, at::IntArrayRef s) {
     return pool(t, k, s, /*padding=*/std::vector<int64_t>(k.size(), 0), /*ceil_mode=*/false,
