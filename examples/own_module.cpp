@@ -19,7 +19,9 @@ using namespace adjoin;
 namespace {
 
 struct Net : torch::nn::Module {
-  Net() : hidden(register_module("hidden", torch::nn::Linear(1, 32))), out(register_module("out", torch::nn::Linear(32, 1))) {}
+  Net()
+      : hidden(register_module("hidden", torch::nn::Linear(1, 32))),
+        out(register_module("out", torch::nn::Linear(32, 1))) {}
   at::Tensor forward(const at::Tensor& x) { return out(hidden(x).tanh()); }
 
   torch::nn::Linear hidden, out;

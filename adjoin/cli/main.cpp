@@ -40,7 +40,8 @@ int fail(int code, std::string message) {
 int run(int argc, char** argv) {
   using namespace adjoin::cli;
   adjoin::cli::Program program;
-  program.app.set_version_flag("--version", std::string("adjoin ") + adjoin::kVersion + "\nLibTorch " + adjoin::cli::loaded_libtorch());
+  program.app.set_version_flag(
+      "--version", std::string("adjoin ") + adjoin::kVersion + "\nLibTorch " + adjoin::cli::loaded_libtorch());
   for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_tokenize, add_bench, add_doctor,
                          add_collective, add_layout})
     add(program);

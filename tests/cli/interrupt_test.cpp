@@ -50,8 +50,7 @@ TEST(InterruptedRun, ends_within_its_final_evaluation_and_goes_on_with_it) {
   };
   wait_for_steps(folder / "run", 2 * kEpochs);
   for (int tries = 0; tries < 10'000; ++tries) {
-    if (state().find("\"step\": 3,") != std::string::npos)
-      break;
+    if (state().find("\"step\": 3,") != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   running.signal(SIGINT);

@@ -53,6 +53,12 @@ TEST(Sampling, takes_the_first_of_equal_words_as_the_likeliest) {
   EXPECT_EQ(drawn_word(at::tensor({1.0, 3.0, 3.0, 2.0}), {.top_k = 1}, 5), 1);
 }
 
+TEST(Sampling, ends_where_the_probabilities_come_to_top_p_exactly) {
+  const std::vector<double> shares = shares_of_words(at::zeros({4}, at::kDouble), {.top_p = 0.5});
+  EXPECT_NEAR(shares[0], 0.5, kFourDeviations);
+  EXPECT_NEAR(shares[1], 0.5, kFourDeviations);
+}
+
 TEST(Sampling, takes_scores_of_any_size_and_type) {
   EXPECT_EQ(drawn_word(at::tensor({-1e4, 1e4, 0.0}, at::kDouble), {.temperature = 1e-3}, 0), 1);
   EXPECT_EQ(likeliest_word(at::tensor({0.0, 1.0}).to(at::kBFloat16)), 1);

@@ -234,5 +234,19 @@ TEST(Move, in_checked_mode_names_the_worker_whose_requires_grad_differs) {
   EXPECT_NE(message.find("it does on ranks 0, 2 of the group, not on rank 1"), std::string::npos) << message;
 }
 
+TEST(Move, adds_summands_in_the_order_of_ranks_where_several_come) {
+  for_each_world({3}, [](const Communicator& world) {
+    if (world.size() != 3) return;
+    const Grid grid(world, {{"w", 3}});
+    const Layout partial(grid.shape(), {3}, {}, {{"w", Kind::partial}});
+    for (int rank = 0; rank < 3; ++rank) {
+      const Layout one(GridShape({{"one", 1}}, {rank}), {3});
+      const double summands[] = {1e16, -1e16, 1};  // in another order their sum is 0
+      const at::Tensor y = move(at::full({3}, summands[world.rank()], at::kDouble), partial, one, grid);
+      if (world.rank() == rank) EXPECT_TRUE(y.equal(at::ones({3}, at::kDouble))) << y;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -28,6 +28,15 @@ TEST(Rotary, turns_each_pair_by_its_token) {
       }
 }
 
+TEST(Rotary, knows_angles_of_late_tokens_in_float64_whatever_is_turned) {
+  const int64_t token = 1'234'567;
+  const at::Tensor x = at::tensor({1.0f, 1.0f, 0.0f, 0.0f}).view({1, 1, 4});
+  const at::Tensor y = rotary(x, at::tensor({token}, at::kLong), 10000);
+  const double angle = static_cast<double>(token) * std::pow(10000, -0.5);
+  EXPECT_NEAR(y[0][0][1].item<double>(), std::cos(angle), 1e-6);
+  EXPECT_NEAR(y[0][0][3].item<double>(), std::sin(angle), 1e-6);
+}
+
 TEST(Rotary, makes_products_depend_on_distances_alone) {
   const at::Tensor x = random_tensor({2, 1, 8}, Kind::replicated, Communicator());
   const auto product = [&](int64_t query, int64_t key) {

@@ -164,6 +164,23 @@ TEST(Optimizer, with_sgd_is_torchs_sgd_on_one_worker) {
 }
 
 /// A rule of a user's own: Duchi et al., "Adaptive subgradient methods for online learning", JMLR 2011.
+/// Four ones, replicated along the only axis: their norm is 2 however many workers hold them.
+struct Replicated : nn::ShardedModule {
+  explicit Replicated(const Grid& grid) {
+    weight = register_piece("weight", {nn::along(grid, "tp", {4}), grid, nn::Initial::ones()}, at::kDouble);
+    nn::initialize(*this, 1);
+  }
+  at::Tensor weight;
+};
+
+TEST(Optimizer, counts_a_replicated_gradient_once_in_the_norm) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    Replicated module(Grid(world, {{"tp", world.size()}}));
+    module.weight.mutable_grad() = at::ones({4}, at::kDouble);
+    EXPECT_NEAR(Optimizer(nn::parameters_of(module), sgd()).step(0.1).norm, 2, 1e-12);
+  });
+}
+
 Rule adagrad(double epsilon) {
   return {"adagrad", {"sum"}, [epsilon](const FlatPiece& piece, const UpdateStep& step) {
             const at::Tensor gradient = piece.gradient.add(piece.value, step.decay);

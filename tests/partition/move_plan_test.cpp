@@ -56,6 +56,15 @@ std::map<std::string, int> staying_of(const Layout& layout, int cell, const Layo
   return staying;
 }
 
+TEST(MovePlan, takes_a_replica_of_its_own_before_others) {
+  const GridShape grid({{"a", 2}, {"b", 3}});
+  const Layout replicated(grid, {6, 6}), rows(grid, {6, 6}, {{Split::balanced(6, 2, 0), {"a"}}}),
+      blocks(grid, {6, 6}, {{Split::balanced(6, 2, 0), {"a"}}, {Split::balanced(6, 3, 1), {"b"}}});
+  for (const Layout& from : {replicated, rows})
+    for (int rank = 0; rank < 6; ++rank)
+      for (const Piece& piece : plan_move(from, blocks, rank).receives) EXPECT_EQ(piece.peer, rank) << from.to_string();
+}
+
 /// What `rank` sends and receives, played for all ranks of a world without any.
 TEST(MovePlan, brings_every_element_to_whoever_wants_it_from_each_who_has_a_summand) {
   const LayoutLimits limits{.workers = 6, .max_dims = 3, .max_size = 7};

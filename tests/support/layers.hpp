@@ -54,7 +54,8 @@ void expect_same_penalty(Layer& layer, Twin& twin, const at::Tensor& input, cons
   x.local.requires_grad_(true);
   const at::Tensor x1 = input.clone().requires_grad_(true);
   penalise_both(x, layer->forward(x), x1, twin->forward(x1));
-  expect_close(whole_gradient(x), x1.grad().defined() ? x1.grad() : at::zeros_like(x1), "penalty's gradient of the input");
+  expect_close(whole_gradient(x), x1.grad().defined() ? x1.grad() : at::zeros_like(x1),
+               "penalty's gradient of the input");
   parallel::sum_gradients(*layer);
   for (const at::Tensor& parameter : twin->parameters())
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);

@@ -77,7 +77,8 @@ Watched::~Watched() {
 /// world, and who gets it takes the lock of its process, then passes it on.
 class Group::Turn {
  public:
-  Turn(const Group& parent, std::span<const int> ranks, uint64_t hash) : lock_(parent.shared_->making, std::defer_lock) {
+  Turn(const Group& parent, std::span<const int> ranks, uint64_t hash)
+      : lock_(parent.shared_->making, std::defer_lock) {
     std::vector<int> order(ranks.begin(), ranks.end());
     std::ranges::sort(order, {}, [&](int rank) { return parent.world_ranks_[static_cast<size_t>(rank)]; });
     const auto world_rank = [&](int rank) { return parent.world_ranks_[static_cast<size_t>(rank)]; };

@@ -95,9 +95,12 @@ SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
     mean = DimMean(x, dims, grid);
   }
   const int64_t tensors = geometry_.centred ? 2 : 1;
-  return {Move(input, x, grid), std::move(mean),
+  return {Move(input, x, grid),
+          std::move(mean),
           Move(stacked_on(weight_layout_, tensors), stacked_on(features_here(x, first, count), tensors), grid),
-          Move(x, output_ ? output_(x.shape()) : x, grid), x.dims() - first - count, leaves_some_out(x, grid)};
+          Move(x, output_ ? output_(x.shape()) : x, grid),
+          x.dims() - first - count,
+          leaves_some_out(x, grid)};
 }
 
 DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {

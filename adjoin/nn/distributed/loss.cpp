@@ -12,9 +12,9 @@
 #include <ATen/ops/smooth_l1_loss.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/widened.hpp"
-#include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {
 namespace {

@@ -94,7 +94,9 @@ Route::Kernel PoolNdImpl::kernel(const std::vector<int64_t>& inputs, const std::
   if (geometry_.is_max) return [windows](const at::Tensor& x, at::TensorList) { return max_pool(x, windows); };
   if (geometry_.divisor_override) {
     const auto divisor = static_cast<double>(*geometry_.divisor_override);
-    return [windows, divisor](const at::Tensor& x, at::TensorList) { return (sum_pool(x, windows) / divisor).to(x.scalar_type()); };
+    return [windows, divisor](const at::Tensor& x, at::TensorList) {
+      return (sum_pool(x, windows) / divisor).to(x.scalar_type());
+    };
   }
   at::Tensor counts = at::tensor(1.0, at::kDouble);
   for (size_t d = 0; d < outputs.size(); ++d)

@@ -51,6 +51,18 @@ void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& wor
   expect_close(whole_gradient(x), x1.grad(), "gradient");
 }
 
+TEST(Dropout, of_later_samples_is_that_of_the_whole_batch) {
+  const Grid grid(Communicator(), {{"one", 1}});
+  const auto dropped = [&](int64_t samples, int64_t first) {
+    DistributedTensor x{at::ones({samples, 20}), Layout(grid.shape(), {samples, 20}), grid};
+    x.context = kInTraining;
+    x.context->first_sample = first;
+    return Dropout(DropoutOptions(0.4), "drop")(x).local;
+  };
+  EXPECT_TRUE(dropped(3, 2).equal(dropped(5, 0).narrow(0, 2, 3)));
+  EXPECT_FALSE(dropped(3, 2).equal(dropped(5, 0).narrow(0, 0, 3)));
+}
+
 TEST(Dropout, of_all_leaves_nothing) {
   const Grid grid(Communicator(), {{"one", 1}});
   DistributedTensor x{at::ones({3, 2}).requires_grad_(), Layout(grid.shape(), {3, 2}), grid};

@@ -51,7 +51,8 @@ template <class Layer, class Reference>
 void expect_norm(Layer layer, const Reference& reference, const at::Tensor& input, int64_t dim, const Grid& grid,
                  const char* what) {
   initialize(*layer, 1);
-  const Layout layout(grid.shape(), input.sizes().vec(), {{Split::balanced(input.size(dim), grid.world().size(), dim), {"w"}}});
+  const Layout layout(grid.shape(), input.sizes().vec(),
+                      {{Split::balanced(input.size(dim), grid.world().size(), dim), {"w"}}});
   const DistributedTensor y = layer->forward(place(input, layout, grid));
   EXPECT_EQ(y.local.scalar_type(), input.scalar_type());
   expect_near(whole(y).detach(), reference(input.to(at::kDouble)), 2 * step_of(input.scalar_type()), what);
@@ -60,22 +61,22 @@ void expect_norm(Layer layer, const Reference& reference, const at::Tensor& inpu
 TEST(NarrowTypes, of_norms_are_summed_in_float32) {
   in_both_types([](const Grid& grid, at::ScalarType type) {
     const at::TensorOptions wide = at::kFloat;
-    expect_norm(BatchNorm2d(BatchNorm2dOptions(2), ChannelPlacement{.tensor = wide}, grid),
-                [](const at::Tensor& x) {
-                  return at::batch_norm(x, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false);
-                },
-                numbers({8, 2, 96, 96}, 1, 1, type), 2, grid, "BatchNorm2d of 73,728 numbers a channel");
-    expect_norm(LayerNorm(LayerNormOptions({1024}), NormPlacement{.tensor = wide}, grid),
-                [](const at::Tensor& x) { return at::layer_norm(x, {1024}); }, numbers({6, 1024}, 0, 10, type), 1, grid,
-                "LayerNorm of 1,024 features");
-    expect_norm(GroupNorm(GroupNormOptions(2, 4), NormPlacement{.tensor = wide}, grid),
-                [](const at::Tensor& x) { return at::group_norm(x, 2); }, numbers({2, 4, 64, 64}, 3, 5, type), 2, grid,
-                "GroupNorm");
-    expect_norm(InstanceNorm2d(InstanceNorm2dOptions(2), ChannelPlacement{.tensor = wide}, grid),
-                [](const at::Tensor& x) {
-                  return at::instance_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false);
-                },
-                numbers({2, 2, 128, 128}, 2, 3, type), 3, grid, "InstanceNorm2d");
+    expect_norm(
+        BatchNorm2d(BatchNorm2dOptions(2), ChannelPlacement{.tensor = wide}, grid),
+        [](const at::Tensor& x) { return at::batch_norm(x, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false); },
+        numbers({8, 2, 96, 96}, 1, 1, type), 2, grid, "BatchNorm2d of 73,728 numbers a channel");
+    expect_norm(
+        LayerNorm(LayerNormOptions({1024}), NormPlacement{.tensor = wide}, grid),
+        [](const at::Tensor& x) { return at::layer_norm(x, {1024}); }, numbers({6, 1024}, 0, 10, type), 1, grid,
+        "LayerNorm of 1,024 features");
+    expect_norm(
+        GroupNorm(GroupNormOptions(2, 4), NormPlacement{.tensor = wide}, grid),
+        [](const at::Tensor& x) { return at::group_norm(x, 2); }, numbers({2, 4, 64, 64}, 3, 5, type), 2, grid,
+        "GroupNorm");
+    expect_norm(
+        InstanceNorm2d(InstanceNorm2dOptions(2), ChannelPlacement{.tensor = wide}, grid),
+        [](const at::Tensor& x) { return at::instance_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false); },
+        numbers({2, 2, 128, 128}, 2, 3, type), 3, grid, "InstanceNorm2d");
   });
 }
 
@@ -92,7 +93,8 @@ TEST(NarrowTypes, of_losses_are_summed_in_float32) {
   in_both_types([](const Grid& grid, at::ScalarType type) {
     const std::vector<int64_t> shape{512, 512};
     const Layout layout(grid.shape(), shape, {{Split::balanced(512, grid.world().size(), 0), {"w"}}});
-    const at::Tensor x = numbers(shape, 0.4, 0.2, type).clamp(0.05, 0.95), target = numbers(shape, 0.6, 0.3, type).clamp(0, 1);
+    const at::Tensor x = numbers(shape, 0.4, 0.2, type).clamp(0.05, 0.95),
+                     target = numbers(shape, 0.6, 0.3, type).clamp(0, 1);
     const at::Tensor x64 = x.to(at::kDouble), target64 = target.to(at::kDouble);
     const auto value = [&](auto loss) {
       return whole(loss->forward(place(x, layout, grid), place(target, layout, grid))).template item<double>();
@@ -111,9 +113,9 @@ TEST(NarrowTypes, of_losses_are_summed_in_float32) {
          at::poisson_nll_loss(x64, target64, true, false, 1e-8, at::Reduction::Mean), "PoissonNLLLoss");
 
     const at::Tensor classes = at::arange(512, at::kLong).remainder(512);
-    const DistributedTensor found = CrossEntropyLoss(CrossEntropyLossOptions(), grid)
-                                        ->forward(place(x * 8, layout, grid),
-                                                  place(classes, Layout(grid.shape(), {512}), grid));
+    const DistributedTensor found =
+        CrossEntropyLoss(CrossEntropyLossOptions(), grid)
+            ->forward(place(x * 8, layout, grid), place(classes, Layout(grid.shape(), {512}), grid));
     near(whole(found).item<double>(), at::cross_entropy_loss((x * 8).to(at::kDouble), classes), "CrossEntropyLoss");
   });
 }

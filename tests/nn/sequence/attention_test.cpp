@@ -280,6 +280,31 @@ TEST(Attention, is_not_a_number_where_a_query_or_a_key_is_none) {
   });
 }
 
+TEST(Attention, keeps_a_number_that_is_none_in_its_sample) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    for (const Method method : kMethods)
+      for (size_t which = 0; which < 3; ++which) {  // q, k or v
+        const Rows rows = Rows::balanced({4, 5, 1}, world.size());
+        std::vector<at::Tensor> whole = whole_qkv(rows.size(), {.queries = 2, .keys = 2}, world), own;
+        whole[which].select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());  // of the second sample
+        for (const at::Tensor& x : whole)
+          own.push_back(take_block(x, rows.split(), world.rank()).clone().requires_grad_());
+        const at::Tensor y = attention(own[0], own[1], own[2], rows, world, {.method = method});
+        std::vector<at::Tensor> tensors = torch::autograd::grad({y.square().sum()}, own);
+        tensors.push_back(y.detach());
+        int64_t row = 0;
+        for (const Run& run : rows.runs(world.rank())) {
+          if (run.sample != 1)
+            for (const at::Tensor& tensor : tensors)
+              EXPECT_FALSE(tensor.narrow(0, row, run.tokens.size()).isnan().any().item<bool>())
+                  << method_name(method) << ", "
+                  << "qkv"[which] << ", sample " << run.sample;
+          row += run.tokens.size();
+        }
+      }
+  });
+}
+
 TEST(Attention, hides_later_keys_whatever_the_scale_is) {
   for_each_world({1, 3}, [](const Communicator& world) {
     for (const double scale : {0.0, -2.0}) {
