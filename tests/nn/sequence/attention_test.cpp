@@ -293,7 +293,7 @@ TEST(Attention, keeps_a_number_that_is_none_in_its_sample) {
         std::vector<at::Tensor> tensors = torch::autograd::grad({y.square().sum()}, own);
         tensors.push_back(y.detach());
         int64_t row = 0;
-        for (const Run& run : rows.runs(world.rank())) {
+        for (const adjoin::Run& run : rows.runs(world.rank())) {
           if (run.sample != 1)
             for (const at::Tensor& tensor : tensors)
               EXPECT_FALSE(tensor.narrow(0, row, run.tokens.size()).isnan().any().item<bool>())
