@@ -22,7 +22,7 @@ int64_t hash_of_bytes(const at::Tensor& tensor) {
 }
 
 /// Parameters whose copies the same workers hold.
-struct Together {
+struct CopiesOfGroup {
   Communicator copies;
   std::vector<std::string> names;
   std::vector<int64_t> hashes;
@@ -42,22 +42,22 @@ void broadcast_parameters(const torch::nn::Module& module, const Communicator& g
 }
 
 void check_copies(const std::vector<nn::Parameter>& parameters, const std::string& who) {
-  std::map<std::vector<int>, Together> groups;
+  std::map<std::vector<int>, CopiesOfGroup> groups;
   for (const nn::Parameter& parameter : parameters) {
     const Communicator copies = nn::copies_of(parameter);
     if (copies.size() == 1) continue;
-    Together& together = groups[nn::ranks_of_copies(parameter)];
-    together.copies = copies;
-    together.names.push_back(parameter.name);
-    together.hashes.push_back(hash_of_bytes(parameter.tensor));
+    CopiesOfGroup& of_group = groups[nn::ranks_of_copies(parameter)];
+    of_group.copies = copies;
+    of_group.names.push_back(parameter.name);
+    of_group.hashes.push_back(hash_of_bytes(parameter.tensor));
   }
-  for (const auto& [ranks, together] : groups) {
-    const size_t count = together.hashes.size();
-    std::vector<int64_t> largest = together.hashes;  // and behind them the smallest, with all bits turned
-    for (const int64_t hash : together.hashes) largest.push_back(~hash);
-    together.copies.all_reduce(buffer(largest), Reduction::max);
+  for (const auto& [ranks, of_group] : groups) {
+    const size_t count = of_group.hashes.size();
+    std::vector<int64_t> largest = of_group.hashes;  // and behind them the smallest, with all bits turned
+    for (const int64_t hash : of_group.hashes) largest.push_back(~hash);
+    of_group.copies.all_reduce(buffer(largest), Reduction::max);
     for (size_t i = 0; i < count; ++i)
-      require(largest[i] == ~largest[count + i], [&, &names = together.names] {
+      require(largest[i] == ~largest[count + i], [&, &names = of_group.names] {
         return who + ": the copies of '" + names[i] +
                "' differ between ranks; give all of them the weights of one, as " +
                "parallel::broadcast_parameters(module, group) does, or the same seed, as nn::seeded does";
