@@ -10,6 +10,7 @@
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
 #include "adjoin/comm/arguments.hpp"
+#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
@@ -52,6 +53,7 @@ bool Communicator::checked() const {
 }
 
 void Communicator::prepare(Call& call) const {
+  if (CallSite::current()) call.where = *CallSite::current();
   call.rank = state_->rank;
   call.size = state_->size;
   if (call.collective) {
@@ -65,6 +67,7 @@ void Communicator::prepare(Call& call) const {
 }
 
 void Communicator::begin(Call& call) const {
+  if (CallSite::current()) call.where = *CallSite::current();
   // One thread at a time counts; another that has no business here may look.
   call.sequence = state_->calls->load(std::memory_order_relaxed) + 1;
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())

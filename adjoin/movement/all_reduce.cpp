@@ -23,23 +23,28 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   return result;
 }
 
-at::Tensor copy_to(const at::Tensor& x, const Communicator& group) {
+at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  const CallSite site(where);
   return on_reals(x,
                   [&](const at::Tensor& t) { return apply({.forward = same, .adjoint = sum_over(group)}, t, group); });
 }
 
-at::Tensor reduce_from(const at::Tensor& x, const Communicator& group) {
+at::Tensor reduce_from(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  const CallSite site(where);
   return on_reals(x,
                   [&](const at::Tensor& t) { return apply({.forward = sum_over(group), .adjoint = same}, t, group); });
 }
 
-at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group) {
+at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  const CallSite site(where);
   return on_reals(x, [&](const at::Tensor& t) {
     return apply({.forward = sum_over(group), .adjoint = sum_over(group)}, t, group);
   });
 }
 
-at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes) {
+at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,
+                          CallSite::Where where) {
+  const CallSite site(where);
   return all_sum_reduce(x, grid.group(axes));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/partition/grid.hpp"
 
@@ -20,7 +21,7 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group);
 /// Adjoint: all-reduce of the gradients
 /// Cost:    nothing forward; 2(P-1)/P of x backward
 /// Source:  Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3
-at::Tensor copy_to(const at::Tensor& x, const Communicator& group);
+at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where = CallSite::Where::current());
 
 /// Sums `x` over the group; Megatron's g.
 ///
@@ -28,7 +29,8 @@ at::Tensor copy_to(const at::Tensor& x, const Communicator& group);
 /// Kinds:   partial -> replicated
 /// Adjoint: nothing moves
 /// Cost:    2(P-1)/P of x forward, nothing backward
-at::Tensor reduce_from(const at::Tensor& x, const Communicator& group);
+at::Tensor reduce_from(const at::Tensor& x, const Communicator& group,
+                       CallSite::Where where = CallSite::Where::current());
 
 /// Sums `x` over the workers along the axes of the grid; each uses its copy of the sum for its own part of the work.
 ///
@@ -36,9 +38,11 @@ at::Tensor reduce_from(const at::Tensor& x, const Communicator& group);
 /// Kinds:   partial -> copied
 /// Adjoint: itself
 /// Cost:    2(P-1)/P of x each way
-at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes);
+at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,
+                          CallSite::Where where = CallSite::Where::current());
 
 /// The same over a group that is already at hand.
-at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group);
+at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group,
+                          CallSite::Where where = CallSite::Where::current());
 
 }  // namespace adjoin

@@ -138,19 +138,23 @@ at::Tensor apply_blocks(const char* operation, Step forward, Step adjoint, const
 
 }  // namespace
 
-at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split) {
+at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
+  const CallSite site(where);
   return apply_blocks("gather_from", Step::join, Step::take, x, group, split);
 }
 
-at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split) {
+at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
+  const CallSite site(where);
   return apply_blocks("scatter_to", Step::take, Step::join, x, group, split);
 }
 
-at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split) {
+at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
+  const CallSite site(where);
   return apply_blocks("all_gather", Step::join, Step::sum, x, group, split);
 }
 
-at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split) {
+at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
+  const CallSite site(where);
   return apply_blocks("reduce_scatter", Step::sum, Step::join, x, group, split);
 }
 

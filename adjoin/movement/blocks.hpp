@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/movement/staging.hpp"
 #include "adjoin/partition/split.hpp"
@@ -28,7 +29,8 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
 /// Adjoint: each rank takes its own block
 /// Cost:    (P-1)/P of the result forward, nothing backward
 /// Throws:  InvalidArgument where the split does not fit x or the group
-at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split);
+at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split,
+                       CallSite::Where where = CallSite::Where::current());
 
 /// Leaves each rank its own block of a tensor that all hold: the adjoint of gather_from.
 ///
@@ -37,7 +39,8 @@ at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Spl
 /// Adjoint: all-gather
 /// Cost:    nothing forward, (P-1)/P of x backward
 /// Throws:  InvalidArgument where the split does not fit x or the group
-at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split);
+at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split,
+                      CallSite::Where where = CallSite::Where::current());
 
 /// Makes the whole tensor of the ranks' blocks, for each to use for its own part of the work.
 ///
@@ -46,7 +49,8 @@ at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Spli
 /// Adjoint: reduce_scatter
 /// Cost:    (P-1)/P of the whole each way
 /// Throws:  InvalidArgument where the split does not fit x or the group
-at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split);
+at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split,
+                      CallSite::Where where = CallSite::Where::current());
 
 /// Sums `x` over the group and leaves each rank its own block along the split's dim.
 ///
@@ -55,6 +59,7 @@ at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Spli
 /// Adjoint: all_gather
 /// Cost:    (P-1)/P of x each way
 /// Throws:  InvalidArgument where the split does not fit x or the group
-at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split);
+at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split,
+                          CallSite::Where where = CallSite::Where::current());
 
 }  // namespace adjoin

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/comm/call_site.hpp"
 
 namespace adjoin {
 namespace {
@@ -21,10 +22,11 @@ using torch::autograd::tensor_list;
 /// Carries a map, and who takes part in it, through autograd's saved data.
 struct Capsule : torch::CustomClassHolder {
   Capsule(LinearMap m, const at::Tensor& x, std::optional<Communicator> w)
-      : map(std::move(m)), shape(x.sizes().vec()), workers(std::move(w)) {}
+      : map(std::move(m)), shape(x.sizes().vec()), workers(std::move(w)), caller(CallSite::current()) {}
   LinearMap map;
   std::vector<int64_t> shape;  // of x, and so of its gradient
   std::optional<Communicator> workers;
+  std::optional<CallSite::Where> caller;  // who asked for the movement, and so for its adjoint
 };
 
 struct Apply : torch::autograd::Function<Apply> {
@@ -37,6 +39,7 @@ struct Apply : torch::autograd::Function<Apply> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
+    const CallSite site(capsule->caller);
     const LinearMap adjoint{capsule->map.adjoint, capsule->map.forward};
     const at::Tensor x = capsule->workers ? adjoin::apply(adjoint, gradients[0], *capsule->workers)
                                           : adjoin::apply(adjoint, gradients[0]);

@@ -142,7 +142,8 @@ const Layout& Move::to() const {
   return state_->to;
 }
 
-at::Tensor Move::operator()(const at::Tensor& x) const {
+at::Tensor Move::operator()(const at::Tensor& x, CallSite::Where where) const {
+  const CallSite site(where);
   return padded(x, {}, 0);
 }
 
@@ -167,15 +168,20 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
                x, state.workers);
 }
 
-at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid) {
+at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid, CallSite::Where where) {
+  const CallSite site(where);
   return Move(from, to, grid)(x);
 }
 
-at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid) {
+at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid,
+                     CallSite::Where where) {
+  const CallSite site(where);
   return move(x, from, from.on(to, Kind::copied), grid);
 }
 
-at::Tensor sum_reduce(const at::Tensor& x, const GridShape& from, const Layout& to, const Grid& grid) {
+at::Tensor sum_reduce(const at::Tensor& x, const GridShape& from, const Layout& to, const Grid& grid,
+                      CallSite::Where where) {
+  const CallSite site(where);
   return move(x, to.on(from, Kind::partial), to, grid);
 }
 

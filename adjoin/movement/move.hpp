@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "adjoin/comm/call_site.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/partition/window.hpp"
@@ -23,7 +24,7 @@ class Move {
 
   /// Shape:  from.shape_on(rank) -> to.shape_on(rank); outside a layout's grid any zero-volume tensor -> [0]
   /// Throws: InvalidArgument on the worker whose x is not shaped like that
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, CallSite::Where where = CallSite::Where::current()) const;
 
   /// The same with as much of `fill` around it as `pads` says of each dim, written once where boxes are exchanged.
   /// Adjoint: that of the move, of what lies within
@@ -51,16 +52,19 @@ class Move {
 ///          are put in another order, one result more
 /// Throws:  InvalidArgument as Move
 /// Source:  Hewett and Grady, "A linear algebraic approach to model parallelism in deep learning", arXiv 2006.03108
-at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid);
+at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid,
+                CallSite::Where where = CallSite::Where::current());
 
 /// Copies each worker's piece along the axes on which `to` has workers and the layout's grid one or none.
 /// Kinds:   a tensor of the layout -> copied along the new axes of `to`, else as it was
 /// Adjoint: sum_reduce
-at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid);
+at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid,
+                     CallSite::Where where = CallSite::Where::current());
 
 /// Sums the workers' tensors along the axes on which `from` has workers and the layout's grid one or none.
 /// Kinds:   partial along the axes that go, else as `to` -> a tensor of the layout `to`
 /// Adjoint: broadcast
-at::Tensor sum_reduce(const at::Tensor& x, const GridShape& from, const Layout& to, const Grid& grid);
+at::Tensor sum_reduce(const at::Tensor& x, const GridShape& from, const Layout& to, const Grid& grid,
+                      CallSite::Where where = CallSite::Where::current());
 
 }  // namespace adjoin

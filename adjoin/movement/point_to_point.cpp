@@ -66,7 +66,8 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
 
 }  // namespace
 
-at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
+at::Tensor send(const at::Tensor& x, int to, const Communicator& group, CallSite::Where where) {
+  const CallSite site(where);
   if (x.is_complex()) return on_reals(x, [&](const at::Tensor& t) { return send(t, to, group); });
   const Shape shape = x.sizes().vec();
   return apply({.forward = [=](const at::Tensor& t) { return sent(t, to, group); },
@@ -74,7 +75,9 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group) {
                x);
 }
 
-at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group) {
+at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group,
+                CallSite::Where where) {
+  const CallSite site(where);
   require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
   check_not_negative("recv: expected sizes from 0 on, got ", shape);
   if (nothing.is_complex())
@@ -84,7 +87,9 @@ at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const C
                nothing);
 }
 
-at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
+at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape,
+                  CallSite::Where where) {
+  const CallSite site(where);
   if (x.is_complex())
     return on_reals(x, [&](const at::Tensor& t) {
       return rotate(t, group, by, shape ? std::optional(with_pairs(*shape)) : std::nullopt);
@@ -98,8 +103,9 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
       x, group);
 }
 
-at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows,
-                      const Communicator& group) {
+at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& receive_rows, const Communicator& group,
+                      CallSite::Where where) {
+  const CallSite site(where);
   if (x.is_complex())
     return on_reals(x, [&](const at::Tensor& t) { return all_to_all(t, send_rows, receive_rows, group); });
   const auto ranks = static_cast<size_t>(group.size());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
 
 namespace adjoin {
@@ -14,7 +15,8 @@ namespace adjoin {
 /// Shape:   any -> [0]; backward is begun from that zero-volume result
 /// Adjoint: recv: x's gradient comes from that rank
 /// Cost:    one message of x
-at::Tensor send(const at::Tensor& x, int to, const Communicator& group);
+at::Tensor send(const at::Tensor& x, int to, const Communicator& group,
+                CallSite::Where where = CallSite::Where::current());
 
 /// Receives the tensor that a rank of the group sends by `send`.
 ///
@@ -23,7 +25,8 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group);
 /// Shape:   [0] -> `shape`
 /// Adjoint: send: the result's gradient goes to that rank
 /// Cost:    one message
-at::Tensor recv(const at::Tensor& nothing, const std::vector<int64_t>& shape, int from, const Communicator& group);
+at::Tensor recv(const at::Tensor& nothing, const std::vector<int64_t>& shape, int from, const Communicator& group,
+                CallSite::Where where = CallSite::Where::current());
 
 /// Sends x `by` ranks further round the group and receives that of the rank as far behind: on rank r, the x of r - by.
 ///
@@ -31,7 +34,8 @@ at::Tensor recv(const at::Tensor& nothing, const std::vector<int64_t>& shape, in
 /// Adjoint: rotate by -by
 /// Cost:    one message of x each way
 at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by,
-                  const std::optional<std::vector<int64_t>>& shape = {});
+                  const std::optional<std::vector<int64_t>>& shape = {},
+                  CallSite::Where where = CallSite::Where::current());
 
 /// Row blocks to all ranks: rank r gets the r-th of x's blocks.
 ///
@@ -41,7 +45,8 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by,
 /// Cost:    x, less this rank's own rows
 /// Throws:  InvalidArgument where the counts are not x's rows
 at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& send_rows,
-                      const std::vector<int64_t>& receive_rows, const Communicator& group);
+                      const std::vector<int64_t>& receive_rows, const Communicator& group,
+                      CallSite::Where where = CallSite::Where::current());
 
 /// How many rows each rank will send here, where only the data says how many each sends: the receive_rows of all_to_all.
 /// Cost: one number to each rank

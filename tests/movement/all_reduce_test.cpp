@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "adjoin/base/error.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -56,6 +58,27 @@ TEST(AllReduceMovements, leave_a_tensor_that_needs_no_gradient_without_one) {
     EXPECT_FALSE(copy_to(at::ones({2}), world).requires_grad());
     EXPECT_FALSE(reduce_from(at::ones({2}), world).requires_grad());
   });
+}
+
+TEST(Movement, names_its_callers_line_in_a_deadlock_forward_and_in_backward) {
+  constexpr int kForward = __LINE__ + 4, kBackward = __LINE__ + 9;
+  const auto message = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    float x = 0;
+    if (world.rank() == 0)
+      reduce_from(at::ones({2}), world);
+    else
+      world.recv(buffer(x), 0);
+  });
+  const auto in_backward = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    const at::Tensor y = copy_to(at::ones({2}).requires_grad_(), world);
+    float x = 0;
+    if (world.rank() == 0)
+      y.sum().backward();
+    else
+      world.recv(buffer(x), 0);
+  });
+  EXPECT_NE(message.find("all_reduce_test.cpp:" + std::to_string(kForward)), std::string::npos) << message;
+  EXPECT_NE(in_backward.find("all_reduce_test.cpp:" + std::to_string(kBackward)), std::string::npos) << in_backward;
 }
 
 }  // namespace

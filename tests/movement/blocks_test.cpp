@@ -27,15 +27,15 @@ std::vector<int64_t> shape_with(int64_t size, int64_t dim) {
   return shape;
 }
 
-using BlockMovement = at::Tensor (*)(const at::Tensor&, const Communicator&, const Split&);
+using BlockMovement = at::Tensor (*)(const at::Tensor&, const Communicator&, const Split&, CallSite::Where);
 
 void check_adjoints(BlockMovement operation, Kind from, Kind to) {
   for_each_world({1, 2, 3, 4}, [=](const Communicator& world) {
     for (int64_t dim = 0; dim < 3; ++dim)
       for (const Split& split : splits_of_seven(world.size(), dim)) {
         const int64_t size = from == Kind::split ? split.size(world.rank()) : 7;
-        expect_adjoint([&](const at::Tensor& x) { return operation(x, world, split); }, from, to, shape_with(size, dim),
-                       world);
+        expect_adjoint([&](const at::Tensor& x) { return operation(x, world, split, CallSite::Where::current()); },
+                       from, to, shape_with(size, dim), world);
       }
   });
 }
