@@ -137,10 +137,12 @@ Words read_words(const std::filesystem::path& folder) {
 }
 
 TrainingInput read_training_input(const Configuration& c) {
-  const TextSource source{.data = c.data,
-                          .columns = {c.text_column, c.label_column},
-                          .samples = c.samples,
-                          .splits = std::filesystem::is_regular_file(c.data)};
+  TextSource source;
+  source.data = c.data;
+  source.columns.text = c.text_column;
+  source.columns.label = c.label_column;
+  source.samples = c.samples;
+  source.splits = std::filesystem::is_regular_file(c.data);
   auto [tokenizer, given_classes] = given_by(c);
   const bool is_learned = !tokenizer;
   const auto request = [&](data::Part part, const Json& vocabulary, const std::optional<data::ClassNames>& classes) {
