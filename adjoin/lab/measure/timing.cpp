@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace adjoin::measure {
 
@@ -68,6 +69,12 @@ std::vector<std::vector<double>> time_blocks(const Communicator& world, std::spa
   std::vector<std::vector<double>> times;
   for (const Contender& contender : all) times.push_back(contender.times());
   return times;
+}
+
+void let_threads_sleep(const Communicator& world) {
+  world.barrier();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  world.barrier();
 }
 
 double median(std::vector<double> values) {

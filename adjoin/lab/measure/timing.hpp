@@ -28,6 +28,11 @@ struct Effort {
 std::vector<std::vector<double>> time_blocks(const Communicator& world, std::span<const Call> contenders,
                                              const Effort& effort = {});
 
+/// Waits until threads that have nothing to compute sleep: those of libgomp spin for some milliseconds after their last work,
+/// on cores that the next contender needs. Called by all ranks; a contender is then measured as it is alone, once it has
+/// made an untimed call.
+void let_threads_sleep(const Communicator& world);
+
 /// The middle one of an odd number of values, the mean of the two in the middle of an even number.
 double median(std::vector<double> values);
 

@@ -27,6 +27,8 @@ std::array<double, 2> in_turn(int64_t times, int64_t repeats, const Communicator
   std::array<std::vector<double>, 2> seconds;
   for (int64_t i = 0; i <= times; ++i)
     for (size_t which = 0; which < 2; ++which) {
+      measure::let_threads_sleep(world);
+      which == 0 ? a() : b();
       world.barrier();
       const auto begin = std::chrono::steady_clock::now();
       for (int64_t n = 0; n < repeats; ++n) which == 0 ? a() : b();

@@ -21,7 +21,11 @@ double time_together(const std::function<void()>& work, const Communicator& worl
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// As it is alone: other contenders' threads sleep, and its own are awake.
 Seconds time_pass(const Pass& pass, const Communicator& world) {
+  measure::let_threads_sleep(world);
+  if (pass.forward) pass.forward();
+  if (pass.backward) pass.backward();
   const double forward = time_together(pass.forward, world), backward = time_together(pass.backward, world);
   return {forward, backward, forward + backward};
 }
