@@ -25,7 +25,7 @@ class Square : public Task {
     return part == data::Part::train ? 40 : texts_.empty() ? 10 : std::ssize(texts_);
   }
   models::Model model(const Grid&, const at::TensorOptions& tensor) const override {
-    const auto net = nn::seeded(
+    auto net = nn::seeded(
         3, [] { return torch::nn::Sequential(torch::nn::Linear(1, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1)); });
     net->to(tensor.dtype().toScalarType());
     return {
@@ -78,7 +78,7 @@ TEST(OwnTask, of_a_plain_module_trains_the_same_model_in_every_layout_and_is_eva
   EXPECT_NEAR(trained_loss(folder / "dp", 3, 1), alone, 1e-9);
   EXPECT_NEAR(trained_loss(folder / "tp", 2, 2), alone, 1e-9);
 
-  const EvaluationResult found = evaluate({.model = (folder / "dp").string(), .plan = {.dp = 2}}, make);
+  const EvaluationResult found = evaluate({.model = (folder / "dp").string(), .source = {}, .plan = {.dp = 2}}, make);
   EXPECT_NEAR(found.evaluation.loss, alone, 1e-9);
 
   std::vector<std::string> texts{"0.5", "-0.25", "0"};
