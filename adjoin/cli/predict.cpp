@@ -37,7 +37,7 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
       fields["probabilities"][name] = probability;
       if (name == prediction.label) continue;
       std::snprintf(value, sizeof value, "%.4f", probability);
-      line += "\t" + printable(name) + "\t" + value;
+      line.append("\t").append(printable(name)).append("\t").append(value);
     }
     std::puts((options.json ? fields.dump() : line).c_str());
   }

@@ -146,7 +146,7 @@ TEST_F(TrainedDecoder, refuses_wrong_data_with_nothing_written) {
   EXPECT_THAT(refusal("short\n\nvery\n\n"), HasSubstr("text.txt: has 6 tokens"));
   EXPECT_THAT(refusal(verses(), "--positions none"), HasSubstr("--positions none is for a classifier"));
   EXPECT_THAT(refusal(verses(), "--positions rotary --hidden 20 --heads 4"), HasSubstr("pairs of features"));
-  EXPECT_THAT(refusal(verses(), "--samples 3"), HasSubstr("--samples is for a classifier"));
+  EXPECT_THAT(refusal(verses(), "--label-column a"), HasSubstr("--label-column is for a classifier"));
   EXPECT_THAT(refusal(verses(), "--heads 4 --key-heads 3"), HasSubstr("not divisible by --key-heads 3"));
 }
 

@@ -243,7 +243,9 @@ TEST(Move, adds_summands_in_the_order_of_ranks_where_several_come) {
       const Layout one(GridShape({{"one", 1}}, {rank}), {3});
       const double summands[] = {1e16, -1e16, 1};  // in another order their sum is 0
       const at::Tensor y = move(at::full({3}, summands[world.rank()], at::kDouble), partial, one, grid);
-      if (world.rank() == rank) EXPECT_TRUE(y.equal(at::ones({3}, at::kDouble))) << y;
+      if (world.rank() == rank) {
+        EXPECT_TRUE(y.equal(at::ones({3}, at::kDouble))) << y;
+      }
     }
   });
 }

@@ -294,11 +294,12 @@ TEST(Attention, keeps_a_number_that_is_none_in_its_sample) {
         tensors.push_back(y.detach());
         int64_t row = 0;
         for (const adjoin::Run& run : rows.runs(world.rank())) {
-          if (run.sample != 1)
-            for (const at::Tensor& tensor : tensors)
-              EXPECT_FALSE(tensor.narrow(0, row, run.tokens.size()).isnan().any().item<bool>())
-                  << method_name(method) << ", "
-                  << "qkv"[which] << ", sample " << run.sample;
+          for (const at::Tensor& tensor : tensors) {
+            if (run.sample == 1) continue;
+            EXPECT_FALSE(tensor.narrow(0, row, run.tokens.size()).isnan().any().item<bool>())
+                << method_name(method) << ", "
+                << "qkv"[which] << ", sample " << run.sample;
+          }
           row += run.tokens.size();
         }
       }
