@@ -21,11 +21,15 @@ double time_together(const std::function<void()>& work, const Communicator& worl
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+void run(const Pass& pass) {
+  if (pass.forward) pass.forward();
+  if (pass.backward) pass.backward();
+}
+
 /// As it is alone: other contenders' threads sleep, and its own are awake.
 Seconds time_pass(const Pass& pass, const Communicator& world) {
   measure::let_threads_sleep(world);
-  if (pass.forward) pass.forward();
-  if (pass.backward) pass.backward();
+  run(pass);
   const double forward = time_together(pass.forward, world), backward = time_together(pass.backward, world);
   return {forward, backward, forward + backward};
 }
@@ -43,7 +47,7 @@ SideBySide measure(const Contenders& contenders, int64_t times, const Communicat
   SideBySide result;
   PeakMemory memory;
   const Pass ours = contenders.distributed(world);
-  time_pass(ours, world);
+  run(ours);
   result.peak_memory_bytes = memory.peak_bytes_of_all(world);
   if (times == 0) return result;
 
@@ -57,8 +61,6 @@ SideBySide measure(const Contenders& contenders, int64_t times, const Communicat
     at::set_num_threads(threads);
     return seconds;
   };
-  time_alone();
-  time_pass(other, world);
   std::vector<Seconds> ours_seconds, alone_seconds, other_seconds;
   std::vector<double> ratios, forward_ratios, plain_ratios;
   for (int64_t i = 0; i < times; ++i) {
