@@ -14,6 +14,7 @@
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/text/text_classification.hpp"
+#include "paths.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paths.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::test {

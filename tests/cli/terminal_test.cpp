@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <string>
 
+#include "paths.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "paths.hpp"
 #include "tests/support/job.hpp"
 #include "tests/support/operations.hpp"
 

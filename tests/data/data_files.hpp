@@ -8,6 +8,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::data {

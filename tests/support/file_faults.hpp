@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::test {

@@ -1,4 +1,5 @@
 #include "tests/support/job.hpp"
+#include "paths.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "paths.hpp"
 #include "tests/support/calls.hpp"
 
 namespace adjoin::algorithm {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "adjoin/train/storage/output_file.hpp"
+#include "paths.hpp"
 #include "tests/support/file_faults.hpp"
 #include "tests/support/temporary_folder.hpp"
 

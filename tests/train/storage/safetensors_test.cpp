@@ -9,6 +9,7 @@
 #include <random>
 
 #include "adjoin/base/error.hpp"
+#include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
