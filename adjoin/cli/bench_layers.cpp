@@ -66,8 +66,8 @@ void add_bench_layers(Program& program, CLI::App& bench) {
   layers
       ->add_option("--layer", options->layer,
                    "A convolution (kernel 3), a pooling, a norm, bilinear upsampling by 2, "
-                   "a linear layer, or each of them [all]")
-      ->option_text("conv|max-pool|batch-norm|upsample|linear|all");
+                   "a linear layer, a network of 7 convolutions, 6 norms and 3 poolings, or each of them [all]")
+      ->option_text("conv|max-pool|batch-norm|upsample|linear|network|all");
   layers->add_option("--cut", options->bench.cut, "The dim of pictures that is cut over the ranks [height]")
       ->option_text("batch|channels|height|width");
   add_number(*layers, "--batch", options->bench.batch, "Pictures [4]");

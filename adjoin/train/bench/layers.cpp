@@ -1,7 +1,9 @@
 #include "adjoin/train/bench/layers.hpp"
 
 #include <ATen/ops/randn.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
@@ -15,6 +17,7 @@
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
 #include "adjoin/nn/distributed/linear.hpp"
+#include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/parallel/gradients.hpp"
@@ -23,6 +26,7 @@ namespace adjoin::train {
 namespace {
 
 using Shape = std::vector<int64_t>;
+using Axes = std::vector<std::vector<std::string>>;  // of the grid, which cut each dim
 
 /// A step's work with a layer: `call` gives what this worker has of the output, `finish` follows backward.
 Pass layer_pass(std::shared_ptr<torch::nn::Module> layer, at::Tensor x, std::function<at::Tensor()> call,
@@ -54,7 +58,7 @@ Pass distributed_pass(Layer layer, const Layout& layout, const Grid& grid) {
 template <class Layer>
 Pass local_pass(Layer layer, const Shape& shape) {
   const at::Tensor x = at::randn(shape);
-  return layer_pass(layer.ptr(), x, [=]() mutable { return layer(x); });
+  return layer_pass(layer.ptr(), x, [=]() mutable { return layer->forward(x); });
 }
 
 /// One layer in both worlds: its own options, the shape of its input, and the layout on a grid of one axis "ranks".
@@ -82,11 +86,48 @@ Bench linear_bench(const BenchLayersOptions& options) {
   return bench;
 }
 
-Bench bench_named(const std::string& layer, const BenchLayersOptions& o) {
+torch::nn::Conv2dOptions conv_options(const BenchLayersOptions& options) {
+  return torch::nn::Conv2dOptions(options.channels, options.channels, 3).padding(1);
+}
+
+/// Of 7 convolutions, 6 norms and ReLUs, and 3 poolings.
+torch::nn::Sequential network_of(const BenchLayersOptions& options) {
+  torch::nn::Sequential network;
+  for (int block = 0; block < 3; ++block) {
+    for (int layer = 0; layer < 2; ++layer) {
+      network->push_back(torch::nn::Conv2d(conv_options(options)));
+      network->push_back(torch::nn::BatchNorm2d(options.channels));
+      network->push_back(torch::nn::ReLU());
+    }
+    network->push_back(torch::nn::MaxPool2d(2));
+  }
+  network->push_back(torch::nn::Conv2d(conv_options(options)));
+  return network;
+}
+
+Bench network_bench(const Shape& pictures, const BenchLayersOptions& options, const Axes& cut) {
+  return {pictures,
+          [=](const Layout& x, const Grid& grid) {
+            const nn::NetworkPlacement placement{grid, cut[0], cut[1], {cut[2], cut[3]}};
+            return distributed_pass(nn::distributed(network_of(options), placement), x, grid);
+          },
+          [=] { return local_pass(network_of(options), pictures); }};
+}
+
+/// Of pictures, over the axis "ranks".
+Axes cuts_of(const std::string& cut) {
+  const std::vector<std::string> dims{"batch", "channels", "height", "width"};
+  const auto found = std::find(dims.begin(), dims.end(), cut);
+  require(found != dims.end(),
+          [&] { return "bench layers: expected a cut of batch, channels, height or width, got " + cut; });
+  Axes axes(dims.size());
+  axes[static_cast<size_t>(found - dims.begin())] = {"ranks"};
+  return axes;
+}
+
+Bench bench_named(const std::string& layer, const BenchLayersOptions& o, const Axes& cut) {
   const Shape pictures{o.batch, o.channels, o.size, o.size};
-  if (layer == "conv")
-    return bench_of<nn::Conv2d, torch::nn::Conv2d>(pictures,
-                                                   torch::nn::Conv2dOptions(o.channels, o.channels, 3).padding(1));
+  if (layer == "conv") return bench_of<nn::Conv2d, torch::nn::Conv2d>(pictures, conv_options(o));
   if (layer == "max-pool")
     return bench_of<nn::MaxPool2d, torch::nn::MaxPool2d>(pictures, torch::nn::MaxPool2dOptions(2));
   if (layer == "batch-norm")
@@ -96,23 +137,12 @@ Bench bench_named(const std::string& layer, const BenchLayersOptions& o) {
                                                                      .scale_factor(std::vector<double>{2, 2})
                                                                      .mode(torch::kBilinear)
                                                                      .align_corners(false));
+  if (layer == "network") return network_bench(pictures, o, cut);
   require(layer == "linear", [&] { return "bench layers: there is no layer " + layer; });
   return linear_bench(o);
 }
 
-/// Of pictures, over the axis "ranks".
-std::vector<std::vector<std::string>> cuts_of(const std::string& cut) {
-  const std::vector<std::string> dims{"batch", "channels", "height", "width"};
-  const auto found = std::find(dims.begin(), dims.end(), cut);
-  require(found != dims.end(),
-          [&] { return "bench layers: expected a cut of batch, channels, height or width, got " + cut; });
-  std::vector<std::vector<std::string>> axes(dims.size());
-  axes[static_cast<size_t>(found - dims.begin())] = {"ranks"};
-  return axes;
-}
-
-std::function<Pass(const Communicator& world)> on_workers(const Bench& bench,
-                                                          const std::vector<std::vector<std::string>>& axes) {
+std::function<Pass(const Communicator& world)> on_workers(const Bench& bench, const Axes& axes) {
   return [=](const Communicator& world) {
     const Grid grid(world, {{"ranks", world.size()}});
     const bool is_picture = bench.shape.size() == axes.size();
@@ -125,15 +155,16 @@ std::function<Pass(const Communicator& world)> on_workers(const Bench& bench,
 }  // namespace
 
 const std::vector<std::string>& bench_layer_names() {
-  static const std::vector<std::string> names{"conv", "max-pool", "batch-norm", "upsample", "linear"};
+  static const std::vector<std::string> names{"conv", "max-pool", "batch-norm", "upsample", "linear", "network"};
   return names;
 }
 
 std::vector<SideBySide> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
   std::vector<Contenders> contenders;
   for (const std::string& layer : layers) {
-    const Bench bench = bench_named(layer, options);
-    contenders.push_back({on_workers(bench, cuts_of(options.cut)), bench.local});
+    const Axes cut = cuts_of(options.cut);
+    const Bench bench = bench_named(layer, options, cut);
+    contenders.push_back({on_workers(bench, cut), bench.local});
   }
   return side_by_side(options.run, contenders);
 }

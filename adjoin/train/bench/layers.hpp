@@ -16,7 +16,7 @@ struct BenchLayersOptions {
   int64_t rows = 1024, features = 4096;          // of the linear layer, whose weight is cut by outputs
 };
 
-/// The layers that it knows: "conv", "max-pool", "batch-norm", "upsample", "linear".
+/// The layers that it knows: "conv", "max-pool", "batch-norm", "upsample", "linear", and "network" of many of them.
 const std::vector<std::string>& bench_layer_names();
 
 /// Times layers one after another, forward and backward with the sum of their gradients, in float32, beside torch::nn's on

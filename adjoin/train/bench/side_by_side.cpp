@@ -2,7 +2,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/measure/timing.hpp"
@@ -26,12 +28,23 @@ void run(const Pass& pass) {
   if (pass.backward) pass.backward();
 }
 
-/// As it is alone: other contenders' threads sleep, and its own are awake.
+/// Long enough that neither the clock nor the sleep before it matters.
+constexpr double kTurnSeconds = 0.03;
+constexpr double kMostCalls = 200;
+
+/// As it is alone: other contenders' threads sleep, and its own are awake. The means of as many calls as a turn has time for.
 Seconds time_pass(const Pass& pass, const Communicator& world) {
   measure::let_threads_sleep(world);
-  run(pass);
-  const double forward = time_together(pass.forward, world), backward = time_together(pass.backward, world);
-  return {forward, backward, forward + backward};
+  double seconds[] = {time_together([&] { run(pass); }, world)};
+  world.all_reduce(buffer(seconds), Reduction::max);
+  const double calls = std::clamp(std::floor(kTurnSeconds / seconds[0]), 1.0, kMostCalls);
+  Seconds sum;
+  for (int i = 0; i < calls; ++i) {
+    sum.forward += time_together(pass.forward, world) / calls;
+    sum.backward += time_together(pass.backward, world) / calls;
+  }
+  sum.both = sum.forward + sum.backward;
+  return sum;
 }
 
 Seconds median_of_each(const std::vector<Seconds>& all) {
