@@ -87,13 +87,12 @@ void normalise(const Communicator& world, const example::Report& report) {
 /// The largest difference of attention from that of one worker, by its largest number.
 double attend(const Communicator& world) {
   constexpr int64_t kSamples = 64, kTokens = 120, kFeatures = 512;
-  const StepContext context{
-      .rows = std::make_shared<const Rows>(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), 1))};
+  const ForwardPass pass{.rows = LocalRows(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), 1))};
   const at::Tensor x = at::linspace(0, 1000, kSamples * kTokens * kFeatures).sin().view({-1, kFeatures});
   const auto result = [&](const Grid& grid) {
     nn::ParallelSelfAttention attention(nn::SelfAttentionOptions{.hidden = kFeatures, .heads = 8}, grid, "tp");
     nn::initialize(*attention, /*seed=*/1);
-    return attention(x, context).detach();
+    return attention(x, pass).detach();
   };
   const at::Tensor together = result(Grid(world, {{"tp", world.size()}}));
   const at::Tensor alone = result(Grid(Communicator(), {{"tp", 1}}));
@@ -101,16 +100,14 @@ double attend(const Communicator& world) {
 }
 
 void drop(const Communicator& world, const example::Report& report) {
-  StepContext context{.seed = 1, .training = true};
-  context.rows = std::make_shared<const Rows>(Rows::balanced({4, 2}, 1));  // two samples
+  const ForwardPass pass{{.seed = 1, .training = true}, LocalRows(Rows::balanced({4, 2}, 1))};  // two samples
   const at::Tensor x = at::ones({6, 5}, at::kDouble);
-  const at::Tensor mine =
-      nn::dropout(part(x, 0, world), 0.5, {"example", 0}, context.of_part(world.size(), world.rank()));
+  const ForwardPass here{pass.step, pass.rows.part(world.size(), world.rank())};
+  const at::Tensor mine = nn::dropout(part(x, 0, world), 0.5, {"example", 0}, here);
   const at::Tensor all = gather_from(mine, world, Split::balanced(6, world.size(), 0));
   report.line("\nDropout of ones: a mask follows from seed, sample and token, so the rows of");
   report.line("all workers together have that of one:\n  %s", text_of(all).c_str());
-  example::ensure(at::equal(all, nn::dropout(x, 0.5, {"example", 0}, context)),
-                  "a mask differs from that of one worker");
+  example::ensure(at::equal(all, nn::dropout(x, 0.5, {"example", 0}, pass)), "a mask differs from that of one worker");
 }
 
 void walk_through(const Communicator& world, example::Report& report) {

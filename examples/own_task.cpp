@@ -32,20 +32,23 @@ class Curve : public train::Task {
   }
   std::vector<int64_t> lengths(data::Part part) const override { return std::vector<int64_t>(size(part), 1); }
 
-  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override {
-    const nn::ColRowOptions sizes{.in_features = 1, .hidden_features = 64, .out_features = 1, .tensor = tensor};
-    nn::ColRow net(sizes, grid, "tp");
-    const auto forward = [net](const at::Tensor& x, const StepContext& context) mutable { return net(x, context); };
-    return {net.ptr(), {{"net", 0, net.ptr(), forward}}};
+  std::vector<models::Segment> segments() const override {
+    const auto make = [](const Grid& grid, const at::TensorOptions& tensor) {
+      const nn::ColRowOptions sizes{.in_features = 1, .hidden_features = 64, .out_features = 1, .tensor = tensor};
+      return nn::ColRow(sizes, grid, "tp").ptr();
+    };
+    return {models::segment<nn::ColRowImpl>(
+        "net", make, [](auto& net, const at::Tensor& x, const ForwardPass& pass) { return net.forward(x, pass); })};
   }
   train::MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                                StepContext context) const override {
+                                Step step) const override {
     std::vector<float> x, y;
     for (const int64_t i : samples.subspan(mine.begin, mine.count)) {
       const auto& point = points_[part == data::Part::test ? 10 * i + 9 : i + std::min(i / 9, size(data::Part::test))];
       x.push_back(point.first), y.push_back(point.second);
     }
-    return {at::tensor(x).unsqueeze(1), at::tensor(y).unsqueeze(1), std::move(context), mine.count};
+    step.first_sample = mine.begin;
+    return {at::tensor(x).unsqueeze(1), at::tensor(y).unsqueeze(1), {step}, mine.count};
   }
   at::Tensor loss(const at::Tensor& output, const train::MicroBatch& batch, const Grid&) const override {
     return at::mse_loss(output, batch.target, at::Reduction::Sum);
@@ -53,8 +56,8 @@ class Curve : public train::Task {
   std::vector<double> tally(const at::Tensor& output, const train::MicroBatch& batch) const override {
     return {(output - batch.target).abs().sum().item<double>()};
   }
-  std::vector<train::Measure> measures(double, std::span<const double> tally, double units) const override {
-    return {{.name = "error", .value = tally[0] / units}};
+  std::vector<train::Measure> measures(double, std::span<const double> tally, double points) const override {
+    return {{.name = "error", .value = tally[0] / points}};
   }
 
  private:

@@ -111,8 +111,7 @@ DistributedTensor multiply_on_grid(const GridArguments& g) {
                               [=](Tensor x, Tensor y) {
                                 return engine->tn({x, a}, {y, c}, b);
                               }};
-  return {multiply(g.product, products, g.a.local.resolve_neg(), g.b.local.resolve_neg()), result, g.a.grid,
-          g.a.context};
+  return {multiply(g.product, products, g.a.local.resolve_neg(), g.b.local.resolve_neg()), result, g.a.grid, g.a.step};
 }
 
 }  // namespace

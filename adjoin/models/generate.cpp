@@ -32,30 +32,33 @@ void check_request(const DecoderOptions& model, const std::vector<int64_t>& prom
 
 /// The scores of all words behind the last token of a text, of whose tokens the caches hold the first `past`.
 /// Shape: [words], on every rank
-at::Tensor scores_behind(const Decoder& model, const std::vector<Segment>& segments, const std::vector<int64_t>& text,
-                         int64_t past) {
+at::Tensor scores_behind(const Model& model, const DecoderOptions& decoder, const std::vector<int64_t>& text,
+                         int64_t past, std::span<nn::KeyValueCache> caches) {
   const auto length = std::ssize(text);
   const Rows rows = Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length});
-  const StepContext context{.rows = std::make_shared<const Rows>(past > 0 ? rows : rows.on_one_worker()),
-                            .worker = past > 0 ? 1 : 0};
+  const ForwardPass pass{.rows = past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
   at::Tensor x = at::tensor(at::ArrayRef<int64_t>(text).slice(static_cast<size_t>(past)), at::kLong);
-  for (const Segment& segment : std::span(segments).first(segments.size() - 1)) x = segment.forward(x, context);
-  const at::Tensor scores = segments.back().forward(x.narrow(0, x.size(0) - 1, 1), context);
-  return gather_from(scores, model->group(), model->words().along(1)).squeeze(0);
+  const size_t head = model->segments().size() - 1;
+  for (size_t i = 0; i < head; ++i) x = model->run(i, x, pass, caches.empty() ? nullptr : &caches[i]);
+  // Of the last token alone: a pass of one row.
+  const at::Tensor scores = model->run(head, x.narrow(0, x.size(0) - 1, 1), pass);
+  const Communicator& group = model->stage().axis("tp");
+  return gather_from(scores, group, Split::balanced(decoder.words, group.size(), 1)).squeeze(0);
 }
 
 }  // namespace
 
-std::vector<int64_t> generate(const Decoder& model, const std::vector<int64_t>& prompt, const GenerateOptions& options,
-                              const std::function<void(int64_t token)>& each) {
-  check_request(model->options(), prompt, options);
+std::vector<int64_t> generate(const Model& model, const DecoderOptions& decoder, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options, const std::function<void(int64_t token)>& each) {
+  check_request(decoder, prompt, options);
   const at::NoGradGuard no_gradient;
-  std::vector<nn::KeyValueCache> caches(static_cast<size_t>(model->options().layers),
-                                        nn::KeyValueCache(std::ssize(prompt) + options.tokens));
-  const std::vector<Segment> segments = model->segments(options.caches ? &caches : nullptr);
+  std::vector<nn::KeyValueCache> caches;
+  if (options.caches) caches.assign(model->segments().size(), nn::KeyValueCache(std::ssize(prompt) + options.tokens));
   std::vector<int64_t> text = prompt;
+  int64_t past = 0;  // tokens that the caches hold
   while (std::ssize(text) < std::ssize(prompt) + options.tokens) {
-    const at::Tensor scores = scores_behind(model, segments, text, options.caches ? caches[0].tokens() : 0);
+    const at::Tensor scores = scores_behind(model, decoder, text, past, caches);
+    if (options.caches) past = std::ssize(text);
     const int64_t token =
         options.sampling ? drawn_word(scores, *options.sampling, std::ssize(text)) : likeliest_word(scores);
     if (token == options.end) break;

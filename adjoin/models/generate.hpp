@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/models/decoder.hpp"
+#include "adjoin/models/model.hpp"
 #include "adjoin/models/sampling.hpp"
 
 namespace adjoin::models {
@@ -17,7 +18,7 @@ struct GenerateOptions {
   bool caches = true;                     ///< keep keys and values of what is there; else each token computes all again
 };
 
-/// Writes a text on: the prompt goes through the model at once, then a token a pass. Called by all ranks of the model's
+/// Writes a text on by a model of decoder(decoder): the prompt goes through the model at once, then a token a pass. Called by all ranks of the model's
 /// group with the same arguments; each gets all tokens, `each` one after another as they come. In float64 they are the same
 /// in every layout.
 ///
@@ -25,7 +26,7 @@ struct GenerateOptions {
 ///         scores. Memory: the keys and values of prompt and tokens, cut over heads as the model.
 /// Throws: InvalidArgument for an empty prompt, tokens of it that are no words, fewer tokens than 1, prompt and tokens beyond
 ///         the model's context; for sampling as check(Sampling), and where scores are not finite
-std::vector<int64_t> generate(const Decoder& model, const std::vector<int64_t>& prompt, const GenerateOptions& options,
-                              const std::function<void(int64_t token)>& each = {});
+std::vector<int64_t> generate(const Model& model, const DecoderOptions& decoder, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options, const std::function<void(int64_t token)>& each = {});
 
 }  // namespace adjoin::models

@@ -6,12 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "adjoin/movement/planned_call.hpp"
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
+#include "adjoin/nn/sequence/key_value_cache.hpp"
+#include "adjoin/partition/grid.hpp"
 
 namespace adjoin::models {
 
@@ -24,77 +24,55 @@ struct RowOptions {
   std::string axis = {};
   nn::AttentionMethod method = nn::AttentionMethod::ring;  ///< of context parallelism
   bool recompute_attention = false;                        ///< its core, between the two linear layers
+
+  /// The rows that this rank of a tensor-parallel group has between the layers: all of `rows`, or its part.
+  LocalRows between_layers(const LocalRows& rows, const Communicator& group) const;
 };
 
-/// What goes through a model at once on this rank: the rows and samples of a micro-batch, and the bytes of a number, as tensors
-/// have it and as matrix products do, which autocast makes 16-bit.
-struct Load {
-  std::shared_ptr<const Rows> all = {};  ///< the rows of all context-parallel ranks, of which `rows` are this one's
-  int64_t rows = 0, samples = 0;
-  int64_t bytes = 4, product_bytes = 4;
+/// The recipe of a module with parameters, whose full names begin with the part's.
+struct Part {
+  std::string name;  ///< "block3"
+  /// Makes this rank's module on the grid of its stage. The weights get their values later.
+  std::function<std::shared_ptr<torch::nn::Module>(const Grid& stage, const at::TensorOptions& tensor)> make;
 };
 
-/// What a segment asks of this rank, forward and back.
-struct Needs {
-  int64_t input = 0;      ///< bytes of what it is given, where that waits for backward
-  int64_t kept = 0;       ///< bytes of activations that wait for backward, the input's among them
-  int64_t temporary = 0;  ///< bytes beside them, at most, in backward
-  std::vector<PlannedCall> forward = {}, backward = {};  ///< in no order
-};
+/// The modules of a segment's parts, in their order, and the grid that they were made on.
+struct Modules {
+  Grid stage;
+  std::vector<std::shared_ptr<torch::nn::Module>> of_parts = {};
 
-/// A part of a model that needs no more than the output of the one before: an embedding, a block, a head.
-struct Segment {
-  std::string name;
-  double cost = 0;  ///< multiplications and additions of one row's way forward, in matrix products
-  std::shared_ptr<torch::nn::Module> module;  ///< its parameters
-  std::function<at::Tensor(const at::Tensor&, const StepContext&)> forward;
-  std::function<Needs(const Load& load)> needs = {};  ///< by formula; docs/models.md derives it
-};
-
-/// A model: its parts in their order, and the module that knows all parameters by their full names.
-struct Model {
-  std::shared_ptr<torch::nn::Module> module;
-  std::vector<Segment> segments;
-  /// How samples are split over context-parallel ranks so that they have equally much to do.
-  Rows (*cut)(const std::vector<int64_t>& lengths, int workers) = Rows::balanced;
-  bool recomputes = false;  ///< whether segments keep only their input, and are computed again in backward
-
-  at::Tensor operator()(at::Tensor x, const StepContext& context) const;
-};
-
-/// The context of the rows that are between the tensor-parallel layers of a group: those of `context`, or this rank's part.
-inline StepContext context_between(const RowOptions& options, const Communicator& group, const StepContext& context) {
-  return options.split ? context.of_part(group.size(), group.rank()) : context;
-}
-/// How many rows those are.
-inline int64_t rows_between(const RowOptions& options, const Communicator& group, int64_t rows) {
-  return options.split ? Split::balanced(rows, group.size(), 0).size(group.rank()) : rows;
-}
-
-/// Adds what a column-parallel layer of so many features in calls, and a row-parallel one of so many out.
-void add_column_calls(Needs& needs, const RowOptions& options, const Communicator& group, const Load& load,
-                      int64_t features);
-void add_row_calls(Needs& needs, const RowOptions& options, const Communicator& group, const Load& load,
-                   int64_t features);
-
-inline void append(std::vector<PlannedCall>& calls, const std::vector<PlannedCall>& more) {
-  calls.insert(calls.end(), more.begin(), more.end());
-}
-
-/// What a holder holds, nothing where it is empty.
-template <class Holder>
-std::shared_ptr<torch::nn::Module> module_of(const Holder& holder) {
-  return holder.is_empty() ? nullptr : holder.ptr();
-}
-
-/// A module of modules that another one owns.
-class Parts : public torch::nn::Module {
- public:
-  using List = std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>;
-  explicit Parts(const List& parts) {
-    for (const auto& [name, part] : parts)
-      if (part) register_module(name, part);
+  template <class Module>
+  Module& as(size_t part) const {
+    return *of_parts[part]->as<Module>();
   }
 };
+
+/// The recipe of a piece of a model that needs no more than the output of the one before: an embedding, a block, a head.
+///
+/// Each rank makes the segments of its own stage. Two segments that name the same part share its weights.
+struct Segment {
+  std::string name;
+  /// Segments of one kind are alike but for the names of their parts, so that what one of them needs is known of all.
+  std::string kind;
+  double cost = 0;  ///< multiplications and additions of one row's way forward, in matrix products
+  std::vector<Part> parts = {};
+  /// A block that attends to earlier tokens finds them in its `cache`, where there is one.
+  std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
+                           nn::KeyValueCache* cache)>
+      forward = {};
+  bool recomputes = false;  ///< it keeps only its input, and is computed again in backward
+  /// The shape of this rank's output for these rows; the last segment of a model need not say it.
+  std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};
+};
+
+/// A segment of one module, of the same name: `make(stage, tensor)` gives it, and `forward(module, x, pass)` applies it.
+template <class Module, class Make, class Forward>
+Segment segment(const std::string& name, const Make& make, const Forward& forward) {
+  return {.name = name,
+          .kind = name,
+          .parts = {{name, make}},
+          .forward = [forward](const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
+                               nn::KeyValueCache*) { return forward(modules.as<Module>(0), x, pass); }};
+}
 
 }  // namespace adjoin::models

@@ -13,7 +13,7 @@ namespace adjoin::models {
 
 /// The names, the options of rows and the tensor options of the two layers are the block's.
 struct TransformerBlockOptions {
-  std::string name;  ///< the full name, for the dropout masks
+  std::string name = {};  ///< the full name, for the dropout masks
   nn::SelfAttentionOptions attention;
   nn::ColRowOptions feed_forward;
   double dropout = 0;  ///< of the outputs of both
@@ -31,19 +31,11 @@ class TransformerBlockImpl : public torch::nn::Module {
   /// Throws: InvalidArgument as nn::ParallelSelfAttention
   TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis);
   /// With a cache as nn::ParallelSelfAttention.
-  at::Tensor forward(at::Tensor x, const StepContext& context, nn::KeyValueCache* cache = nullptr);
-
-  /// Without dropout of attention's probabilities.
-  Needs needs(const Load& load) const;
+  at::Tensor forward(at::Tensor x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr);
 
  private:
-  /// What attention needs beside one worker's, of heads with so many features of queries, and of keys and values together.
-  void add_attention(Needs& needs, const Load& load, int64_t queries, int64_t keys_and_values) const;
-
-  int64_t hidden_, heads_;
-  bool is_rotary_;
   RowOptions rows_;
-  Communicator group_, of_rows_;  // who share the features of a row, and who the rows of a sample
+  Communicator group_;  // who share the features of a row
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
   nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};

@@ -37,7 +37,7 @@ DistributedTensor place(const at::Tensor& whole, const Layout& layout, const Gri
 }
 
 DistributedTensor move(const DistributedTensor& x, const Layout& layout) {
-  return {move(x.local, x.layout, layout, x.grid), layout, x.grid, x.context};
+  return {move(x.local, x.layout, layout, x.grid), layout, x.grid, x.step};
 }
 
 at::Tensor whole(const DistributedTensor& x) {
@@ -56,7 +56,7 @@ DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor
     return "map: expected an elementwise function, which leaves " + shape_text(x.local.sizes().vec()) +
            " as it is; it gave " + shape_text(y.sizes().vec());
   });
-  return {y, x.layout, x.grid, x.context};
+  return {y, x.layout, x.grid, x.step};
 }
 
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b) {
@@ -64,7 +64,7 @@ DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor&
     return "operator+: expected equal layouts, got " + a.layout.to_string() + " and " + b.layout.to_string();
   });
   check_exact("operator+", a.layout);
-  return {a.local + b.local, a.layout, a.grid, a.context ? a.context : b.context};
+  return {a.local + b.local, a.layout, a.grid, a.step ? a.step : b.step};
 }
 
 DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim) {
@@ -82,7 +82,7 @@ DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, in
   });
   const Layout layout = with_size(a.layout, d, a.layout.shape()[d] + b.layout.shape()[d]);
   const bool is_here = layout.grid().cell_of(a.grid.world().rank()).has_value();
-  return {at::cat({a.local, b.local}, is_here ? dim : 0), layout, a.grid, a.context ? a.context : b.context};
+  return {at::cat({a.local, b.local}, is_here ? dim : 0), layout, a.grid, a.step ? a.step : b.step};
 }
 
 }  // namespace adjoin

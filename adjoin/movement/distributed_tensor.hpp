@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -16,8 +16,8 @@ struct DistributedTensor {
   at::Tensor local;  ///< of shape layout.shape_on(rank); of no elements outside the layout's grid
   Layout layout;
   Grid grid;  ///< whose world the layout's ranks are of
-  /// Of the training step that made it; what is made of it carries it on. Dropout in training wants it.
-  std::optional<StepContext> context = {};
+  /// The training step that made it; what is made of it carries it on. Dropout in training wants it.
+  std::optional<Step> step = {};
 };
 
 /// Each worker of `grid` keeps its piece of a tensor that all of them hold.
@@ -37,7 +37,7 @@ at::Tensor whole(const DistributedTensor& x);
 /// Throws: InvalidArgument where `f` changes the shape, or x is partial along an axis (the sum comes first)
 DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor(const at::Tensor&)>& f);
 
-/// Carries the context of `a`, or where that has none of `b`.
+/// Carries the step of `a`, or where that has none of `b`.
 /// Throws: InvalidArgument where the layouts differ or have a covering split
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b);
 

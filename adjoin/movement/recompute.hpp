@@ -9,7 +9,7 @@ namespace adjoin {
 
 /// f(inputs), of which only the inputs wait for backward: there f is computed again, with autocast as it was.
 ///
-/// f must give the same tensor each time, and none of its random numbers from a generator: masks of StepContext are drawn
+/// f must give the same tensor each time, and none of its random numbers from a generator: masks of a ForwardPass are drawn
 /// again alike. What f uses beside its inputs, as a module's parameters, gets its gradients added in backward. Where no input
 /// requires a gradient, f is called as it is, since nothing would ask for its backward.
 ///

@@ -31,13 +31,13 @@ SelfAttentionOptions checked(SelfAttentionOptions options) {
 }
 
 /// Throws where the rows here are not the tokens behind those of the cache.
-void check_cached(const SelfAttentionOptions& options, const StepContext& context, const KeyValueCache& cache) {
+void check_cached(const SelfAttentionOptions& options, const ForwardPass& pass, const KeyValueCache& cache) {
   const std::string who = "ParallelSelfAttention: ";
-  require(options.causal && !context.training, who + "expected a causal layer, and no training, for a cache");
-  const auto runs = context.rows->runs(context.worker);
+  require(options.causal && !pass.step.training, who + "expected a causal layer, and no training, for a cache");
+  const auto runs = pass.rows.all().runs(pass.rows.index());
   require(runs.size() == 1 && runs[0].tokens.begin == cache.tokens(), [&] {
     return who + "expected rows from token " + std::to_string(cache.tokens()) + " of one sample on, got " +
-           context.rows->to_string();
+           pass.rows.all().to_string();
   });
 }
 
@@ -72,40 +72,39 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                   grid, axis));
 }
 
-at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const StepContext& context, KeyValueCache* cache) {
-  require(context.rows != nullptr,
-          "ParallelSelfAttention: expected a context that says which sample and token each row is, got none");
+at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {
+  require(bool(pass.rows),
+          "ParallelSelfAttention: expected a pass that says which sample and token each row is, got none");
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
-  const int64_t rows = options_.split_rows ? context.row_count() : x.size(0);
+  const int64_t rows = options_.split_rows ? pass.rows.size() : x.size(0);
   const at::Tensor made = qkv_(x, options_.split_rows ? std::optional(rows) : std::nullopt);
   if (heads == 0) return out_(made);  // of no features, and still part of the graph
   const at::Tensor qkv = made.view({rows, heads + 2 * key_heads, options_.hidden / options_.heads});
   std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
   if (options_.rotary_base > 0) {
-    const at::Tensor turned =
-        rotary(qkv.narrow(1, 0, heads + key_heads), token_numbers(context, rows), options_.rotary_base);
+    const at::Tensor turned = rotary(qkv.narrow(1, 0, heads + key_heads), pass.rows, options_.rotary_base);
     parts[0] = turned.narrow(1, 0, heads);
     parts[1] = turned.narrow(1, heads, key_heads);
   }
-  return out_(attend(parts[0], parts[1], parts[2], context, cache).flatten(1, 2));
+  return out_(attend(parts[0], parts[1], parts[2], pass, cache).flatten(1, 2));
 }
 
 at::Tensor ParallelSelfAttentionImpl::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                             const StepContext& context, KeyValueCache* cache) const {
+                                             const ForwardPass& pass, KeyValueCache* cache) const {
   if (cache) {
-    check_cached(options_, context, *cache);
+    check_cached(options_, pass, *cache);
     cache->append(k, v);
     if (cache->tokens() > q.size(0)) return cache->attend(q, *options_.scale);
   }
   const int64_t each = options_.heads / options_.key_heads;
-  const auto core = [rows = cache ? context.rows->on_one_worker() : *context.rows, group = of_rows_,
+  const auto core = [rows = cache ? pass.rows.all().on_one_worker() : pass.rows.all(), group = of_rows_,
                      options = AttentionOptions{.method = options_.method,
                                                 .scale = options_.scale,
                                                 .causal = options_.causal,
                                                 .dropout = options_.dropout,
                                                 .name = options_.name,
                                                 .first_head = each * key_heads_.offset(rank_),
-                                                .context = context}](const std::vector<at::Tensor>& inputs) {
+                                                .step = pass.step}](const std::vector<at::Tensor>& inputs) {
     return attention(inputs[0], inputs[1], inputs[2], rows, group, options);
   };
   return options_.recompute ? recomputed(core, {q, k, v}) : core({q, k, v});

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
@@ -20,8 +20,8 @@ struct SelfAttentionOptions {
   bool causal = false;               ///< a row does not attend to later tokens
   double rotary_base = 0;            ///< of rotary positions (nn/positions.hpp); 0: none
   double dropout = 0;                ///< of the attention probabilities
-  bool split_rows = false;           ///< sequence parallelism: each rank has a balanced part of the context's rows
-  /// Context parallelism: the grid's axis over whose ranks the context's rows are split; "": each has whole samples.
+  bool split_rows = false;           ///< sequence parallelism: each rank has a balanced part of the pass's rows
+  /// Context parallelism: the grid's axis over whose ranks the pass's rows are split; "": each has whole samples.
   std::string rows_axis = {};
   AttentionMethod method = AttentionMethod::ring;  ///< how those ranks come by each other's keys and values
   bool recompute = false;                          ///< what lies between the two linear layers, in backward
@@ -34,7 +34,7 @@ struct SelfAttentionOptions {
 /// the heads of queries that share them. Each row attends to the rows of its own sample. The weight of queries, keys and
 /// values is one, all queries before all keys.
 ///
-/// Shape:  x [rows, hidden] on every rank -> the same, of the rows that the context says; where rows are split over the
+/// Shape:  x [rows, hidden] on every rank -> the same, of the rows that the pass says; where rows are split over the
 ///         group, the rank's part of them
 /// Kinds:  replicated -> replicated, or split -> split
 /// Cost:   as ColRow, and over the axis of rows that of nn::attention
@@ -46,11 +46,11 @@ class ParallelSelfAttentionImpl : public torch::nn::Module {
   ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid, const std::string& axis);
   /// With a cache, which wants a causal layer and no training, the rows are the tokens behind those that it holds, of one
   /// sample (`Rows` of two workers say so: the first has the earlier tokens); they attend to these too, and are added.
-  /// Throws: InvalidArgument for a context without rows, or of others than x has, or than come next in the cache
-  at::Tensor forward(const at::Tensor& x, const StepContext& context, KeyValueCache* cache = nullptr);
+  /// Throws: InvalidArgument for a pass without rows, or with others than x has, or than come next in the cache
+  at::Tensor forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache = nullptr);
 
  private:
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const StepContext& context,
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const ForwardPass& pass,
                     KeyValueCache* cache) const;
 
   SelfAttentionOptions options_;

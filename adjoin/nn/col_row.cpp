@@ -28,9 +28,9 @@ ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::strin
   place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
 }
 
-at::Tensor ColRowImpl::forward(const at::Tensor& x, const StepContext& context) {
-  const at::Tensor made = column_(x, options_.split_rows ? std::optional(context.row_count()) : std::nullopt);
-  return row_(dropout(activated(made), options_.dropout, place_, context));
+at::Tensor ColRowImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
+  const at::Tensor made = column_(x, options_.split_rows ? std::optional(pass.rows.size()) : std::nullopt);
+  return row_(dropout(activated(made), options_.dropout, place_, pass));
 }
 
 at::Tensor ColRowImpl::activated(const at::Tensor& x) const {

@@ -17,7 +17,7 @@ struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
   bool bias = true;
   Activation activation = Activation::gelu;
-  bool split_rows = false;  ///< sequence parallelism: each rank has a balanced part of the context's rows
+  bool split_rows = false;  ///< sequence parallelism: each rank has a balanced part of the pass's rows
   double dropout = 0;       ///< after the activation
   std::string name = {};    ///< the full name, for the dropout masks
   std::optional<double> deviation = {};
@@ -26,7 +26,7 @@ struct ColRowOptions {
 
 /// A column-parallel layer and a row-parallel one: the hidden features stay split between them.
 ///
-/// Shape:  [*, in] -> [*, out], on every rank; where rows are split, the rank's part of the rows of the context
+/// Shape:  [*, in] -> [*, out], on every rank; where rows are split, the rank's part of the rows of the pass
 /// Kinds:  replicated -> replicated, or split -> split
 /// Cost:   one all-reduce of the output forward, one of the input's gradient backward; where rows are split, all-gathers and
 ///         reduce-scatters in their place, and one all-gather more
@@ -34,7 +34,7 @@ struct ColRowOptions {
 class ColRowImpl : public torch::nn::Module {
  public:
   ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis);
-  at::Tensor forward(const at::Tensor& x, const StepContext& context);
+  at::Tensor forward(const at::Tensor& x, const ForwardPass& pass);
 
  private:
   at::Tensor activated(const at::Tensor& x) const;

@@ -100,13 +100,12 @@ struct AddDropped : torch::autograd::Function<AddDropped> {
 };
 
 /// The words of each row's features, of a tensor that a DropoutPlace describes.
-WordsOfRow words_of_rows(const at::Tensor& x, const DropoutPlace& place, const StepContext& context) {
+WordsOfRow words_of_rows(const at::Tensor& x, const DropoutPlace& place, const ForwardPass& pass) {
   require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
-  const auto places = std::make_shared<const std::vector<TokenPlace>>(context.places(x.size(0)));
-  return [=, key = philox_key(context.seed, place.name), first = word(place.first_feature),
-          step = word(context.step)](int64_t r) {
+  return [places = pass.rows.places(x.size(0)), step = pass.step, key = philox_key(pass.step.seed, place.name),
+          first = word(place.first_feature)](int64_t r) {
     const auto& [sample, token] = (*places)[static_cast<size_t>(r)];
-    return RowOfWords{key, first, word(token), word(sample), step};
+    return RowOfWords{key, first, word(token), word(step.first_sample + sample), word(step.number)};
   };
 }
 
@@ -117,32 +116,32 @@ at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(
   return adjoin::apply(masking(p, words, x.scalar_type(), x.scalar_type()), x);
 }
 
-at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context) {
+at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const ForwardPass& pass) {
   check_probability(p);
-  if (!context.training || p == 0) return x;
-  return dropout_rows(x, p, words_of_rows(x, place, context));
+  if (!pass.step.training || p == 0) return x;
+  return dropout_rows(x, p, words_of_rows(x, place, pass));
 }
 
 at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, const DropoutPlace& place,
-                       const StepContext& context) {
+                       const ForwardPass& pass) {
   check_probability(p);
-  if (!context.training || p == 0) return base + x;
+  if (!pass.step.training || p == 0) return base + x;
   require(base.sizes() == x.sizes(), "add_dropped: expected two tensors of one shape");
   const bool fits = base.scalar_type() == x.scalar_type() ||
                     (base.scalar_type() == at::kFloat && c10::elementSize(x.scalar_type()) == 2);
   return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()),
-                           c10::make_intrusive<MaskCapsule>(p, words_of_rows(x, place, context)));
+                           c10::make_intrusive<MaskCapsule>(p, words_of_rows(x, place, pass)));
 }
 
 std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
-                                                     const StepContext& context) {
+                                                     const Step& step) {
   // A head is part of the stream's name: a counter has room for three coordinates and a step.
   std::vector<PhiloxKey> keys;
   for (int64_t h = 0; h < heads; ++h)
-    keys.push_back(philox_key(context.seed, name + ".head" + std::to_string(place.first_head + h)));
-  return [=, queries = place.queries.size(), step = word(context.step)](int64_t r) {
+    keys.push_back(philox_key(step.seed, name + ".head" + std::to_string(place.first_head + h)));
+  return [=, queries = place.queries.size(), number = word(step.number)](int64_t r) {
     return RowOfWords{keys[static_cast<size_t>(r / queries)], word(place.first_key),
-                      word(place.queries.begin + r % queries), word(place.sample), step};
+                      word(place.queries.begin + r % queries), word(place.sample), number};
   };
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "adjoin/base/philox.hpp"
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/movement/forward_pass.hpp"
 
 namespace adjoin::nn {
 
@@ -20,16 +20,16 @@ struct DropoutPlace {
 ///
 /// Element (sample, token, feature) is kept or not by seed, layer name, step and these global coordinates alone. Linear
 /// in x and its own adjoint: the mask is drawn again in backward, nothing is saved.
-/// Shape:  [rows, features], of the samples and tokens that the context says
-/// Cost:   one Philox block for eight elements, each way; nothing unless context.training and p > 0
+/// Shape:  [rows, features], of the samples and tokens that the pass says
+/// Cost:   one Philox block for eight elements, each way; nothing unless the step is of a training and p > 0
 /// Throws: InvalidArgument for p outside [0, 1), or a tensor of other dims or rows
-at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const StepContext& context);
+at::Tensor dropout(const at::Tensor& x, double p, const DropoutPlace& place, const ForwardPass& pass);
 
 /// base + dropout(x) in one pass: what a residual connection does. Of the base's type; x may be of a 16-bit type beside a base
 /// of float32, as autocast makes it.
 /// Throws: InvalidArgument as dropout, and for tensors of two shapes
 at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, const DropoutPlace& place,
-                       const StepContext& context);
+                       const ForwardPass& pass);
 
 /// Names the random words of one row of a mask.
 struct RowOfWords {
@@ -51,7 +51,7 @@ struct ScoresPlace {
 
 /// The words of row r of such a block, taken as rows of keys: what dropout of attention's probabilities draws.
 std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
-                                                     const StepContext& context);
+                                                     const Step& step);
 
 /// A word below `threshold` drops its element; the others are multiplied by `factor`.
 struct DropoutSteps {

@@ -72,26 +72,6 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
              : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
 }
 
-void ParallelEmbeddingImpl::add_calls(int64_t rows, int64_t bytes, std::vector<PlannedCall>& forward,
-                                      std::vector<PlannedCall>& backward) const {
-  const int ranks = group_.size(), rank = group_.rank();
-  if (ranks == 1) return;
-  const bool cuts_features = options_.cut == ParallelEmbeddingOptions::Cut::hidden;
-  const int64_t features = options_.features, held = cuts_features ? split_.size(rank) : features;
-  if (!options_.split_rows) {
-    forward.push_back({cuts_features ? Collective::all_gather : Collective::all_reduce, ranks, rows * held * bytes});
-    return;
-  }
-  const int64_t own = Split::balanced(rows, ranks, 0).size(rank);
-  if (cuts_features) {  // this rank's features of the others' rows; back, of its rows the others' features
-    forward.push_back({std::nullopt, ranks, (rows - own) * held * bytes});
-    backward.push_back({std::nullopt, ranks, own * (features - held) * bytes});
-  } else {
-    forward.push_back({Collective::reduce_scatter, ranks, rows * held * bytes});
-    backward.push_back({Collective::all_gather, ranks, own * held * bytes});
-  }
-}
-
 at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, std::optional<int64_t> rows) const {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "adjoin/movement/planned_call.hpp"
 #include "adjoin/nn/parameter.hpp"
 
 namespace adjoin::nn {
@@ -52,9 +51,6 @@ class ParallelEmbeddingImpl : public ShardedModule {
   /// Throws: InvalidArgument where it is not cut by words
   at::Tensor scores(const at::Tensor& x, std::optional<int64_t> rows = {}) const;
 
-  /// Adds what the lookup of so many words calls, with numbers of so many bytes.
-  void add_calls(int64_t rows, int64_t bytes, std::vector<PlannedCall>& forward,
-                 std::vector<PlannedCall>& backward) const;
   /// Of features, or of words.
   const Split& split() const { return split_; }
   const Communicator& group() const { return group_; }

@@ -9,9 +9,11 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/movement/linear_map.hpp"
 
 namespace adjoin::nn {
@@ -50,23 +52,41 @@ at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
   return out;
 }
 
+/// `type` is that of x, or float for 16-bit ones.
+Turns turns_of(const at::Tensor& tokens, int64_t half, double base, at::ScalarType type) {
+  const at::Tensor speed = at::pow(base, at::arange(half, at::kDouble) / static_cast<double>(-half));
+  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * speed;
+  return {angle.cos().to(type), angle.sin().to(type)};
+}
+
+at::ScalarType type_of_turns(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+at::Tensor rotary(const at::Tensor& x, const Turns& turns) {
+  return apply({.forward = [turns](const at::Tensor& t) { return turned(t, turns, 1); },
+                .adjoint = [turns](const at::Tensor& t) { return turned(t, turns, -1); }},
+               x);
+}
+
 }  // namespace
 
-at::Tensor token_numbers(const StepContext& context, int64_t rows) {
+at::Tensor token_numbers(const LocalRows& rows, int64_t count) {
   std::vector<int64_t> tokens;
-  for (const TokenPlace& place : context.places(rows)) tokens.push_back(place.token);
+  for (const TokenPlace& place : *rows.places(count)) tokens.push_back(place.token);
   return at::tensor(tokens, at::kLong);
 }
 
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, double base) {
+  return rotary(x, turns_of(tokens, x.size(2) / 2, base, type_of_turns(x)));
+}
+
+at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, double base) {
   const int64_t half = x.size(2) / 2;
-  const at::Tensor speed = at::pow(base, at::arange(half, at::kDouble) / static_cast<double>(-half));
-  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * speed;
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const Turns turns{angle.cos().to(type), angle.sin().to(type)};
-  return apply({.forward = [turns](const at::Tensor& t) { return turned(t, turns, 1); },
-                .adjoint = [turns](const at::Tensor& t) { return turned(t, turns, -1); }},
-               x);
+  const at::ScalarType type = type_of_turns(x);
+  const std::string key = "angles of worker " + std::to_string(rows.index()) + ", base " + shortest_text(base) + ", " +
+                          std::to_string(half) + " pairs of " + c10::toString(type);
+  return rotary(x, rows.all().once(key, [&] { return turns_of(token_numbers(rows, x.size(0)), half, base, type); }));
 }
 
 }  // namespace adjoin::nn

@@ -113,7 +113,7 @@ void Optimizer::add(Bucket bucket) {
 
 Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
-  if (!std::exchange(is_checked_, true)) check_copies(parameters(), "Optimizer");
+  if (std::exchange(options_.compares_copies, false)) check_copies(parameters(), "Optimizer");
   std::vector<at::Tensor> gradients;
   for (const Bucket& bucket : buckets_) gradients.push_back(reduced_gradients(bucket));
   const double norm = global_norm(gradients) / loss_scale;
@@ -171,17 +171,6 @@ void Optimizer::gather_weights() const {
   for (const Bucket& bucket : buckets_)
     if (bucket.copies.size() > 1)
       bucket.copies.all_gather(buffer(bucket.part(bucket.values)), buffer(bucket.values), bucket.split->sizes());
-}
-
-std::vector<PlannedCall> Optimizer::calls() const {
-  std::vector<PlannedCall> calls;
-  for (const Bucket& bucket : buckets_)
-    if (const int ranks = bucket.copies.size(); ranks > 1) {
-      calls.push_back({Collective::reduce_scatter, ranks, static_cast<int64_t>(bucket.values.nbytes())});
-      calls.push_back({Collective::all_gather, ranks, static_cast<int64_t>(bucket.part(bucket.values).nbytes())});
-    }
-  if (workers_.size() > 1) calls.push_back({Collective::all_reduce, workers_.size(), sizeof(double)});  // the norm
-  return calls;
 }
 
 int64_t Optimizer::moment_bytes() const {

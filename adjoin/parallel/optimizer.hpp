@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/movement/planned_call.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/rule.hpp"
 
 namespace adjoin::parallel {
 
 struct OptimizerOptions {
-  double weight_decay = 0;  ///< of parameters with two dims or more; biases and norms are left alone
-  double clip = 0;          ///< the largest norm of the global gradient; 0: as it comes
+  double weight_decay = 0;      ///< of parameters with two dims or more; biases and norms are left alone
+  double clip = 0;              ///< the largest norm of the global gradient; 0: as it comes
+  bool compares_copies = true;  ///< whether the first step compares the copies of each weight
 };
 
 /// What a step came to, the same on all workers.
@@ -45,12 +45,11 @@ class Optimizer {
   /// element of a global tensor counts once, and updates the weights; the gradients are then gone. Called by all workers.
   ///
   /// An infinite or NaN gradient on any of them, also of one replica, makes all skip the update alike. The first call compares
-  /// the copies of each weight, which would never become equal if they did not begin so.
+  /// the copies of each weight, unless the options say otherwise: they would never become equal if they did not begin so.
   /// Throws: InvalidArgument as check_copies does
   Update step(double learning_rate, double loss_scale = 1);
 
-  /// The collectives of a step, and the bytes of moments that this worker keeps.
-  std::vector<PlannedCall> calls() const;
+  /// The bytes of moments that this worker keeps.
   int64_t moment_bytes() const;
 
   const Rule& rule() const { return rule_; }
@@ -89,8 +88,7 @@ class Optimizer {
   void update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate);
   void gather_weights() const;
 
-  bool is_checked_ = false;  // that copies are equal
-  Communicator workers_;     // of all parameters' grids
+  Communicator workers_;  // of all parameters' grids
   Rule rule_;
   OptimizerOptions options_;
   std::vector<Bucket> buckets_;

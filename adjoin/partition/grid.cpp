@@ -127,9 +127,10 @@ Grid::Grid(Communicator world, std::vector<GridShape::Axis> axes)
     : Grid(std::move(world), GridShape(std::move(axes))) {}
 
 Grid::Grid(Communicator world, GridShape shape)
-    : world_(std::move(world)),
-      shape_(std::move(shape)),
-      groups_(std::make_shared<std::map<std::vector<int>, Communicator>>()) {
+    : Grid(std::move(world), std::move(shape), std::make_shared<Groups>()) {}
+
+Grid::Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups)
+    : world_(std::move(world)), shape_(std::move(shape)), groups_(std::move(groups)) {
   const int largest = *std::max_element(shape_.ranks().begin(), shape_.ranks().end());
   require(largest < world_.size(), [&] {
     return "grid: expected a world of at least " + std::to_string(largest + 1) + " ranks, got " +
@@ -157,6 +158,10 @@ const Communicator& Grid::group(const std::vector<std::string>& axes) const {
   std::vector<int> ranks;
   for (const int c : shape_.cells_along(cell(), axes)) ranks.push_back(shape_.rank_of(c));
   return group_of(ranks);
+}
+
+Grid Grid::at(std::string_view axis, int coordinate) const {
+  return {world_, shape_.at(axis, coordinate), groups_};
 }
 
 const Communicator& Grid::group_of(const std::vector<int>& ranks) const {

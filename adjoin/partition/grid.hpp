@@ -80,14 +80,20 @@ class Grid {
   /// The same along several axes, ranked in row-major order of the axes as named. Made by all workers of the grid the
   /// first time that they ask for it.
   const Communicator& group(const std::vector<std::string>& axes) const;
+  /// The workers at one coordinate of an axis, as a grid of the other axes; it shares this grid's communicators.
+  /// Throws: InvalidArgument as GridShape::at
+  Grid at(std::string_view axis, int coordinate) const;
   /// The given ranks of the world, in that order; made by all of them the first time that they ask for it.
   const Communicator& group_of(const std::vector<int>& ranks) const;
 
  private:
+  using Groups = std::map<std::vector<int>, Communicator>;
+  Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups);
+
   Communicator world_;
   GridShape shape_;
   std::optional<int> cell_;
-  std::shared_ptr<std::map<std::vector<int>, Communicator>> groups_;
+  std::shared_ptr<Groups> groups_;  // by their ranks of the world
 };
 
 }  // namespace adjoin

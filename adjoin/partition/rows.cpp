@@ -62,12 +62,24 @@ Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> leng
   return rows;
 }
 
-Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths)
-    : runs_(std::move(runs)), lengths_(std::move(lengths)), offsets_{0} {
-  for (const int64_t length : lengths_) {
-    require(length >= 0, [&] { return "Rows: expected lengths from 0 on, got " + shape_text(lengths_); });
-    offsets_.push_back(offsets_.back() + length);
+Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
+  const auto table = std::make_shared<Table>();
+  table->offsets = {0};
+  for (const int64_t length : lengths) {
+    require(length >= 0, [&] { return "Rows: expected lengths from 0 on, got " + shape_text(lengths); });
+    table->offsets.push_back(table->offsets.back() + length);
   }
+  table->runs = std::move(runs);
+  table->lengths = std::move(lengths);
+  table_ = table;
+}
+
+Rows Rows::on_one_worker() const {
+  return once("on one worker", [&] { return balanced(lengths(), 1); });
+}
+
+bool Rows::operator==(const Rows& other) const {
+  return table_ == other.table_ || (table_->lengths == other.table_->lengths && table_->runs == other.table_->runs);
 }
 
 int64_t Rows::size(int worker) const {
@@ -85,7 +97,7 @@ std::vector<TokenPlace> Rows::places(int worker) const {
 
 Split Rows::split() const {
   std::vector<std::vector<Range>> parts;
-  for (const std::vector<Run>& held : runs_) {
+  for (const std::vector<Run>& held : table_->runs) {
     parts.emplace_back();
     for (const Run& run : held)
       parts.back().push_back({offset(run.sample) + run.tokens.begin, offset(run.sample) + run.tokens.end});
@@ -94,10 +106,10 @@ Split Rows::split() const {
 }
 
 std::string Rows::to_string() const {
-  std::string text = "samples of " + shape_text(lengths_) + " as";
-  for (size_t worker = 0; worker < runs_.size(); ++worker) {
+  std::string text = "samples of " + shape_text(lengths()) + " as";
+  for (int worker = 0; worker < workers(); ++worker) {
     if (worker > 0) text += " |";
-    for (const Run& run : runs_[worker]) (text += " ") += run_text(run);
+    for (const Run& run : runs(worker)) (text += " ") += run_text(run);
   }
   return text;
 }

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "adjoin/base/memo.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin {
@@ -26,7 +28,7 @@ struct TokenPlace {
 ///
 /// Samples of any lengths are split over the workers; each token is a row of exactly one of them, and there is no padding.
 /// A worker's rows are its runs, one behind another; it may have none. Arithmetic alone: workers that make it alike need
-/// not talk.
+/// not talk. Copies share one table, and with it what was made of it (`once`).
 class Rows {
  public:
   /// Each sample in balanced parts of its tokens, worker i the i-th.
@@ -43,13 +45,13 @@ class Rows {
   /// Throws: InvalidArgument unless every token of each sample lies in exactly one run.
   static Rows of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
 
-  int workers() const { return static_cast<int>(runs_.size()); }
-  std::span<const Run> runs(int worker) const { return runs_[static_cast<size_t>(worker)]; }
-  const std::vector<int64_t>& lengths() const { return lengths_; }
+  int workers() const { return static_cast<int>(table_->runs.size()); }
+  std::span<const Run> runs(int worker) const { return table_->runs[static_cast<size_t>(worker)]; }
+  const std::vector<int64_t>& lengths() const { return table_->lengths; }
   /// The place of a sample's first token when all samples are laid one behind another.
-  int64_t offset(int64_t sample) const { return offsets_[static_cast<size_t>(sample)]; }
+  int64_t offset(int64_t sample) const { return table_->offsets[static_cast<size_t>(sample)]; }
   /// Rows in all, and on one worker.
-  int64_t size() const { return offsets_.back(); }
+  int64_t size() const { return table_->offsets.back(); }
   int64_t size(int worker) const;
   /// Of a worker's rows, in their order.
   std::vector<TokenPlace> places(int worker) const;
@@ -57,17 +59,27 @@ class Rows {
   /// The same rows as a split of dim 0 of a tensor in which the samples lie one behind another.
   Split split() const;
   /// All rows on one worker, in that order.
-  Rows on_one_worker() const { return balanced(lengths_, 1); }
+  Rows on_one_worker() const;
 
-  bool operator==(const Rows&) const = default;
+  /// What layers derive from the rows, made once for all layers of a micro-batch (Memo::once).
+  template <class Make>
+  const auto& once(const std::string& key, const Make& make) const {
+    return table_->derived.once(key, make);
+  }
+
+  bool operator==(const Rows& other) const;
   /// "samples of [5, 3] as 0:[0, 3) | 0:[3, 5) 1:[0, 3)"
   std::string to_string() const;
 
  private:
   Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
 
-  std::vector<std::vector<Run>> runs_;
-  std::vector<int64_t> lengths_, offsets_;
+  struct Table {
+    std::vector<std::vector<Run>> runs;
+    std::vector<int64_t> lengths, offsets;
+    mutable Memo derived;
+  };
+  std::shared_ptr<const Table> table_;
 };
 
 }  // namespace adjoin

@@ -68,15 +68,15 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
   const WorkerOptions workers{
       .plan = request.plan, .backend = request.backend, .threads_per_rank = request.threads_per_rank};
   run_workers(workers, [&](const Communicator& world) {
-    models::DecoderOptions sizes = LanguageModelling::model_options(saved.configuration, vocabulary.size());
-    sizes.tensor = tensor_options(saved.configuration);
-    const models::Decoder model(sizes, Grid(world, request.plan.grid()), "tp");
-    read_weights(saved, world, nn::parameters_of(*model));
+    const models::DecoderOptions sizes = LanguageModelling::model_options(saved.configuration, vocabulary.size());
+    const Grid grid(world, request.plan.grid());
+    const models::Model model(models::decoder(sizes), grid.at("pp", 0), tensor_options(saved.configuration));
+    read_weights(saved, world, parameters_of(model));
     WholeCharacters characters([&](std::string_view text) {
       if (world.rank() == 0) write(text);
     });
     characters.add(request.prompt);
-    models::generate(model, prompt, options, [&](int64_t token) { characters.add(vocabulary.bytes_of(token)); });
+    models::generate(model, sizes, prompt, options, [&](int64_t token) { characters.add(vocabulary.bytes_of(token)); });
     characters.end();
   });
 }

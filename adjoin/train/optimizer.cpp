@@ -19,12 +19,16 @@ std::span<const NamedRule> rules() {
   return kRules;
 }
 
-parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters) {
+parallel::Rule rule_of(const Configuration& configuration) {
   const auto* found = std::find_if(std::begin(kRules), std::end(kRules),
                                    [&](const NamedRule& rule) { return rule.name == configuration.optimizer; });
   if (found == std::end(kRules)) throw InternalError("optimizer " + configuration.optimizer + " is not in the table");
+  return found->make(configuration);
+}
+
+parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters) {
   return {std::move(parameters),
-          found->make(configuration),
+          rule_of(configuration),
           {.weight_decay = configuration.weight_decay, .clip = configuration.clip}};
 }
 

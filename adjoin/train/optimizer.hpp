@@ -18,6 +18,9 @@ struct NamedRule {
 /// The table of all rules, by the names of --optimizer.
 std::span<const NamedRule> rules();
 
+/// The rule that a configuration names.
+parallel::Rule rule_of(const Configuration& configuration);
+
 /// The optimizer that a configuration describes, of these parameters; called by all workers of their grids.
 parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters);
 

@@ -23,10 +23,8 @@ namespace adjoin::train {
 namespace {
 
 void say_plan(const Configuration& c, const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
   double parameters = 0;
-  for (const nn::Parameter& parameter :
-       parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module, one_worker))
+  for (const nn::Parameter& parameter : parameters_of(described_model(task)))
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
   const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
@@ -61,7 +59,7 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
   std::vector<std::pair<double, int64_t>> longest;
   for (size_t i = 0; i < samples.size(); i += step) {
     const int64_t sample = samples[i];
-    longest.emplace_back(lengths.empty() ? task.units(data::Part::train, {&sample, 1})
+    longest.emplace_back(lengths.empty() ? task.loss_denominator(data::Part::train, {&sample, 1})
                                          : static_cast<double>(lengths[static_cast<size_t>(sample)]),
                          sample);
   }
@@ -80,7 +78,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
     if (mpi_job_rank() == 0) OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make(configuration);
-  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, configuration, *task);
+  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, *task);
   say_plan(configuration, *task);
   return task;
 }
@@ -119,7 +117,6 @@ void dry_run(const Configuration& configuration) {
   require(plan_of(configuration).ranks() <= kMostThreads, [&] {
     return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
-  require(!keeps_scores(configuration), "--dry-run does not know the messages of --cp-method gathered");
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   if (mpi_job_rank() != 0) return;
   const std::vector<RankPlan> ranks = plan_step(configuration, *task, longest_samples(configuration, *task));

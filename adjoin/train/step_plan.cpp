@@ -1,24 +1,30 @@
 #include "adjoin/train/step_plan.hpp"
 
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 #include <map>
-#include <optional>
-#include <ostream>
+#include <memory>
+#include <new>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include "adjoin/base/error.hpp"
-#include "adjoin/base/text.hpp"
-#include "adjoin/comm/launch.hpp"
-#include "adjoin/train/messages.hpp"
+#include "adjoin/base/hash.hpp"
+#include "adjoin/lab/silent_backend.hpp"
+#include "adjoin/partition/layout.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/plan.hpp"
+#include "adjoin/train/segment_needs.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {
 namespace {
+
+// Of each segment, so many different micro-batches are run.
+constexpr size_t kMostRun = 16;
 
 /// The most bytes at once while micro-batches go forward and back, one after another: activations are there from forward
 /// until backward has passed their segment, and gradients from then on.
@@ -26,14 +32,17 @@ class MemoryWalk {
  public:
   explicit MemoryWalk(int64_t before) : live_(before), highest_(before) {}
 
-  /// `needs` has those of each segment.
-  void micro_batch(const std::vector<models::Segment>& segments, const std::vector<models::Needs>& needs) {
-    for (const models::Needs& of_segment : needs) live_ += of_segment.kept;
-    for (size_t i = segments.size(); i-- > 0;) {
-      for (const at::Tensor& weight : segments[i].module->parameters())
-        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
-      highest_ = std::max(highest_, live_ + needs[i].temporary);
-      live_ -= needs[i].kept;
+  void micro_batch(const models::Model& model, const std::vector<const SegmentNeeds*>& needs) {
+    for (const SegmentNeeds* of_segment : needs) {
+      highest_ = std::max(highest_, live_ + of_segment->forward);
+      live_ += of_segment->kept;
+    }
+    for (size_t i = needs.size(); i-- > 0;) {
+      highest_ = std::max(highest_, live_ + needs[i]->backward);
+      live_ -= needs[i]->kept;
+      for (const auto& module : model->modules(i).of_parts)
+        for (const at::Tensor& weight : module->parameters())
+          if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
     }
   }
   int64_t highest() const { return highest_; }
@@ -43,187 +52,179 @@ class MemoryWalk {
   std::set<const c10::TensorImpl*> counted_;  // whose gradients are there
 };
 
-/// What a segment needs that keeps its input alone, and is computed again in backward.
-models::Needs recomputed(models::Needs needs) {
-  needs.temporary += needs.kept;  // without the input, which waits, and with an output of its size
-  needs.kept = needs.input;
-  models::append(needs.backward, needs.forward);
-  return needs;
+/// Measures segments, each distinct one once.
+class Measured {
+ public:
+  Measured(const Configuration& configuration, const Task& task) : configuration_(configuration), task_(task) {}
+
+  /// Of all segments of a rank, in their order, for one micro-batch. `model` has shapes alone.
+  std::vector<const SegmentNeeds*> needs(const models::Model& model, const Grid& grid, const MicroBatch& batch,
+                                         PlannedCalls& calls) {
+    std::vector<const SegmentNeeds*> all;
+    const size_t segments = model->segments().size();
+    for (size_t i = 0; i < segments; ++i) {
+      const at::Tensor input = i == 0 ? at::Tensor() : all.back()->output;
+      auto& of_loads = known_[name_of(model, i, batch, input)];
+      const Load load = load_of(model, i, batch);
+      auto found = of_loads.find(load);
+      if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
+      if (found == of_loads.end())
+        found = of_loads
+                    .emplace(load, measure({configuration_, task_, model->segments()[i], grid, batch, input,
+                                            /*is_last=*/i + 1 == segments, calls}))
+                    .first;
+      all.push_back(&found->second);
+    }
+    return all;
+  }
+
+ private:
+  /// A number of rows, and what else tells micro-batches of as many rows apart.
+  using Load = std::pair<int64_t, uint64_t>;
+
+  /// What is the same for all micro-batches: the segment's kind, and the pieces of weights that the rank has.
+  static std::string name_of(const models::Model& model, size_t i, const MicroBatch& batch, const at::Tensor& input) {
+    const models::Segment& segment = model->segments()[i];
+    std::string name = segment.kind.empty() ? segment.name : segment.kind;
+    for (const auto& module : model->modules(i).of_parts)
+      for (const at::Tensor& weight : module->parameters()) name += " " + shape_text(weight.sizes().vec());
+    name += " of worker " + std::to_string(batch.pass.rows.index());
+    if (segment.recomputes) name += ", recomputed";
+    if (input.defined() && input.requires_grad()) name += ", with a gradient";
+    return name;
+  }
+  static Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
+    const int64_t rows = batch.input.size(0);
+    std::vector<int64_t> numbers;
+    if (batch.pass.rows) numbers = batch.pass.rows.all().lengths();
+    if (const models::Segment& segment = model->segments()[i]; segment.output_shape)
+      numbers.push_back(segment.output_shape(model->stage(), batch.pass.rows).front());
+    return {rows, hash_of(std::span<const int64_t>(numbers))};
+  }
+
+  const Configuration& configuration_;
+  const Task& task_;
+  std::map<std::string, std::map<Load, SegmentNeeds>> known_;
+};
+
+/// The micro-batches of a step on the ranks at each coordinate of dp and cp.
+class MicroBatches {
+ public:
+  MicroBatches(const Configuration& c, const Task& task, std::span<const int64_t> samples)
+      : configuration_(c), task_(task), samples_(samples) {}
+
+  const std::vector<MicroBatch>& of(const Grid& grid) {
+    const Communicator& dp = grid.axis("dp");
+    const Communicator& cp = grid.axis("cp");
+    std::vector<MicroBatch>& batches = known_[{dp.rank(), cp.rank()}];
+    const auto count = static_cast<int>(configuration_.microbatches);
+    const data::BatchPart mine = data::part_of(std::ssize(samples_), dp.rank(), dp.size());
+    for (int i = static_cast<int>(batches.size()); i < count; ++i)
+      batches.push_back(context_parallel_part(
+          task_.micro_batch(data::Part::train, samples_, data::part_of(mine, i, count), {.training = true}), task_,
+          cp));
+    return batches;
+  }
+
+ private:
+  const Configuration& configuration_;
+  const Task& task_;
+  std::span<const int64_t> samples_;
+  std::map<std::pair<int, int>, std::vector<MicroBatch>> known_;
+};
+
+/// A rank that is alone with its part of the grid.
+struct LoneRank {
+  std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
+  Grid grid;
+  int64_t rows = 0;  ///< of its largest micro-batch
+
+  LoneRank(const Plan& plan, int rank)
+      : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(plan.ranks())), calls),
+             plan.grid()) {}
+};
+
+/// One stretch of zeros for all parameters of a rank and their gradients. Of pages that nobody writes to there is only one.
+at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
+  void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(1, numbers)), c10::elementSize(type));
+  if (memory == nullptr) throw std::bad_alloc();
+  return at::from_blob(memory, {numbers}, std::free, at::TensorOptions(type));
 }
 
-RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int64_t> samples,
-                   const Communicator& world) {
-  const Grid grid(world, plan_of(c).grid());
-  const models::Model model = task.model(grid, tensor_options(c).device(at::kMeta));
-  for (const models::Segment& segment : model.segments)
-    require(segment.needs != nullptr, [&] { return "the model's " + segment.name + " does not say what it needs"; });
-  const parallel::Optimizer optimizer = make_optimizer(c, parameters_of(*model.module, grid));
-  RankPlan plan{.rank = world.rank(), .moments = optimizer.moment_bytes(), .calls = optimizer.calls()};
-  for (const at::Tensor& weight : model.module->parameters()) {
-    plan.parameters += weight.numel();
-    plan.weights += static_cast<int64_t>(weight.nbytes());
+/// The bytes of moments, and what a step calls: of an optimizer whose rule changes nothing.
+std::pair<int64_t, std::vector<PlannedCall>> needs_of_optimizer(const Configuration& c,
+                                                                std::vector<nn::Parameter> parameters,
+                                                                PlannedCalls& calls) {
+  int64_t largest = 0;
+  for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
+  const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
+  for (nn::Parameter& parameter : parameters) {
+    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
+    const auto shape = parameter.tensor.sizes().vec();
+    parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
+    parameter.tensor.mutable_grad() = parameter.tensor.detach();
   }
-  plan.gradients = plan.weights;
-  if (c.validation > 0)
-    for (const nn::Parameter& kept : parameters_of(*model.module, grid))
-      plan.weights += static_cast<int64_t>(kept.tensor.nbytes());
+  parallel::Rule rule = rule_of(c);
+  rule.update = [](const parallel::FlatPiece&, const parallel::UpdateStep&) {};
+  parallel::Optimizer optimizer(std::move(parameters), std::move(rule), {.compares_copies = false});
+  calls.calls.clear();
+  optimizer.step(0);
+  return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
+}
 
-  require(!keeps_scores(c), "plan_step: the messages of --cp-method gathered are not known");
-  const Communicator& dp = grid.axis("dp");
-  const data::BatchPart mine = data::part_of(std::ssize(samples), dp.rank(), dp.size());
+RankPlan plan_rank(const Configuration& c, const Task& task, LoneRank& rank, const std::vector<MicroBatch>& batches,
+                   Measured& measured) {
+  const int ranks = rank.grid.world().size();
+  RankPlan plan{.rank = rank.grid.world().rank(), .rows = rank.rows};
+  const models::Model model(segments_of(c, task), rank.grid.at("pp", rank.grid.coordinate("pp")),
+                            tensor_options(c).device(at::kMeta));
+  const std::vector<nn::Parameter> parameters = parameters_of(model);
+  for (const nn::Parameter& parameter : parameters) {
+    const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
+    if (c.validation > 0) plan.weights += bytes;  // the best ones so far
+    if (parameter.is_buffer) continue;
+    plan.parameters += parameter.tensor.numel();
+    plan.gradients += bytes;
+  }
+  plan.weights += plan.gradients;
+  std::tie(plan.moments, plan.calls) = needs_of_optimizer(c, parameters, *rank.calls);
+
   MemoryWalk memory(plan.weights + plan.moments);
-  for (int i = 0; i < c.microbatches; ++i) {
-    const MicroBatch batch = part_of(
-        task.micro_batch(data::Part::train, samples, data::part_of(mine, i, static_cast<int>(c.microbatches)), {}),
-        model, grid.axis("cp"));
-    const bool is_16_bit = c.precision == "bf16" || c.precision == "fp16";
-    const int64_t bytes = c.precision == "fp64" ? 8 : 4;
-    const auto& rows = batch.context.rows;
-    const models::Load load{.all = rows,
-                            .rows = batch.input.size(0),
-                            .samples = rows ? std::ssize(rows->lengths()) : batch.input.size(0),
-                            .bytes = bytes,
-                            .product_bytes = is_16_bit ? 2 : bytes};
+  for (const MicroBatch& batch : batches) {
+    const auto needs = measured.needs(model, rank.grid, batch, *rank.calls);
     int64_t kept = 0;
-    std::vector<models::Needs> needs;
-    for (const models::Segment& segment : model.segments) {
-      needs.push_back(segment.needs(load));
-      // As models::Model does: what is before the first block needs no gradient, and the last is computed last.
-      const bool is_between = needs.size() > 1 && needs.size() < model.segments.size();
-      if (c.recompute == "segment" && is_between) needs.back() = recomputed(std::move(needs.back()));
-      kept += needs.back().kept;
-      models::append(plan.calls, needs.back().forward);
-      models::append(plan.calls, needs.back().backward);
+    for (const SegmentNeeds* of_segment : needs) {
+      kept += of_segment->kept;
+      plan.calls.insert(plan.calls.end(), of_segment->calls.begin(), of_segment->calls.end());
     }
-    models::append(plan.calls, task.loss_calls(load, grid));
-    memory.micro_batch(model.segments, needs);
-    plan.rows = std::max(plan.rows, load.rows);
+    memory.micro_batch(model, needs);
     plan.activations = std::max(plan.activations, kept);
+    if (&batch == &batches.back() && ranks > 1)  // what the step came to: Trainer::Sums
+      plan.calls.push_back(
+          {Collective::all_reduce, ranks, static_cast<int64_t>(sizeof(double)) * (3 + needs.back()->tally)});
   }
   plan.highest = memory.highest();
-  if (world.size() > 1)  // what the step came to: Trainer::Sums
-    plan.calls.push_back(
-        {Collective::all_reduce, world.size(), static_cast<int64_t>(sizeof(double)) * (3 + task.tally_size())});
   return plan;
 }
-
-/// What ranks of parts of equal sizes have at most; in `calls`, by the size of the group and what they are, number and bytes.
-struct AlikeRanks {
-  std::vector<int> ranks;
-  RankPlan most;
-  std::map<std::pair<int, std::optional<Collective>>, std::pair<int64_t, int64_t>> calls;
-
-  explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan) {
-    for (const PlannedCall& call : plan.calls) {
-      auto& [count, bytes] = calls[{call.ranks, call.collective}];
-      ++count;
-      bytes += call.bytes;
-    }
-  }
-  /// Whether the other is of a rank with as many parameters that calls the same; ranks may differ in rows.
-  bool takes(const AlikeRanks& other) {
-    const auto has_same_number = [](const auto& a, const auto& b) {
-      return a.first == b.first && a.second.first == b.second.first;
-    };
-    if (most.parameters != other.most.parameters ||
-        !std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(), has_same_number))
-      return false;
-    ranks.push_back(other.most.rank);
-    for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
-    for (int64_t RankPlan::*number : {&RankPlan::moments, &RankPlan::activations, &RankPlan::highest})
-      most.*number = std::max(most.*number, other.most.*number);
-    return true;
-  }
-};
-
-std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
-  std::vector<AlikeRanks> all;
-  for (const RankPlan& plan : plans) {
-    const AlikeRanks mine(plan);
-    if (std::any_of(all.begin(), all.end(), [&](AlikeRanks& group) { return group.takes(mine); })) continue;
-    all.push_back(mine);
-  }
-  return all;
-}
-
-/// "0-3", "0 2 4", or of many that are not in a row "0 3 .. 897".
-std::string names_of(const std::vector<int>& ranks) {
-  const std::string first = std::to_string(ranks.front()), last = std::to_string(ranks.back());
-  if (ranks.size() == 1) return first;
-  if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
-  if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
-  return joined(ranks, " ");
-}
-
-/// Prints a table whose first column is on the left and whose others are on the right.
-void print_columns(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
-  std::vector<size_t> widths(table.front().size());
-  for (const auto& line : table)
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  for (const auto& line : table) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      const std::string space(widths[i] - line[i].size(), ' ');
-      out << "  " << (i == 0 ? line[i] + space : space + line[i]);
-    }
-    out << '\n';
-  }
-}
-
-/// In which the largest number of a table is told.
-struct Unit {
-  const char* name;
-  double bytes;
-  explicit Unit(int64_t largest)
-      : name(largest < 1 << 20                ? "KiB"
-             : largest < int64_t{10000} << 20 ? "MiB"
-                                              : "GiB"),
-        bytes(largest < 1 << 20                ? 1 << 10
-              : largest < int64_t{10000} << 20 ? 1 << 20
-                                               : 1 << 30) {}
-  std::string operator()(int64_t number) const {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(number) / bytes);
-    return text;
-  }
-};
 
 }  // namespace
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task,
                                 std::span<const int64_t> samples) {
-  std::vector<RankPlan> ranks(static_cast<size_t>(plan_of(configuration).ranks()));
-  launch_threads(static_cast<int>(ranks.size()), [&](const Communicator& world) {
-    ranks[static_cast<size_t>(world.rank())] = plan_rank(configuration, task, samples, world);
-  });
-  return ranks;
-}
-
-void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
-  const std::vector<AlikeRanks> groups = alike(plans);
-  int64_t largest = 0, most_given = 0;
-  for (const AlikeRanks& group : groups) {
-    largest = std::max(largest, group.most.highest);
-    for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
+  MicroBatches batches(configuration, task, samples);
+  std::vector<LoneRank> ranks;
+  for (int number = 0; number < plan_of(configuration).ranks(); ++number) {
+    LoneRank& rank = ranks.emplace_back(plan_of(configuration), number);
+    for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
   }
-  const Unit memory(largest), given(most_given);
-  std::vector<std::vector<std::string>> table{
-      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
-  for (const AlikeRanks& group : groups) {
-    const RankPlan& most = group.most;
-    table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
-                     memory(most.moments), memory(most.activations), memory(most.highest)});
-  }
-  out << "\nmemory of a rank's tensors in a step, by formula, at most, in " << memory.name << '\n';
-  print_columns(out, table);
-  if (most_given == 0) return;
-  table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
-  for (const AlikeRanks& group : groups)
-    for (const auto& [what, sum] : group.calls)
-      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "",
-                       what.second ? std::string(name(*what.second)) : "exchange", std::to_string(what.first),
-                       grouped(sum.first), given(sum.second)});
-  out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
-  print_columns(out, table);
+  // Those of most rows first, so that they are run.
+  std::vector<size_t> order(ranks.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
+  Measured measured(configuration, task);
+  std::vector<RankPlan> plans(ranks.size());
+  for (const size_t i : order) plans[i] = plan_rank(configuration, task, ranks[i], batches.of(ranks[i].grid), measured);
+  return plans;
 }
 
 }  // namespace adjoin::train

@@ -2,14 +2,23 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "adjoin/movement/planned_call.hpp"
+#include "adjoin/comm/collective.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
+
+/// A collective, or an exchange of messages, that a step will call.
+struct PlannedCall {
+  std::optional<Collective> collective;  ///< none: an exchange
+  int ranks = 1;                         ///< of the group
+  int64_t bytes = 0;                     ///< that this rank gives, as Call::bytes()
+  bool operator==(const PlannedCall&) const = default;
+};
 
 /// What a training step asks of a rank. Memory is in bytes of tensors; a library's scratch memory is not in it.
 struct RankPlan {
@@ -18,14 +27,17 @@ struct RankPlan {
   int64_t parameters = 0;
   int64_t weights = 0;  ///< with those that --validation keeps as the best
   int64_t gradients = 0, moments = 0;
-  int64_t activations = 0;         ///< of one micro-batch, that wait for backward
-  int64_t highest = 0;             ///< of all at once
-  std::vector<PlannedCall> calls;  ///< of all micro-batches, without those of checked mode
+  int64_t activations = 0;           ///< of one micro-batch, that wait for backward
+  int64_t highest = 0;               ///< of all at once
+  std::vector<PlannedCall> calls{};  ///< of all micro-batches, without those of checked mode
 };
 
-/// The step of these training samples, by the formulas of segments, optimizer and task: no tensor is allocated and no model
-/// computed. For the workers of the configuration's plan, each of which is a thread for a moment.
-/// Throws: InvalidArgument where the model cannot be cut so, a segment does not say what it needs, or attention is gathered
+/// The step of these training samples, measured: each distinct segment of a rank is made and run forward and back once,
+/// alone on this thread, with the other ranks' part of its communication left out. Nothing of the model's size is allocated.
+///
+/// Where ranks along dp have more than 16 different micro-batches, those of most rows are run, and smaller ones are said to need
+/// what the next larger one needs.
+/// Throws: InvalidArgument where the model cannot be cut so
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
 
 /// A table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a line,

@@ -8,24 +8,28 @@
 
 namespace adjoin::train {
 
-MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communicator& cp) {
-  if (cp.size() == 1) return batch;
-  require(batch.context.rows != nullptr, [&] {
-    return "--cp " + std::to_string(cp.size()) + ": the rows of this task are not the tokens of samples";
-  });
-  const std::vector<int64_t>& lengths = batch.context.rows->lengths();
-  const auto rows = std::make_shared<const Rows>(model.cut(lengths, cp.size()));
-  const Split samples = Split::balanced(std::ssize(lengths), cp.size(), 0);
-  batch.input = take_block(batch.input, rows->split(), cp.rank());
-  batch.target = take_block(batch.target, batch.scores_rows ? rows->split() : samples, cp.rank());
-  batch.context.rows = rows;
-  batch.context.worker = cp.rank();
-  batch.tokens = batch.input.size(0);
-  return batch;
+std::vector<nn::Parameter> parameters_of(const models::Model& model) {
+  return nn::parameters_of(*model, model->stage(), {"tp"});
 }
 
-std::vector<nn::Parameter> parameters_of(const torch::nn::Module& model, const Grid& grid) {
-  return nn::parameters_of(model, grid, {"tp"});
+models::Model described_model(const Task& task) {
+  const Grid one_worker(Communicator(), Plan().grid());
+  return models::Model(task.segments(), one_worker.at("pp", 0), at::TensorOptions(at::kMeta));
+}
+
+MicroBatch context_parallel_part(MicroBatch batch, const Task& task, const Communicator& cp) {
+  if (cp.size() == 1) return batch;
+  require(bool(batch.pass.rows), [&] {
+    return "--cp " + std::to_string(cp.size()) + ": the rows of this task are not the tokens of samples";
+  });
+  const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
+  const Rows rows = task.split_rows(lengths, cp.size());
+  const Split samples = Split::balanced(std::ssize(lengths), cp.size(), 0);
+  batch.input = take_block(batch.input, rows.split(), cp.rank());
+  batch.target = take_block(batch.target, batch.output_is_per_token ? rows.split() : samples, cp.rank());
+  batch.pass.rows = LocalRows(rows, cp.rank());
+  batch.tokens = batch.input.size(0);
+  return batch;
 }
 
 models::RowOptions row_options(const Configuration& c) {

@@ -12,8 +12,7 @@
 
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/data/samples.hpp"
-#include "adjoin/models/segment.hpp"
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/models/model.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
@@ -24,20 +23,17 @@ namespace adjoin::train {
 
 /// What a worker computes at once: its part of a global batch, or some of that.
 struct MicroBatch {
-  at::Tensor input;          ///< of the first segment
-  at::Tensor target;         ///< what the loss compares the last segment's output with, of each sample, or of each row
-  StepContext context;       ///< of the rows of the input
-  int64_t tokens = 0;        ///< that are gone through
-  bool scores_rows = false;  ///< whether the last segment's output, and so the target, is of rows
+  at::Tensor input;    ///< of the first segment
+  at::Tensor target;   ///< what the loss compares the last segment's output with
+  ForwardPass pass;    ///< the step, and the rows of the input
+  int64_t tokens = 0;  ///< that are gone through
+  bool output_is_per_token =
+      false;  ///< the last segment's output and the target have a row a token, not a row a sample
 };
 
-/// What a context-parallel rank has of a micro-batch: some rows of each sample, and their targets or those of some samples.
-/// Throws: InvalidArgument where the batch does not say which sample and token each row is
-MicroBatch part_of(MicroBatch batch, const models::Model& model, const Communicator& cp);
-
-/// A model's parameters and buffers on a grid {dp, pp, cp, tp}. Those of a plain module of torch::nn are copied along dp and
-/// cp, whose ranks have samples or rows of their own, and replicated along tp.
-std::vector<nn::Parameter> parameters_of(const torch::nn::Module& model, const Grid& grid);
+/// A model's parameters and buffers on the grid {dp, cp, tp} of its stage. Those of a plain module of torch::nn are copied
+/// along dp and cp, whose ranks have samples or rows of their own, and replicated along tp.
+std::vector<nn::Parameter> parameters_of(const models::Model& model);
 
 /// A file of a model's folder, beside weights and configuration.
 struct TaskFile {
@@ -70,28 +66,30 @@ class Task {
   virtual int64_t size(data::Part part) const = 0;
   virtual std::vector<int64_t> lengths(data::Part) const { return {}; }
 
-  /// This worker's part of the model on a grid {dp, tp}, with tensors of these options; its weights are not drawn yet.
-  virtual models::Model model(const Grid& grid, const at::TensorOptions& tensor) const = 0;
+  /// The model's pieces, in their order. Each rank makes those of its own stage, on a grid {dp, cp, tp}.
+  virtual std::vector<models::Segment> segments() const = 0;
+  /// How the rows of samples are split over context-parallel ranks so that these have equally much to do.
+  virtual Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const {
+    return Rows::balanced(lengths, ranks);
+  }
 
-  /// The samples `samples[mine.begin]` and on of a global batch, of which it may have none. `context` says all but the rows.
+  /// The samples `samples[mine.begin]` and on of a global batch, of which it may have none. Of `step` only the place of the first
+  /// sample is still to be said.
   virtual MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                                 StepContext context) const = 0;
+                                 Step step) const = 0;
 
-  /// Over how many things, samples or tokens, the loss of a global batch is a mean.
-  virtual double units(data::Part, std::span<const int64_t> samples) const {
+  /// How many samples or tokens the loss of a global batch is the mean of.
+  virtual double loss_denominator(data::Part, std::span<const int64_t> samples) const {
     return static_cast<double>(samples.size());
   }
-  /// The sum of the losses of a micro-batch's units, a scalar that is differentiable, on each rank along tp.
+  /// The sum of the losses of a micro-batch's samples or tokens, a scalar that is differentiable, on each rank along tp.
   virtual at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid& grid) const = 0;
 
-  /// The collectives of the loss of so much.
-  virtual std::vector<PlannedCall> loss_calls(const models::Load&, const Grid&) const { return {}; }
-
   /// Numbers of a micro-batch that add up over workers and micro-batches, always as many; and the measures of the mean loss
-  /// and their sum. batch.context.training says whether it is a step of the training or an evaluation, which may count more.
+  /// and their sum. batch.pass.step.training says whether it is a step of the training or an evaluation, which may count more.
   virtual std::vector<double> tally(const at::Tensor&, const MicroBatch&) const { return {}; }
-  virtual int64_t tally_size() const { return 0; }  ///< of a step of the training
-  virtual std::vector<Measure> measures(double /*loss*/, std::span<const double> /*tally*/, double /*units*/) const {
+  virtual std::vector<Measure> measures(double /*loss*/, std::span<const double> /*tally*/,
+                                        double /*denominator*/) const {
     return {};
   }
 
@@ -112,6 +110,13 @@ class Task {
   virtual std::string report(std::span<const double> /*tally*/, size_t /*columns*/) const { return ""; }
   virtual nlohmann::ordered_json details(std::span<const double> tally) const;
 };
+
+/// A task's model as one worker has it, of tensors that have shapes and no memory.
+models::Model described_model(const Task& task);
+
+/// What a context-parallel rank has of a micro-batch: some rows of each sample, and their targets or those of some samples.
+/// Throws: InvalidArgument where the batch does not say which sample and token each row is
+MicroBatch context_parallel_part(MicroBatch batch, const Task& task, const Communicator& cp);
 
 /// Makes a task, in each process of a job.
 using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;

@@ -1,6 +1,5 @@
 #include "adjoin/train/trainer.hpp"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
@@ -10,29 +9,13 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/train/autocast.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
 namespace {
-
-/// Matrix products in a 16-bit type while it lives, where a precision has one.
-class Autocast {
- public:
-  explicit Autocast(const std::string& precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_dtype(at::kCPU, precision == "fp16" ? at::kHalf : at::kBFloat16);
-    // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
-    at::autocast::set_autocast_cache_enabled(false);
-    at::autocast::set_autocast_enabled(at::kCPU, precision == "bf16" || precision == "fp16");
-  }
-  ~Autocast() { at::autocast::set_autocast_enabled(at::kCPU, before_); }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  bool before_;
-};
 
 GridShape grid_shape(const Configuration& configuration, const Communicator& world) {
   const Plan plan = plan_of(configuration);
@@ -49,6 +32,14 @@ bool any_interrupted(const Communicator& world) {
 
 }  // namespace
 
+std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
+  std::vector<models::Segment> segments = task.segments();
+  if (configuration.recompute == "segment")
+    for (size_t i = 0; i + 1 < segments.size(); ++i)  // the last one's backward comes next
+      segments[i].recomputes = true;
+  return segments;
+}
+
 at::TensorOptions tensor_options(const Configuration& configuration) {
   return configuration.precision == "fp64" ? at::kDouble : at::kFloat;
 }
@@ -57,14 +48,12 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
     : configuration_(configuration),
       task_(task),
       grid_(world, grid_shape(configuration, world)),
-      model_(task.model(grid_, tensor_options(configuration))) {
-  model_.recomputes = configuration.recompute == "segment";
-}
+      model_(segments_of(configuration, task), grid_.at("pp", grid_.coordinate("pp")), tensor_options(configuration)) {}
 
 void Trainer::initialize() {
-  nn::initialize(*model_.module, static_cast<uint64_t>(configuration_.seed));
+  nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
   const at::NoGradGuard no_gradient;
-  for (const nn::Parameter& parameter : parameters_of(*model_.module, grid_))
+  for (const nn::Parameter& parameter : parameters())
     if (!parameter.initial) {  // of a plain module, which each rank has drawn itself
       const at::Tensor values = parameter.tensor.contiguous();
       grid_.world().broadcast(buffer(values), 0);
@@ -72,8 +61,12 @@ void Trainer::initialize() {
     }
 }
 
+std::vector<nn::Parameter> Trainer::parameters() const {
+  return parameters_of(model_);
+}
+
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters_of(*model_.module, grid_)));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters()));
   return *optimizer_;
 }
 
@@ -83,13 +76,13 @@ data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
 }
 
 MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                                const StepContext& context) const {
-  return train::part_of(task_.micro_batch(part, samples, mine, context), model_, grid_.axis("cp"));
+                                const Step& step) const {
+  return context_parallel_part(task_.micro_batch(part, samples, mine, step), task_, grid_.axis("cp"));
 }
 
 at::Tensor Trainer::forward(const MicroBatch& batch) const {
   const Autocast autocast(configuration_.precision);
-  return model_(batch.input, batch.context);
+  return model_->forward(batch.input, batch.pass);
 }
 
 /// What a worker adds up over micro-batches, and then with the others.
@@ -127,21 +120,21 @@ class Trainer::Sums {
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
   const auto microbatches = static_cast<int>(configuration_.microbatches);
   const data::BatchPart mine = part_of(samples);
-  const double units = task_.units(data::Part::train, samples);
+  const double denominator = task_.loss_denominator(data::Part::train, samples);
   Sums sums;
   for (int i = 0; i < microbatches; ++i) {
     const MicroBatch batch =
         micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
-                    {.seed = static_cast<uint64_t>(configuration_.seed), .step = step, .training = true});
+                    {.seed = static_cast<uint64_t>(configuration_.seed), .number = step, .training = true});
     const at::Tensor output = forward(batch);
-    const at::Tensor loss = task_.loss(output, batch, grid_) / units;
+    const at::Tensor loss = task_.loss(output, batch, grid_) / denominator;
     loss.backward(at::full_like(loss, loss_scale));
     sums.add(loss.item<double>(), batch, task_.tally(output.detach(), batch));
   }
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   sums.add_up(grid_);
   return {.loss = sums.loss(),
-          .measures = task_.measures(sums.loss(), sums.tally(), units),
+          .measures = task_.measures(sums.loss(), sums.tally(), denominator),
           .gradient_norm = update.norm,
           .tokens = sums.tokens(),
           .interrupted = sums.interrupted(),
@@ -184,8 +177,9 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
                std::ssize(samples));
   }
   sums.add_up(grid_);
-  const double units = task_.units(part, order), loss = units > 0 ? sums.loss() / units : 0;
-  return {.loss = loss, .measures = task_.measures(loss, sums.tally(), units), .tally = sums.tally()};
+  const double denominator = task_.loss_denominator(part, order);
+  const double loss = denominator > 0 ? sums.loss() / denominator : 0;
+  return {.loss = loss, .measures = task_.measures(loss, sums.tally(), denominator), .tally = sums.tally()};
 }
 
 }  // namespace adjoin::train

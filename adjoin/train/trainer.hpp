@@ -16,9 +16,12 @@ namespace adjoin::train {
 /// The type of the weights that a configuration asks for.
 at::TensorOptions tensor_options(const Configuration& configuration);
 
+/// A task's segments, of which a configuration may say that they are computed again in backward.
+std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
+
 /// What all workers know of a step of the global batch.
 struct StepResult {
-  double loss = 0;  // the mean over the batch's units
+  double loss = 0;  // the mean over the batch
   std::vector<Measure> measures{};
   double gradient_norm = 0;  // of all gradients, before they were clipped
   int64_t tokens = 0;
@@ -60,7 +63,9 @@ class Trainer {
   at::Tensor output(const MicroBatch& batch) const;
 
   const Grid& grid() const { return grid_; }
-  const torch::nn::Module& module() const { return *model_.module; }
+  const torch::nn::Module& module() const { return *model_; }
+  /// Its pieces of the parameters and buffers.
+  std::vector<nn::Parameter> parameters() const;
   /// Makes the optimizer where there was none: moments are not held while a model is only evaluated.
   parallel::Optimizer& optimizer();
 
@@ -69,7 +74,7 @@ class Trainer {
   /// Of a global batch, what this worker takes.
   data::BatchPart part_of(std::span<const int64_t> samples) const;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                         const StepContext& context) const;
+                         const Step& step) const;
   at::Tensor forward(const MicroBatch& batch) const;
 
   Configuration configuration_;

@@ -301,7 +301,7 @@ void TrainingRun::save_checkpoint() {
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
   const std::filesystem::path folder = root() ? fresh->folder() : "";
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
-  save_model(folder, configuration_, task_, trainer_.module(), trainer_.grid(), name);
+  save_model(folder, configuration_, task_, parameters(), trainer_.grid(), name);
   save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
   if (best_) save_weights(folder / kBest, best_->parameters(), trainer_.grid(), name);
   on_root(world_, what, [&] {
@@ -353,7 +353,7 @@ std::optional<Summary> TrainingRun::finish() {
                   .validations = state_.validations};
   begin_output();
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
-  save_model(configuration_.out, configuration_, task_, trainer_.module(), trainer_.grid());
+  save_model(configuration_.out, configuration_, task_, parameters(), trainer_.grid());
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
     metrics_->add(EvaluationMetrics{state_.step, false, evaluation.loss, evaluation.measures});

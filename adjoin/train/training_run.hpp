@@ -48,7 +48,7 @@ class TrainingRun {
   std::vector<RankSummary> rank_summaries() const;
   /// Nothing where it was interrupted.
   std::optional<Summary> finish();
-  std::vector<nn::Parameter> parameters() const { return parameters_of(trainer_.module(), trainer_.grid()); }
+  std::vector<nn::Parameter> parameters() const { return trainer_.parameters(); }
   bool root() const { return world_.rank() == 0; }
   bool scales_loss() const { return configuration_.precision == "fp16"; }
   int64_t total_steps() const { return train::total_steps(configuration_, std::ssize(samples_.train)); }

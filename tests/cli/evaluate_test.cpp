@@ -148,8 +148,8 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
       train::configuration_from_json(nlohmann::ordered_json::parse(contents_of(model() / "config.json")));
   EXPECT_EQ(configuration.tp, 2);
   const auto words = static_cast<int64_t>(lines_of(contents_of(model() / "vocab.txt")).size());
-  const models::TextClassifier whole(train::model_options(configuration, words, /*classes=*/2),
-                                     Grid(Communicator(), {{"tp", 1}}), "tp");
+  const models::Model whole(models::text_classifier(train::model_options(configuration, words, /*classes=*/2)),
+                            Grid(Communicator(), {{"tp", 1}}));
   json expected;
   for (const nn::Parameter& parameter : nn::parameters_of(*whole))
     expected[parameter.name] = parameter.tensor.sizes().vec();

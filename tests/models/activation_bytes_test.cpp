@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "adjoin/models/model.hpp"
 #include "adjoin/models/transformer_block.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "adjoin/train/peak_memory.hpp"
@@ -37,20 +38,23 @@ int64_t measured(const Case& of, const Communicator& world) {
                                            .axis = of.cp > 1 ? "cp" : "",
                                            .method = of.method,
                                            .recompute_attention = of.recompute == "attention"}};
-  TransformerBlock block(options, grid, "tp");
-  nn::initialize(*block, 1);
-  StepContext context{.training = true, .worker = grid.coordinate("cp")};
-  context.rows = std::make_shared<const Rows>(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), of.cp));
-  const int64_t rows = context.row_count(), between = of.sp ? rows / of.tp : rows;
+  const int rank = grid.coordinate("cp");
+  const LocalRows here(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), of.cp), rank);
+  const ForwardPass pass{{.training = true}, here};
+  const int64_t between = options.rows.between_layers(here, grid.axis("tp")).size();
+  Model model(
+      {{.name = "block",
+        .parts = {{"block", [&](const Grid& stage,
+                                const at::TensorOptions&) { return TransformerBlock(options, stage, "tp").ptr(); }}},
+        .forward = [](const Modules& modules, const at::Tensor& x, const ForwardPass& p,
+                      nn::KeyValueCache*) { return modules.as<TransformerBlockImpl>(0).forward(x, p); },
+        .recomputes = of.recompute == "segment"}},
+      grid);
+  nn::initialize(*model, 1);
   const train::PeakMemory memory;
   const at::Tensor x = at::ones({between, kHidden}).requires_grad_(true);
   const int64_t before = memory.current_bytes() - x.nbytes();
-  const Model model{
-      .module = block.ptr(),
-      .segments = {{"block", 0, block.ptr(), [&](const at::Tensor& in, const StepContext& c) { return block(in, c); }},
-                   {"end", 0, nullptr, [](const at::Tensor& in, const StepContext&) { return in; }}},
-      .recomputes = of.recompute == "segment"};
-  const at::Tensor y = model(x, context);
+  const at::Tensor y = model(x, pass);
   return memory.current_bytes() - before - static_cast<int64_t>(y.nbytes());  // y is the next block's input
 }
 

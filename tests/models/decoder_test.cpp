@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/models/model.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
@@ -35,8 +36,7 @@ DecoderOptions learned_gelu() {
           .context = 9,
           .dropout = 0.2,
           .attention_dropout = 0.1,
-          .embedding_deviation = 0.3,
-          .tensor = at::kDouble};
+          .embedding_deviation = 0.3};
 }
 DecoderOptions rotary_grouped_swiglu() {
   DecoderOptions options = learned_gelu();
@@ -48,24 +48,28 @@ DecoderOptions rotary_grouped_swiglu() {
 }
 const DecoderOptions kDecoders[] = {learned_gelu(), rotary_grouped_swiglu()};
 
-StepContext decoder_step(const std::vector<int64_t>& lengths, int64_t first_sample = 0, int64_t step = 0) {
-  return {.seed = 1,
-          .step = step,
-          .training = true,
-          .first_sample = first_sample,
-          .rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1))};
+ForwardPass decoder_step(const std::vector<int64_t>& lengths, int64_t first_sample = 0, int64_t step = 0) {
+  return {{.seed = 1, .number = step, .training = true, .first_sample = first_sample},
+          LocalRows(Rows::balanced(lengths, 1))};
 }
-StepContext evaluation(const std::vector<int64_t>& lengths) {
-  StepContext context = decoder_step(lengths);
-  context.training = false;
-  return context;
+ForwardPass evaluation(const std::vector<int64_t>& lengths) {
+  ForwardPass pass = decoder_step(lengths);
+  pass.step.training = false;
+  return pass;
+}
+
+Model decoder_on(const Grid& grid, const DecoderOptions& options, const at::TensorOptions& tensor = at::kDouble) {
+  return Model(decoder(options), grid, tensor);
+}
+Split words_of(const Model& model) {
+  return Split::balanced(23, model->stage().axis("tp").size(), 0);
 }
 
 const at::Tensor kIds = at::tensor({2, 7, 9, 3, 2, 11, 3, 2, 22, 3}, at::kLong);
 const at::Tensor kTargets = at::tensor({7, 9, 3, -1, 11, 3, 1, 22, 0, 19}, at::kLong);
 
-at::Tensor decoder_loss(Decoder& model, const at::Tensor& ids, const at::Tensor& targets, const StepContext& context) {
-  return nn::vocabulary_parallel_cross_entropy(model(ids, context), targets, model->group(), model->words());
+at::Tensor decoder_loss(Model& model, const at::Tensor& ids, const at::Tensor& targets, const ForwardPass& pass) {
+  return nn::vocabulary_parallel_cross_entropy(model(ids, pass), targets, model->stage().axis("tp"), words_of(model));
 }
 
 using Weights = std::map<std::string, at::Tensor>;
@@ -106,7 +110,7 @@ at::Tensor by_formula(const DecoderOptions& o, const Weights& w, const at::Tenso
 TEST(Decoder, is_its_formula_in_output_and_gradients_on_1_to_4_workers) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const DecoderOptions& options : kDecoders) {
-      Decoder model(options, on_tp(world), "tp");
+      Model model = decoder_on(on_tp(world), options);
       nn::initialize(*model, 3);
       Weights weights = global_tensors(*model, /*gradients=*/false);
       for (auto& [name, weight] : weights) weight = weight.clone().requires_grad_(true);
@@ -115,9 +119,9 @@ TEST(Decoder, is_its_formula_in_output_and_gradients_on_1_to_4_workers) {
       at::cross_entropy_loss(expected, kTargets, {}, at::Reduction::Sum, -1).backward();
 
       const at::Tensor scores = model(kIds, evaluation({4, 6}));
-      EXPECT_EQ(scores.size(1), model->words().size(world.rank()));
-      EXPECT_TRUE(at::allclose(gather_from(scores, model->group(), model->words().along(1)), expected, 1e-11, 1e-11));
-      nn::vocabulary_parallel_cross_entropy(scores, kTargets, model->group(), model->words()).backward();
+      EXPECT_EQ(scores.size(1), words_of(model).size(world.rank()));
+      EXPECT_TRUE(at::allclose(gather_from(scores, world, words_of(model).along(1)), expected, 1e-11, 1e-11));
+      nn::vocabulary_parallel_cross_entropy(scores, kTargets, model->stage().axis("tp"), words_of(model)).backward();
       Weights gradients;
       for (const auto& [name, weight] : weights) gradients[name] = weight.grad();
       expect_same_tensors(global_tensors(*model, /*gradients=*/true), gradients, "gradients");
@@ -127,7 +131,7 @@ TEST(Decoder, is_its_formula_in_output_and_gradients_on_1_to_4_workers) {
 
 TEST(Decoder, has_its_tied_weight_once) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    Decoder model(learned_gelu(), on_tp(world), "tp");
+    Model model = decoder_on(on_tp(world), learned_gelu());
     nn::initialize(*model, 3);
     decoder_loss(model, kIds, kTargets, evaluation({4, 6})).backward();
     double sum = 0;
@@ -149,7 +153,7 @@ std::vector<double> decoder_losses(const DecoderOptions& options, const Grid& gr
   const int64_t samples = std::ssize(lengths), first = Split::balanced(samples, dp.size(), 0).offset(dp.rank());
   const Split mine =
       Split::balanced(Split::balanced(samples, dp.size(), 0).size(dp.rank()), static_cast<int>(microbatches), 0);
-  Decoder model(options, grid, "tp");
+  Model model = decoder_on(grid, options);
   nn::initialize(*model, 5);
   parallel::Optimizer optimizer(nn::parameters_of(*model), parallel::adamw(), {.weight_decay = 0.1, .clip = 1});
   std::vector<double> losses;
@@ -195,7 +199,7 @@ TEST(Decoder, trains_the_same_model_in_every_layout_and_in_micro_batches) {
 
 TEST(Decoder, scores_a_document_alike_beside_others_and_alone) {
   for (const DecoderOptions& options : kDecoders) {
-    Decoder model(options, one_worker(), "tp");
+    Model model = decoder_on(one_worker(), options);
     nn::initialize(*model, 3);
     const at::Tensor both = model(kIds, decoder_step({4, 6}));
     EXPECT_TRUE(at::allclose(both.slice(0, 0, 4), model(kIds.slice(0, 0, 4), decoder_step({4})), 1e-12, 1e-12));
@@ -205,7 +209,7 @@ TEST(Decoder, scores_a_document_alike_beside_others_and_alone) {
 
 TEST(Decoder, scores_a_token_by_what_is_before_it) {
   for (const DecoderOptions& options : kDecoders) {
-    Decoder model(options, one_worker(), "tp");
+    Model model = decoder_on(one_worker(), options);
     nn::initialize(*model, 3);
     const at::Tensor ids = kIds.slice(0, 0, 6), other = ids.clone();
     other[4] = 20;
@@ -217,10 +221,8 @@ TEST(Decoder, scores_a_token_by_what_is_before_it) {
 
 // A bfloat16 has 8 bits: the loss, a sum of 9 rows in float32, is that of float64 to a few of them.
 TEST(Decoder, with_weights_of_16_bits_has_its_loss_in_float32) {
-  for (DecoderOptions options : kDecoders) {
-    Decoder exact(options, one_worker(), "tp");
-    options.tensor = at::kBFloat16;
-    Decoder rough(options, one_worker(), "tp");
+  for (const DecoderOptions& options : kDecoders) {
+    Model exact = decoder_on(one_worker(), options), rough = decoder_on(one_worker(), options, at::kBFloat16);
     nn::initialize(*exact, 3);
     nn::initialize(*rough, 3);
     const at::Tensor expected = decoder_loss(exact, kIds, kTargets, evaluation({4, 6}));
@@ -234,7 +236,7 @@ TEST(Decoder, with_weights_of_16_bits_has_its_loss_in_float32) {
 
 TEST(Decoder, takes_a_worker_without_samples) {
   for_each_world({1, 2}, [](const Communicator& world) {
-    Decoder model(learned_gelu(), on_tp(world), "tp");
+    Model model = decoder_on(on_tp(world), learned_gelu());
     nn::initialize(*model, 3);
     const at::Tensor none = at::zeros({0}, at::kLong);
     decoder_loss(model, none, none, decoder_step({})).backward();
@@ -253,14 +255,15 @@ TEST(Decoder, moves_what_its_cost_says) {
     if (world.size() < 2) return;
     for (const DecoderOptions& options : kDecoders) {
       const auto counter = std::make_shared<CountModelCalls>();
-      Decoder model(options, on_tp(world.observed_by(counter)), "tp");
+      Model model = decoder_on(on_tp(world.observed_by(counter)), options);
       nn::initialize(*model, 3);
       const at::Tensor scores = model(kIds, decoder_step({4, 6}));
       EXPECT_EQ(counter->counts["all_reduce"], 5);
       if (!world.checked()) {  // which gathers what it compares
         EXPECT_EQ(counter->counts["all_gather"], options.positions == DecoderOptions::Positions::learned ? 1 : 0);
       }
-      const at::Tensor loss = nn::vocabulary_parallel_cross_entropy(scores, kTargets, model->group(), model->words());
+      const at::Tensor loss =
+          nn::vocabulary_parallel_cross_entropy(scores, kTargets, model->stage().axis("tp"), words_of(model));
       EXPECT_EQ(counter->counts["all_reduce"], 7);
       loss.backward();
       EXPECT_EQ(counter->counts["all_reduce"], 12);
@@ -269,7 +272,7 @@ TEST(Decoder, moves_what_its_cost_says) {
 }
 
 TEST(Decoder, counts_the_products_of_a_row_in_its_segments) {
-  const std::vector<Segment> segments = Decoder(rotary_grouped_swiglu(), one_worker(), "tp")->segments();
+  const std::vector<Segment> segments = decoder(rotary_grouped_swiglu());
   ASSERT_EQ(segments.size(), 4u);
   // Queries and output of 20 x 20, keys and values of 10 x 20, three matrices of 54 x 20; words of 23 x 20.
   EXPECT_EQ(segments[1].cost, 2 * (2 * 400 + 2 * 200 + 3 * 54 * 20));
@@ -278,7 +281,7 @@ TEST(Decoder, counts_the_products_of_a_row_in_its_segments) {
 
 std::string decoder_refusal(const DecoderOptions& options, const Grid& grid) {
   try {
-    Decoder(options, grid, "tp");
+    decoder_on(grid, options);
   } catch (const InvalidArgument& error) {
     return error.what();
   }
@@ -288,7 +291,7 @@ std::string decoder_refusal(const DecoderOptions& options, const Grid& grid) {
 TEST(Decoder, refuses_sizes_that_do_not_fit) {
   DecoderOptions options = learned_gelu();
   options.context = 0;
-  EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("at least 1 word, layer and token of context"));
+  EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("at least 1 token of context"));
   options = rotary_grouped_swiglu();
   options.key_heads = 3;
   EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("heads of keys that divide the 10 heads"));
@@ -298,7 +301,7 @@ TEST(Decoder, refuses_sizes_that_do_not_fit) {
     two.key_heads = 2;
     EXPECT_THAT(decoder_refusal(two, on_tp(world)), HasSubstr("ranks and 2 heads of keys"));
   });
-  Decoder model(learned_gelu(), one_worker(), "tp");
+  Model model = decoder_on(one_worker(), learned_gelu());
   EXPECT_THROW(model(at::zeros({10}, at::kLong), evaluation({10})), InvalidArgument) << "the context is 9";
 }
 

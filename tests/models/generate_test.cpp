@@ -26,19 +26,20 @@ struct WriterOptions {
 };
 
 /// Embeddings far from each other, so that the next words differ.
-Decoder writer(const WriterOptions& options, const Grid& grid) {
+DecoderOptions writer_options(const WriterOptions& options) {
   using Positions = DecoderOptions::Positions;
-  Decoder model(DecoderOptions{.words = 23,
-                               .layers = 2,
-                               .hidden = 20,
-                               .heads = options.heads,
-                               .context = 40,
-                               .key_heads = options.key_heads,
-                               .positions = options.is_rotary ? Positions::rotary : Positions::learned,
-                               .rotary_base = 100,
-                               .embedding_deviation = 0.5,
-                               .tensor = at::kDouble},
-                grid, "tp");
+  return {.words = 23,
+          .layers = 2,
+          .hidden = 20,
+          .heads = options.heads,
+          .context = 40,
+          .key_heads = options.key_heads,
+          .positions = options.is_rotary ? Positions::rotary : Positions::learned,
+          .rotary_base = 100,
+          .embedding_deviation = 0.5};
+}
+Model writer(const WriterOptions& options, const Grid& grid) {
+  Model model(decoder(writer_options(options)), grid, at::kDouble);
   nn::initialize(*model, 3);
   return model;
 }
@@ -51,45 +52,46 @@ TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
     for (const bool draws : {false, true}) {
       GenerateOptions plain{.tokens = 24, .caches = false};
       if (draws) plain.sampling = Sampling{.temperature = 1.5, .top_k = 20, .top_p = 0.95, .seed = 4};
-      const Tokens expected = generate(writer(options, one_worker()), kPrompt, plain);
+      const Tokens expected = generate(writer(options, one_worker()), writer_options(options), kPrompt, plain);
       ASSERT_EQ(std::ssize(expected), 24);
       GenerateOptions cached = plain;
       cached.caches = true;
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-        EXPECT_EQ(generate(writer(options, on_tp(world)), kPrompt, cached), expected);
+        EXPECT_EQ(generate(writer(options, on_tp(world)), writer_options(options), kPrompt, cached), expected);
       });
     }
 }
 
 TEST(Generate, takes_the_likeliest_word_of_all_that_is_before_it) {
-  Decoder model = writer({}, one_worker());
-  const Tokens found = generate(model, kPrompt, {.tokens = 3});
+  Model model = writer({}, one_worker());
+  const Tokens found = generate(model, writer_options({}), kPrompt, {.tokens = 3});
   Tokens text = kPrompt;
   for (const int64_t token : found) {
     const auto length = std::ssize(text);
-    const StepContext context{.rows = std::make_shared<const Rows>(Rows::balanced({length}, 1))};
-    const at::Tensor scores = model(at::tensor(text, at::kLong), context)[length - 1];
+    const ForwardPass pass{.rows = LocalRows(Rows::balanced({length}, 1))};
+    const at::Tensor scores = model(at::tensor(text, at::kLong), pass)[length - 1];
     EXPECT_EQ(token, scores.argmax().item<int64_t>());
     text.push_back(token);
   }
 }
 
 TEST(Generate, gives_tokens_out_as_they_come_and_stops_before_the_end) {
-  const Decoder model = writer({}, one_worker());
+  const Model model = writer({}, one_worker());
   GenerateOptions options{.tokens = 20, .sampling = Sampling{.temperature = 2}};
-  const Tokens all = generate(model, kPrompt, options);
+  const Tokens all = generate(model, writer_options({}), kPrompt, options);
   options.end = all[7];
   const auto first = std::find(all.begin(), all.end(), all[7]);
   Tokens given;
-  const Tokens found = generate(model, kPrompt, options, [&](int64_t token) { given.push_back(token); });
+  const Tokens found =
+      generate(model, writer_options({}), kPrompt, options, [&](int64_t token) { given.push_back(token); });
   EXPECT_EQ(found, Tokens(all.begin(), first));
   EXPECT_EQ(given, found);
 }
 
 TEST(Generate, draws_other_texts_for_other_seeds_and_sequences) {
-  const Decoder model = writer({}, one_worker());
+  const Model model = writer({}, one_worker());
   const auto draw = [&](uint64_t seed, int64_t sequence) {
-    return generate(model, kPrompt,
+    return generate(model, writer_options({}), kPrompt,
                     {.tokens = 10, .sampling = Sampling{.temperature = 2, .seed = seed, .sequence = sequence}});
   };
   EXPECT_EQ(draw(1, 0), draw(1, 0));
@@ -98,14 +100,14 @@ TEST(Generate, draws_other_texts_for_other_seeds_and_sequences) {
 }
 
 TEST(Generate, fills_the_context_to_the_last_token) {
-  EXPECT_EQ(generate(writer({}, one_worker()), kPrompt, {.tokens = 35}).size(), 35u);
+  EXPECT_EQ(generate(writer({}, one_worker()), writer_options({}), kPrompt, {.tokens = 35}).size(), 35u);
 }
 
 TEST(Generate, refuses_what_it_cannot_write_on) {
-  const Decoder model = writer({}, one_worker());
+  const Model model = writer({}, one_worker());
   const auto refusal = [&](const Tokens& prompt, const GenerateOptions& options) -> std::string {
     try {
-      generate(model, prompt, options);
+      generate(model, writer_options({}), prompt, options);
     } catch (const InvalidArgument& error) {
       return error.what();
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/models/model.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -15,15 +16,16 @@ namespace {
 using namespace adjoin::testing;
 
 TextClassifierOptions bert_base() {
-  return {.words = 30522, .layers = 12, .hidden = 768, .heads = 12, .tensor = at::device(at::kMeta)};
+  return {.words = 30522, .layers = 12, .hidden = 768, .heads = 12};
 }
 TextClassifierOptions bert_large() {
-  return {.words = 30522, .layers = 24, .hidden = 1024, .heads = 16, .tensor = at::device(at::kMeta)};
+  return {.words = 30522, .layers = 24, .hidden = 1024, .heads = 16};
 }
 
 int64_t parameters_of_a_rank(const TextClassifierOptions& options, const Communicator& world) {
   int64_t count = 0;
-  for (const nn::Parameter& p : nn::parameters_of(*TextClassifier(options, on_tp(world), "tp")))
+  for (const nn::Parameter& p :
+       nn::parameters_of(*Model(text_classifier(options), on_tp(world), at::device(at::kMeta))))
     count += p.tensor.numel();
   return count;
 }
@@ -34,7 +36,6 @@ TEST(TextClassifier, has_the_parameters_of_bert_base_on_1_2_and_4_ranks) {
   for_each_world({1, 2, 4}, [&](const Communicator& world) {
     if (!expected.contains(world.size())) return;
     EXPECT_EQ(parameters_of_a_rank(bert_base(), world), expected.at(world.size()));
-    EXPECT_EQ(parameters_per_rank(bert_base(), world.size()), expected.at(world.size()));
   });
 }
 
@@ -43,13 +44,11 @@ TEST(TextClassifier, has_the_parameters_of_bert_large_on_1_2_and_4_ranks) {
   for_each_world({1, 2, 4}, [&](const Communicator& world) {
     if (!expected.contains(world.size())) return;
     EXPECT_EQ(parameters_of_a_rank(bert_large(), world), expected.at(world.size()));
-    EXPECT_EQ(parameters_per_rank(bert_large(), world.size()), expected.at(world.size()));
   });
 }
 
 TextClassifierOptions small(bool all_options) {
-  TextClassifierOptions options{
-      .words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2, .tensor = at::kDouble};
+  TextClassifierOptions options{.words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2};
   if (!all_options) return options;
   options.attention_dropout = 0.1;
   options.positions = 6;
@@ -58,12 +57,13 @@ TextClassifierOptions small(bool all_options) {
   return options;
 }
 
-StepContext training(std::vector<int64_t> lengths, int64_t first_sample = 0) {
-  return {.seed = 1,
-          .step = 2,
-          .training = true,
-          .first_sample = first_sample,
-          .rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1))};
+ForwardPass training(const std::vector<int64_t>& lengths, int64_t first_sample = 0) {
+  return {{.seed = 1, .number = 2, .training = true, .first_sample = first_sample},
+          LocalRows(Rows::balanced(lengths, 1))};
+}
+
+Model small_model(bool all_options, const Grid& grid) {
+  return Model(text_classifier(small(all_options)), grid, at::kDouble);
 }
 
 TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
@@ -71,8 +71,8 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const bool all_options : {false, true})
       expect_same_as_one_worker(
-          world, {1}, [&](const Grid& grid) { return TextClassifier(small(all_options), grid, "tp"); },
-          [&](TextClassifier& model, const at::Tensor& x) {
+          world, {1}, [&](const Grid& grid) { return small_model(all_options, grid); },
+          [&](Model& model, const at::Tensor& x) {
             return model(ids, training({4, 3, 3}, 4)) * x;
           });
   });
@@ -80,7 +80,7 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
 
 TEST(TextClassifier, gives_a_sample_the_same_scores_beside_others_of_any_length) {
   for (const bool all_options : {false, true}) {
-    TextClassifier model(small(all_options), one_worker(), "tp");
+    Model model = small_model(all_options, one_worker());
     nn::initialize(*model, 3);
     const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3}, at::kLong);
     const at::Tensor both = model(ids, training({4, 3}));
@@ -90,7 +90,7 @@ TEST(TextClassifier, gives_a_sample_the_same_scores_beside_others_of_any_length)
 }
 
 TEST(TextClassifier, takes_a_worker_without_samples) {
-  TextClassifier model(small(true), one_worker(), "tp");
+  Model model = small_model(true, one_worker());
   nn::initialize(*model, 3);
   const at::Tensor scores = model(at::zeros({0}, at::kLong), training({}));
   EXPECT_EQ(scores.sizes(), (at::IntArrayRef{0, 2}));
@@ -103,7 +103,7 @@ TEST(TextClassifier, refuses_more_ranks_than_heads) {
     if (world.size() < 3) return;
     TextClassifierOptions options = small(false);
     options.heads = 2;
-    EXPECT_THROW(TextClassifier(options, on_tp(world), "tp"), InvalidArgument);
+    EXPECT_THROW(Model(text_classifier(options), on_tp(world)), InvalidArgument);
   });
 }
 

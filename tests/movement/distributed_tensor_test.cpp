@@ -73,13 +73,13 @@ TEST(DistributedTensor, carries_the_context_of_its_step_on) {
   const Layout layout(grid.shape(), {4});
   const DistributedTensor of_no_step = place(at::ones({4}), layout, grid);
   DistributedTensor x = of_no_step;
-  x.context = StepContext{.seed = 3, .step = 5};
+  x.step = Step{.seed = 3, .number = 5};
   const auto same = [](const at::Tensor& t) { return t; };
   for (const DistributedTensor& y : {move(x, layout), map(x, same), x + of_no_step, of_no_step + x}) {
-    ASSERT_TRUE(y.context.has_value());
-    EXPECT_EQ(y.context->step, 5);
+    ASSERT_TRUE(y.step.has_value());
+    EXPECT_EQ(y.step->number, 5);
   }
-  EXPECT_FALSE(map(of_no_step, same).context.has_value());
+  EXPECT_FALSE(map(of_no_step, same).step.has_value());
 }
 
 TEST(DistributedTensor, refuses_what_does_not_agree) {

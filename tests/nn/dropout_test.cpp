@@ -16,14 +16,14 @@ namespace {
 
 using namespace adjoin::testing;
 
-const StepContext kTraining{.seed = 5, .step = 3, .training = true};
+const ForwardPass kTraining{{.seed = 5, .number = 3, .training = true}};
 const DropoutPlace kPlace{"layer", 0};
 
 /// Of samples of `tokens` tokens each, as [samples, tokens, features].
-at::Tensor mask(at::IntArrayRef shape, StepContext context, const DropoutPlace& place = kPlace) {
+at::Tensor mask(at::IntArrayRef shape, ForwardPass pass, const DropoutPlace& place = kPlace) {
   const std::vector<int64_t> lengths(static_cast<size_t>(shape[0]), shape[1]);
-  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
-  return dropout(at::ones({shape[0] * shape[1], shape[2]}, at::kDouble), 0.25, place, context).view(shape);
+  pass.rows = LocalRows(Rows::balanced(lengths, 1));
+  return dropout(at::ones({shape[0] * shape[1], shape[2]}, at::kDouble), 0.25, place, pass).view(shape);
 }
 
 TEST(Dropout, keeps_what_it_should_and_scales_so_that_the_mean_stays) {
@@ -42,24 +42,23 @@ TEST(Dropout, does_nothing_outside_training_or_at_probability_zero) {
 
 TEST(Dropout, draws_the_rows_of_any_worker_as_it_draws_those_of_the_whole) {
   const at::Tensor whole = mask({4, 5, 30}, kTraining);
-  StepContext here = kTraining;
-  here.first_sample = 1;
-  here.worker = 1;
-  here.rows = std::make_shared<const Rows>(
-      Rows::of_runs({{{0, {0, 5}}, {1, {0, 1}}}, {{2, {3, 5}}, {1, {1, 5}}, {2, {0, 3}}}}, {5, 5, 5}));
+  ForwardPass here = kTraining;
+  here.step.first_sample = 1;
+  here.rows =
+      LocalRows(Rows::of_runs({{{0, {0, 5}}, {1, {0, 1}}}, {{2, {3, 5}}, {1, {1, 5}}, {2, {0, 3}}}}, {5, 5, 5}), 1);
   const at::Tensor rows = at::cat({whole[3].slice(0, 3), whole[2].slice(0, 1), whole[3].slice(0, 0, 3)});
   EXPECT_TRUE(dropout(at::ones({9, 13}, at::kDouble), 0.25, {"layer", 11}, here).equal(rows.slice(1, 11, 24)));
 }
 
-TEST(Dropout, takes_rows_for_samples_where_a_context_has_none) {
+TEST(Dropout, takes_rows_for_samples_where_a_pass_has_none) {
   EXPECT_TRUE(
       dropout(at::ones({4, 30}, at::kDouble), 0.25, kPlace, kTraining).equal(mask({4, 1, 30}, kTraining).squeeze(1)));
 }
 
 TEST(Dropout, draws_other_masks_for_another_step_seed_or_layer) {
-  StepContext step = kTraining, seed = kTraining;
-  step.step += 1;
-  seed.seed += 1;
+  ForwardPass step = kTraining, seed = kTraining;
+  step.step.number += 1;
+  seed.step.seed += 1;
   const at::Tensor first = mask({4, 5, 30}, kTraining);
   for (const at::Tensor& other :
        {mask({4, 5, 30}, step), mask({4, 5, 30}, seed), mask({4, 5, 30}, kTraining, {"other", 0})})
@@ -121,8 +120,7 @@ TEST(Dropout, refuses_other_probabilities_dims_and_rows) {
   EXPECT_THROW(dropout(at::ones({1, 1}), 1.0, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1, 1}), -0.1, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1}), 0.1, kPlace, kTraining), InvalidArgument);
-  StepContext other = kTraining;
-  other.rows = std::make_shared<const Rows>(Rows::balanced({3}, 1));
+  const ForwardPass other{kTraining.step, LocalRows(Rows::balanced({3}, 1))};
   EXPECT_THROW(dropout(at::ones({2, 1}), 0.1, kPlace, other), InvalidArgument);
 }
 

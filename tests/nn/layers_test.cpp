@@ -19,11 +19,10 @@ namespace {
 
 using namespace adjoin::testing;
 
-const StepContext kLayersContext{.seed = 5, .step = 3, .training = true, .first_sample = 2};
+const ForwardPass kLayersPass{{.seed = 5, .number = 3, .training = true, .first_sample = 2}};
 
-StepContext with_rows(StepContext context, const std::vector<int64_t>& lengths) {
-  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
-  return context;
+ForwardPass with_rows(const ForwardPass& pass, const std::vector<int64_t>& lengths) {
+  return {pass.step, LocalRows(Rows::balanced(lengths, 1))};
 }
 
 ParallelLinearOptions linear(bool bias, bool gather = false) {
@@ -66,7 +65,7 @@ TEST(ColRow, is_the_pair_of_one_worker_with_and_without_bias_and_dropout) {
                                           .tensor = at::kDouble},
                             grid, "tp");
             },
-            [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersContext); });
+            [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersPass); });
   });
 }
 
@@ -85,7 +84,7 @@ TEST(ColRow, with_swiglu_is_the_pair_of_one_worker_and_its_formula) {
     for (const double dropout : {0.0, 0.4})
       expect_same_as_one_worker(
           world, {12, 7}, [&](const Grid& grid) { return ColRow(swiglu(dropout), grid, "tp"); },
-          [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersContext); });
+          [](ColRow& layer, const at::Tensor& x) { return layer(x, kLayersPass); });
   });
   ColRow pair(swiglu(0), one_worker(), "tp");
   initialize(*pair, 1);
@@ -94,7 +93,7 @@ TEST(ColRow, with_swiglu_is_the_pair_of_one_worker_and_its_formula) {
   const at::Tensor made = at::linear(x, p["column.weight"], p["column.bias"]);
   const at::Tensor expected =
       at::linear(at::silu(made.narrow(1, 0, 10)) * made.narrow(1, 10, 10), p["row.weight"], p["row.bias"]);
-  EXPECT_TRUE(at::allclose(pair(x, StepContext()), expected, 1e-12, 1e-12));
+  EXPECT_TRUE(at::allclose(pair(x, ForwardPass()), expected, 1e-12, 1e-12));
 }
 
 /// Counts the all-reduces of one rank.
@@ -110,7 +109,7 @@ TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
     ColRow pair(feed_forward(6), on_tp(world.observed_by(counter)), "tp");
     initialize(*pair, 1);
     const at::Tensor x = at::ones({2, 6}).requires_grad_(true);
-    const at::Tensor y = pair(x, kLayersContext);
+    const at::Tensor y = pair(x, kLayersPass);
     EXPECT_EQ(counter->count, 1);
     y.sum().backward();
     EXPECT_EQ(counter->count, 2);
@@ -189,7 +188,7 @@ TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide)
             world, {5, 15},
             [&](const Grid& grid) { return ParallelSelfAttention(self_attention(dropout, bias), grid, "tp"); },
             [&](ParallelSelfAttention& layer, const at::Tensor& x) {
-              return layer(x, with_rows(kLayersContext, {3, 2}));
+              return layer(x, with_rows(kLayersPass, {3, 2}));
             });
   });
 }
@@ -202,9 +201,9 @@ TEST(ParallelSelfAttention, computes_softmax_of_scaled_products) {
   const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({2, 4, 3, 3, 5}).permute({2, 0, 3, 1, 4});
   const at::Tensor p = at::softmax(at::matmul(qkv[0], qkv[1].transpose(-1, -2)) / std::sqrt(5.0), -1);
   const at::Tensor y = at::matmul(p, qkv[2]).transpose(1, 2).reshape({8, 15});
-  const at::Tensor found = layer(x, with_rows(StepContext(), {4, 4}));
+  const at::Tensor found = layer(x, with_rows(ForwardPass(), {4, 4}));
   EXPECT_TRUE(at::allclose(found, at::linear(y, parameters["out.weight"]), 1e-12, 1e-12));
-  EXPECT_THROW(layer(x, StepContext()), InvalidArgument);
+  EXPECT_THROW(layer(x, ForwardPass()), InvalidArgument);
 }
 
 /// Six heads of four features, of which two each share keys and values.
@@ -225,7 +224,7 @@ TEST(ParallelSelfAttention, with_grouped_causal_rotary_heads_is_the_layer_of_one
       expect_same_as_one_worker(
           world, {7, 24}, [&](const Grid& grid) { return ParallelSelfAttention(grouped_heads(dropout), grid, "tp"); },
           [&](ParallelSelfAttention& layer, const at::Tensor& x) {
-            return layer(x, with_rows(kLayersContext, {3, 4}));
+            return layer(x, with_rows(kLayersPass, {3, 4}));
           });
   });
 }
@@ -244,15 +243,14 @@ TEST(ParallelSelfAttention, gives_each_group_of_queries_its_keys_and_hides_later
     const at::Tensor later = at::ones({5, 5}, at::kBool).triu(1);
     heads.push_back(at::matmul(scores.masked_fill(later, -INFINITY).softmax(-1), qkv.select(1, 9 + head / 2)));
   }
-  const at::Tensor found = layer(x, with_rows(StepContext(), {5}));
+  const at::Tensor found = layer(x, with_rows(ForwardPass(), {5}));
   EXPECT_TRUE(at::allclose(found, at::linear(at::cat(heads, 1), parameters["out.weight"]), 1e-12, 1e-12));
 }
 
 /// Tokens [past, past + count) of one sample.
-StepContext tokens_behind(int64_t past, int64_t count) {
+ForwardPass tokens_behind(int64_t past, int64_t count) {
   const int64_t length = past + count;
-  return {.rows = std::make_shared<const Rows>(Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length})),
-          .worker = 1};
+  return {.rows = LocalRows(Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length}), 1)};
 }
 
 TEST(ParallelSelfAttention, with_a_cache_is_that_of_all_tokens_however_they_come) {
@@ -261,7 +259,7 @@ TEST(ParallelSelfAttention, with_a_cache_is_that_of_all_tokens_however_they_come
     initialize(*layer, 2);
     const at::NoGradGuard no_gradient;
     const at::Tensor x = random_tensor({9, 24}, Kind::replicated, world);
-    const at::Tensor expected = layer(x, with_rows(StepContext(), {9}));
+    const at::Tensor expected = layer(x, with_rows(ForwardPass(), {9}));
     for (const std::vector<int64_t>& counts : {std::vector<int64_t>{9}, {4, 1, 1, 3}, {1, 8}}) {
       KeyValueCache cache(9);
       std::vector<at::Tensor> found;

@@ -57,11 +57,9 @@ TEST(Rotary, keeps_the_type) {
 }
 
 TEST(TokenNumbers, are_those_of_the_rows_that_are_here) {
-  StepContext context;
-  context.rows = std::make_shared<const Rows>(Rows::of_runs({{{0, {0, 2}}}, {{1, {0, 2}}, {0, {2, 3}}}}, {3, 2}));
-  context.worker = 1;
-  EXPECT_TRUE(at::equal(token_numbers(context, 3), at::tensor({0, 1, 2}, at::kLong)));
-  EXPECT_THROW(token_numbers(context, 2), InvalidArgument);
+  const LocalRows rows(Rows::of_runs({{{0, {0, 2}}}, {{1, {0, 2}}, {0, {2, 3}}}}, {3, 2}), 1);
+  EXPECT_TRUE(at::equal(token_numbers(rows, 3), at::tensor({0, 1, 2}, at::kLong)));
+  EXPECT_THROW(token_numbers(rows, 2), InvalidArgument);
 }
 
 }  // namespace

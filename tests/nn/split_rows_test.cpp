@@ -22,12 +22,8 @@ namespace {
 using namespace adjoin::testing;
 
 /// Of three samples, with rows that no number of ranks divides.
-StepContext rows_context() {
-  return {.seed = 5,
-          .step = 3,
-          .training = true,
-          .first_sample = 2,
-          .rows = std::make_shared<const Rows>(Rows::balanced({5, 1, 7}, 1))};
+ForwardPass pass_of_all_rows() {
+  return {{.seed = 5, .number = 3, .training = true, .first_sample = 2}, LocalRows(Rows::balanced({5, 1, 7}, 1))};
 }
 constexpr int64_t kRows = 13;
 
@@ -43,9 +39,9 @@ void expect_same_on_split_rows(const Communicator& world, const at::Tensor& inpu
   const bool is_ids = !at::isFloatingType(input.scalar_type());
   const at::Tensor mine = is_ids ? input : take_block(input, rows, world.rank()).clone().requires_grad_(true);
   const at::Tensor all = is_ids ? input : input.clone().requires_grad_(true);
-  const StepContext context = rows_context();
-  const at::Tensor y = run(parallel, mine, context, context.of_part(world.size(), world.rank()));
-  const at::Tensor y1 = run(single, all, context, context);
+  const ForwardPass pass = pass_of_all_rows(), here{pass.step, pass.rows.part(world.size(), world.rank())};
+  const at::Tensor y = run(parallel, mine, pass, here);
+  const at::Tensor y1 = run(single, all, pass, pass);
   expect_close(y.detach(), take_block(y1.detach(), rows, world.rank()), "output");
   const at::Tensor weights = random_tensor(y1.sizes(), Kind::replicated, world, 7);
   (y * take_block(weights, rows, world.rank())).sum().backward();
@@ -72,8 +68,8 @@ TEST(SplitRows, of_col_row_are_the_layer_of_one_worker) {
                                           .tensor = at::kDouble},
                             grid, "tp");
             },
-            [](ColRow& layer, const at::Tensor& x, const StepContext& context, const StepContext&) {
-              return layer(x, context);
+            [](ColRow& layer, const at::Tensor& x, const ForwardPass& pass, const ForwardPass&) {
+              return layer(x, pass);
             });
   });
 }
@@ -96,8 +92,8 @@ TEST(SplitRows, of_attention_are_the_layer_of_one_worker) {
                                                               .tensor = at::kDouble},
                                          grid, "tp");
           },
-          [](ParallelSelfAttention& layer, const at::Tensor& x, const StepContext& context, const StepContext&) {
-            return layer(x, context);
+          [](ParallelSelfAttention& layer, const at::Tensor& x, const ForwardPass& pass, const ForwardPass&) {
+            return layer(x, pass);
           });
   });
 }
@@ -107,7 +103,7 @@ TEST(SplitRows, of_norm_and_dropout_are_those_of_one_worker) {
     expect_same_on_split_rows(
         world, random_tensor({kRows, 6}, Kind::replicated, world),
         [&](const Grid& grid, bool split) { return ReplicatedLayerNorm(6, grid, "tp", at::kDouble, split); },
-        [](ReplicatedLayerNorm& layer, const at::Tensor& x, const StepContext&, const StepContext& here) {
+        [](ReplicatedLayerNorm& layer, const at::Tensor& x, const ForwardPass&, const ForwardPass& here) {
           return add_dropped(x, layer(x), 0.3, {"after", 0}, here);
         });
   });
@@ -125,7 +121,7 @@ TEST(SplitRows, of_an_embedding_are_those_of_one_worker) {
                     .words = 7, .features = 6, .cut = cut, .split_rows = split, .deviation = 1, .tensor = at::kDouble},
                 grid, "tp");
           },
-          [](ParallelEmbedding& layer, const at::Tensor& x, const StepContext&, const StepContext&) {
+          [](ParallelEmbedding& layer, const at::Tensor& x, const ForwardPass&, const ForwardPass&) {
             return layer(x);
           });
   });

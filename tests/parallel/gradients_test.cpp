@@ -40,11 +40,11 @@ TEST(SumGradients, lets_torchs_sgd_train_what_lies_on_any_grid) {
         const Communicator& dp = grid.axis("dp");
         const Range mine = Split::balanced(7, dp.size(), 0).ranges(dp.rank())[0];
         layer->zero_grad();
-        layer(x.narrow(0, mine.begin, mine.size()), StepContext()).square().sum().backward();
+        layer(x.narrow(0, mine.begin, mine.size()), ForwardPass()).square().sum().backward();
         sum_gradients(*layer);
         optimizer.step();
         single->zero_grad();
-        single(x, StepContext()).square().sum().backward();
+        single(x, ForwardPass()).square().sum().backward();
         reference.step();
       }
       expect_same_tensors(global_tensors(*layer, false), global_tensors(*single, false), "weights");

@@ -67,6 +67,18 @@ TEST(Grid, a_worker_outside_has_no_coordinates) {
   });
 }
 
+TEST(Grid, at_a_coordinate_shares_the_communicators) {
+  for_each_world({4}, [](const Communicator& world) {
+    if (world.size() < 4) return;
+    const Grid grid(world, {{"dp", 2}, {"pp", 2}, {"tp", 1}});
+    const Grid stage = grid.at("pp", grid.coordinate("pp"));
+    EXPECT_EQ(stage.shape(), grid.shape().at("pp", grid.coordinate("pp")));
+    EXPECT_EQ(stage.coordinate("dp"), grid.coordinate("dp"));
+    EXPECT_EQ(&stage.axis("dp"), &grid.axis("dp"));
+    EXPECT_FALSE(grid.at("pp", 1 - grid.coordinate("pp")).has_me());
+  });
+}
+
 TEST(Layout, gives_each_cell_its_piece_of_every_dim) {
   const GridShape grid({{"dp", 2}, {"tp", 3}});
   const Layout layout(grid, {5, 7, 4}, {{Split::balanced(5, 2, 0), {"dp"}}, {Split::balanced(7, 3, 1), {"tp"}}});

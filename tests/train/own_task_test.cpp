@@ -24,22 +24,25 @@ class Square : public Task {
   int64_t size(data::Part part) const override {
     return part == data::Part::train ? 40 : texts_.empty() ? 10 : std::ssize(texts_);
   }
-  models::Model model(const Grid&, const at::TensorOptions& tensor) const override {
-    auto net = nn::seeded(
-        3, [] { return torch::nn::Sequential(torch::nn::Linear(1, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1)); });
-    net->to(tensor.dtype().toScalarType());
-    return {
-        net.ptr(),
-        {{"net", 0, net.ptr(), [net](const at::Tensor& x, const StepContext&) mutable { return net->forward(x); }}}};
+  std::vector<models::Segment> segments() const override {
+    const auto make = [](const Grid&, const at::TensorOptions& tensor) {
+      auto net = nn::seeded(3, [] {
+        return torch::nn::Sequential(torch::nn::Linear(1, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
+      });
+      net->to(tensor.dtype().toScalarType());
+      return net.ptr();
+    };
+    return {models::segment<torch::nn::SequentialImpl>(
+        "net", make, [](auto& net, const at::Tensor& x, const ForwardPass&) { return net.forward(x); })};
   }
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                         StepContext context) const override {
+                         Step step) const override {
     std::vector<double> x;
     for (const int64_t i : samples.subspan(static_cast<size_t>(mine.begin), static_cast<size_t>(mine.count)))
       x.push_back(part == data::Part::test && !texts_.empty() ? texts_[static_cast<size_t>(i)]
                                                               : static_cast<double>(i) / 20 - 1);
     const at::Tensor input = at::tensor(x, at::kDouble).unsqueeze(1);
-    return {input, input.square(), std::move(context), mine.count};
+    return {input, input.square(), {step}, mine.count};
   }
   at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid&) const override {
     return at::mse_loss(output, batch.target, at::Reduction::Sum);

@@ -80,7 +80,7 @@ DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
   prepared_.check_type(x, weight_, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor y = normalised(prepared, widened(prepared.read(x.local))).to(x.local.scalar_type());
-  return {prepared.write(y), prepared.write.to(), x.grid, x.context};
+  return {prepared.write(y), prepared.write.to(), x.grid, x.step};
 }
 
 at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {

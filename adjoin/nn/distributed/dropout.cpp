@@ -30,17 +30,16 @@ void check_dropped(const std::string& name, const Layout& x, int64_t least_dims)
 /// Whether a layer drops anything of x. A step is the caller's to say: without one each would have the same mask.
 bool drops(const std::string& name, const DropoutOptions& options, bool is_training, const DistributedTensor& x) {
   if (!is_training || options.p() == 0) return false;
-  require(x.context.has_value(), [&] {
-    return "Dropout '" + name +
-           "': expected an input that carries a StepContext, which masks follow from; it has none " +
-           "(x.context = StepContext{.seed = …, .step = …, .training = true}), and the layer is in training";
+  require(x.step.has_value(), [&] {
+    return "Dropout '" + name + "': expected an input that carries a Step, from which masks follow; it has none " +
+           "(x.step = Step{.seed = …, .number = …, .training = true}), and the layer is in training";
   });
-  return x.context->training;
+  return x.step->training;
 }
 
 /// With a probability of 1.
 DistributedTensor nothing_left(const DistributedTensor& x) {
-  return {x.local * 0, x.layout, x.grid, x.context};
+  return {x.local * 0, x.layout, x.grid, x.step};
 }
 
 /// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
@@ -64,8 +63,8 @@ std::vector<RowPlace> places_of_rows(const std::vector<int64_t>& shape, const st
 
 /// The piece of a tensor of at least two dims with its mask applied: run by run of the last dim.
 at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const std::vector<int64_t>& shape,
-                   const std::vector<std::vector<Range>>& ranges, const StepContext& context) {
-  const PhiloxKey key = philox_key(context.seed, name);
+                   const std::vector<std::vector<Range>>& ranges, const Step& step) {
+  const PhiloxKey key = philox_key(step.seed, name);
   const auto places = std::make_shared<const std::vector<RowPlace>>(places_of_rows(shape, ranges));
   std::vector<at::Tensor> runs;
   int64_t begin = 0;
@@ -73,8 +72,7 @@ at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const
     const auto words = [=, first = static_cast<uint32_t>(run.begin)](int64_t r) {
       const RowPlace& place = (*places)[static_cast<size_t>(r)];
       return RowOfWords{key, first, static_cast<uint32_t>(place.row),
-                        static_cast<uint32_t>(context.first_sample + place.sample),
-                        static_cast<uint32_t>(context.step)};
+                        static_cast<uint32_t>(step.first_sample + place.sample), static_cast<uint32_t>(step.number)};
     };
     runs.push_back(dropout_rows(x.narrow(-1, begin, run.size()), p, words));
     begin += run.size();
@@ -96,12 +94,12 @@ DistributedTensor DropoutImpl::forward(const DistributedTensor& x) {
   std::vector<int64_t> shape = x.layout.shape();
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
   const auto masked = [&](const at::Tensor& local) {
-    return dropped(local, options.p(), name_, shape, ranges, *x.context);
+    return dropped(local, options.p(), name_, shape, ranges, *x.step);
   };
-  if (shape.size() > 1) return {masked(x.local), x.layout, x.grid, x.context};
+  if (shape.size() > 1) return {masked(x.local), x.layout, x.grid, x.step};
   shape.push_back(1);  // a feature for each sample
   ranges.push_back({{0, 1}});
-  return {masked(x.local.unsqueeze(-1)).squeeze(-1), x.layout, x.grid, x.context};
+  return {masked(x.local.unsqueeze(-1)).squeeze(-1), x.layout, x.grid, x.step};
 }
 
 ChannelDropoutImpl::ChannelDropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
@@ -117,9 +115,9 @@ DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x) {
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
   ranges.resize(2);
   const at::Tensor ones = at::ones({x.local.size(0), x.local.size(1)}, x.local.options().requires_grad(false));
-  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, *x.context);
+  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, *x.step);
   while (mask.dim() < x.local.dim()) mask = mask.unsqueeze(-1);
-  return {x.local * mask, x.layout, x.grid, x.context};
+  return {x.local * mask, x.layout, x.grid, x.step};
 }
 
 }  // namespace adjoin::nn

@@ -19,15 +19,15 @@ using torch::nn::DropoutOptions;
 /// `nn::dropout`, which has the same masks. Nothing moves. What is partial stays so.
 /// Shape:  [samples, *] or [samples] -> the same
 /// Kinds:  any -> the same
-/// Cost:   one Philox block for eight elements, each way; nothing after `eval`, or unless x.context->training
+/// Cost:   one Philox block for eight elements, each way; nothing after `eval`, or unless x.step->training
 class DropoutImpl : public torch::nn::Module {
  public:
   /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
   /// Throws: InvalidArgument for p outside [0, 1]
   DropoutImpl(const DropoutOptions& options, std::string name);
 
-  /// `x.context->first_sample` is the place of x's first sample in the batch, where x is a part of it.
-  /// Throws: InvalidArgument for a covering split, a number without dims, or unless after `eval` an x without a context
+  /// `x.step->first_sample` is the place of x's first sample in the batch, where x is a part of it.
+  /// Throws: InvalidArgument for a covering split, a number without dims, or unless after `eval` an x without a step
   DistributedTensor forward(const DistributedTensor& x);
 
   const DropoutOptions options;
@@ -44,7 +44,7 @@ class ChannelDropoutImpl : public torch::nn::Module {
   ChannelDropoutImpl(const DropoutOptions& options, std::string name);
 
   /// Shape:  [samples, channels, *] -> the same
-  /// Throws: InvalidArgument for a covering split, fewer dims, or unless after `eval` an x without a context
+  /// Throws: InvalidArgument for a covering split, fewer dims, or unless after `eval` an x without a step
   DistributedTensor forward(const DistributedTensor& x);
 
   const DropoutOptions options;

@@ -108,7 +108,7 @@ DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::ScalarType type = x.local.scalar_type();
   const at::Tensor y = normalised(prepared, widened(prepared.read(x.local)), type).to(type);
-  return {prepared.write(y), prepared.write.to(), x.grid, x.context};
+  return {prepared.write(y), prepared.write.to(), x.grid, x.step};
 }
 
 at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const {

@@ -72,7 +72,7 @@ DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList p
     all.push_back(read);
     made = linked(made, all);
   }
-  return {write_(made), write_.to(), x.grid, x.context};
+  return {write_(made), write_.to(), x.grid, x.step};
 }
 
 }  // namespace adjoin::nn

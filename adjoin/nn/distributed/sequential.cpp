@@ -41,7 +41,7 @@ FlattenImpl::FlattenImpl(const FlattenOptions& o, const Grid& grid) : options(o)
 DistributedTensor FlattenImpl::forward(const DistributedTensor& x) {
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor local = prepared.read(x.local);
-  return {local.reshape(prepared.made.shape_on(x.grid.world().rank())), prepared.made, x.grid, x.context};
+  return {local.reshape(prepared.made.shape_on(x.grid.world().rank())), prepared.made, x.grid, x.step};
 }
 
 FlattenImpl::Prepared FlattenImpl::prepare(const Layout& input) const {

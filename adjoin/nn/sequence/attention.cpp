@@ -78,8 +78,8 @@ std::string description(const AttentionArguments& a) {
   if (o.mask) text += "masked, ";
   if (o.drops())
     text += "dropout " + shortest_text(o.dropout) + " of " + o.name + " from head " + std::to_string(o.first_head) +
-            ", sample " + std::to_string(o.context.first_sample) + ", seed " + std::to_string(o.context.seed) +
-            " and step " + std::to_string(o.context.step) + ", ";
+            ", sample " + std::to_string(o.step.first_sample) + ", seed " + std::to_string(o.step.seed) + " and step " +
+            std::to_string(o.step.number) + ", ";
   return text + a.rows.to_string();
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/movement/step_context.hpp"
+#include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/partition/rows.hpp"
 
 namespace adjoin::nn {
@@ -28,12 +28,12 @@ struct AttentionOptions {
   std::optional<double> scale = {};  ///< of the scores; 1/sqrt(size of a query's head) unless given
   bool causal = false;               ///< hides the keys of later tokens than the query's
   AttentionMask mask = {};
-  double dropout = 0;      ///< of the probabilities, to the nearest 1/65536; only where context.training
+  double dropout = 0;      ///< of the probabilities, to the nearest 1/65536; only where step.training
   std::string name = {};   ///< the layer's full name, for the dropout masks
   int64_t first_head = 0;  ///< place among all heads of the first of the queries' that is here, where a group has some
-  StepContext context = {};  ///< the step of the masks; its first_sample is the place in the global batch of sample 0
+  Step step = {};          ///< of the masks; its first_sample is the place in the global batch of sample 0
 
-  bool drops() const { return context.training && dropout > 0; }
+  bool drops() const { return step.training && dropout > 0; }
 };
 
 /// Each row's attention to the rows of its own sample, which lie on all workers of the group.

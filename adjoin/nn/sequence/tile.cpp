@@ -74,11 +74,11 @@ at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
 std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
                                               const AttentionOptions& options) {
   return attention_words(options.name, heads,
-                         {.sample = options.context.first_sample + tile.sample,
+                         {.sample = options.step.first_sample + tile.sample,
                           .queries = tile.queries,
                           .first_key = tile.keys.begin,
                           .first_head = options.first_head + head},
-                         options.context);
+                         options.step);
 }
 
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options) {

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -92,7 +94,7 @@ class Batch {
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-std::vector<Batch> batches_of(const Rows& rows, bool causal, at::ScalarType type) {
+std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::ScalarType type) {
   const std::vector<int64_t>& lengths = rows.lengths();
   const auto length = [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; };
   std::vector<int64_t> order;
@@ -108,7 +110,7 @@ std::vector<Batch> batches_of(const Rows& rows, bool causal, at::ScalarType type
     batches.emplace_back(rows, std::span(begin, end), causal, type);
     begin = end;
   }
-  return batches;
+  return std::make_shared<const std::vector<Batch>>(std::move(batches));
 }
 
 /// Heads of keys for each of the queries': [samples, h, *] -> [samples, heads, *], and the sum of what belongs together.
@@ -121,8 +123,10 @@ at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
 
 /// Carries what a call is, beside its tensors, through autograd's saved data.
 struct BatchesCapsule : torch::CustomClassHolder {
-  BatchesCapsule(std::vector<Batch> b, bool c, double s) : batches(std::move(b)), causal(c), scale(s) {}
-  std::vector<Batch> batches;
+  BatchesCapsule(std::shared_ptr<const std::vector<Batch>> b, bool c, double s)
+      : of_rows(std::move(b)), batches(*of_rows), causal(c), scale(s) {}
+  std::shared_ptr<const std::vector<Batch>> of_rows;  // shared with the other layers of the micro-batch
+  const std::vector<Batch>& batches;
   bool causal;
   double scale;
 };
@@ -183,9 +187,10 @@ std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::
     if (rows.offset(run.sample) + run.tokens.begin != std::exchange(row, row + run.tokens.size())) return std::nullopt;
   // The kernel gives a query that is NaN a number.
   if (!std::isfinite((q.sum() + k.sum()).item<double>())) return std::nullopt;
-  return WholeSamples::apply(q, k, v,
-                             c10::make_intrusive<BatchesCapsule>(batches_of(rows, options.causal, share_type(q)),
-                                                                 options.causal, *options.scale));
+  const auto batches =
+      rows.once(std::string("batches of ") + c10::toString(share_type(q)) + (options.causal ? ", causal" : ""),
+                [&] { return batches_of(rows, options.causal, share_type(q)); });
+  return WholeSamples::apply(q, k, v, c10::make_intrusive<BatchesCapsule>(batches, options.causal, *options.scale));
 }
 
 }  // namespace adjoin::nn

@@ -29,7 +29,7 @@ Pass pass_of_method(const BenchAttentionOptions& options, const Communicator& wo
                                  .causal = options.causal,
                                  .dropout = options.dropout,
                                  .name = "bench",
-                                 .context = {.training = true}};
+                                 .step = {.training = true}};
   const Attend attend = [=](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     return nn::attention(q, k, v, rows, world, how);
   };

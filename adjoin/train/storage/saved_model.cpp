@@ -18,10 +18,8 @@ namespace adjoin::train {
 namespace {
 
 /// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
-void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
-  const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
-  check_weights(path, parameters_of(*model.module, one_worker));
+void check_described(const std::filesystem::path& path, const Task& task) {
+  check_weights(path, parameters_of(described_model(task)));
 }
 
 }  // namespace
@@ -42,13 +40,13 @@ Configuration read_configuration(const std::filesystem::path& path) {
 }
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
-                const torch::nn::Module& model, const Grid& grid, const Metadata& metadata) {
+                const std::vector<nn::Parameter>& parameters, const Grid& grid, const Metadata& metadata) {
   on_root(grid.world(), "writing " + folder.string(), [&] {
     for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
-  save_weights(folder / "model.safetensors", parameters_of(model, grid), grid, metadata);
+  save_weights(folder / "model.safetensors", parameters, grid, metadata);
 }
 
 SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make) {
@@ -56,7 +54,7 @@ SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
     saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
-    check_described(place / "model.safetensors", saved.configuration, *saved.task);
+    check_described(place / "model.safetensors", *saved.task);
     return saved;
   };
   if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
@@ -77,7 +75,7 @@ void read_weights(const SavedModel& saved, const Communicator& world, const std:
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {
   Trainer trainer(configuration, *saved.task, world);
-  read_weights(saved, world, parameters_of(trainer.module(), trainer.grid()));
+  read_weights(saved, world, trainer.parameters());
   return trainer;
 }
 
@@ -112,9 +110,9 @@ Configuration configuration_to_resume(const std::string& folder) {
   return configuration;
 }
 
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task) {
+void check_weights_to_resume(const std::string& folder, const Task& task) {
   read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
-    check_described(checkpoint.folder / "model.safetensors", configuration, task);
+    check_described(checkpoint.folder / "model.safetensors", task);
   });
 }
 

@@ -26,7 +26,7 @@ struct SavedModel {
 /// Writes the task's files, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
 /// the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
-                const torch::nn::Module& model, const Grid& grid, const Metadata& metadata = {});
+                const std::vector<nn::Parameter>& parameters, const Grid& grid, const Metadata& metadata = {});
 
 /// The configuration in a file that save_model wrote.
 /// Throws: InvalidArgument that names the file
@@ -64,6 +64,6 @@ Configuration configuration_to_resume(const std::string& folder);
 /// Checks that the checkpoint in a training run's output folder holds the weights of the task's model. Nothing of the
 /// model's size is allocated.
 /// Throws: InvalidArgument as load_weights does
-void check_weights_to_resume(const std::string& folder, const Configuration& configuration, const Task& task);
+void check_weights_to_resume(const std::string& folder, const Task& task);
 
 }  // namespace adjoin::train

@@ -55,12 +55,10 @@ models::DecoderOptions LanguageModelling::model_options(const Configuration& c, 
           .dropout = c.dropout};
 }
 
-models::Model LanguageModelling::model(const Grid& grid, const at::TensorOptions& tensor) const {
+std::vector<models::Segment> LanguageModelling::segments() const {
   models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
   options.rows = row_options(configuration_);
-  options.tensor = tensor;
-  const models::Decoder model(options, grid, "tp");
-  return {model.ptr(), model->segments(), Rows::zigzag};
+  return models::decoder(options);
 }
 
 int64_t LanguageModelling::size(data::Part part) const {
@@ -92,25 +90,24 @@ std::shared_ptr<const LanguageModelling::BatchCounts> LanguageModelling::counts(
 }
 
 MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64_t> samples,
-                                          const data::BatchPart& mine, StepContext context) const {
+                                          const data::BatchPart& mine, Step step) const {
   std::vector<int64_t> ids, targets, lengths;
   if (mine.begin > 0)  // masks are numbered by the pieces of the global batch
-    context.first_sample += counts(part, samples)->pieces[static_cast<size_t>(mine.begin)];
+    step.first_sample += counts(part, samples)->pieces[static_cast<size_t>(mine.begin)];
   for (const int64_t sample : samples.subspan(static_cast<size_t>(mine.begin), static_cast<size_t>(mine.count))) {
     const data::Sequence read = sequence(part, sample);
     ids.insert(ids.end(), read.ids.begin(), read.ids.end());
     targets.insert(targets.end(), read.targets.begin(), read.targets.end());
     lengths.insert(lengths.end(), read.lengths.begin(), read.lengths.end());
   }
-  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(targets, at::kLong),
-          .context = std::move(context),
+          .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
           .tokens = std::ssize(ids),
-          .scores_rows = true};
+          .output_is_per_token = true};
 }
 
-double LanguageModelling::units(data::Part part, std::span<const int64_t> samples) const {
+double LanguageModelling::loss_denominator(data::Part part, std::span<const int64_t> samples) const {
   return static_cast<double>(counts(part, samples)->tokens.back());
 }
 
@@ -120,21 +117,14 @@ at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& b
                                                Split::balanced(vocabulary_->size(), tp.size(), 0));
 }
 
-std::vector<PlannedCall> LanguageModelling::loss_calls(const models::Load& load, const Grid& grid) const {
-  const int ranks = grid.axis("tp").size();
-  if (ranks == 1) return {};
-  const int64_t bytes = load.rows * std::max<int64_t>(load.bytes, 4);  // the largest of scores; their sums and targets
-  return {{Collective::all_reduce, ranks, bytes}, {Collective::all_reduce, ranks, 2 * bytes}};
-}
-
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {
-  if (batch.context.training) return {};
+  if (batch.pass.step.training) return {};
   return {bytes_of_targets(*vocabulary_, batch.target, 0, batch.target.numel())};
 }
 
-std::vector<Measure> LanguageModelling::measures(double loss, std::span<const double> tally, double units) const {
+std::vector<Measure> LanguageModelling::measures(double loss, std::span<const double> tally, double tokens) const {
   std::vector<Measure> measures{{.name = "perplexity", .value = std::exp(loss)}};
-  if (!tally.empty()) measures.push_back({.name = "bits_per_byte", .value = bits_per_byte(loss * units, tally[0])});
+  if (!tally.empty()) measures.push_back({.name = "bits_per_byte", .value = bits_per_byte(loss * tokens, tally[0])});
   return measures;
 }
 

@@ -25,18 +25,20 @@ class LanguageModelling : public Task {
   static models::DecoderOptions model_options(const Configuration& configuration, int64_t words);
 
   int64_t size(data::Part part) const override;
-  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override;
+  std::vector<models::Segment> segments() const override;
+  Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {
+    return Rows::zigzag(lengths, ranks);
+  }
   /// Documents, and what a sequence has of each, are samples of their own: they do not see each other.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                         StepContext context) const override;
+                         Step step) const override;
   /// Tokens that are to be predicted.
-  double units(data::Part part, std::span<const int64_t> samples) const override;
-  std::vector<PlannedCall> loss_calls(const models::Load& load, const Grid& grid) const override;
+  double loss_denominator(data::Part part, std::span<const int64_t> samples) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In an evaluation the bytes of what is to be predicted.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
   /// Perplexity, and in an evaluation the bits that a byte takes; the ends of documents cost bits and are no bytes.
-  std::vector<Measure> measures(double loss, std::span<const double> tally, double units) const override;
+  std::vector<Measure> measures(double loss, std::span<const double> tally, double tokens) const override;
   std::string description() const override;
   std::vector<TaskFile> files() const override;
 

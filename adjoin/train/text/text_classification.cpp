@@ -20,12 +20,12 @@
 namespace adjoin::train {
 namespace {
 
-std::vector<int64_t> without_dropped(std::vector<int64_t> ids, double p, int64_t place, const StepContext& context) {
-  if (!context.training || p == 0 || ids.size() <= 2) return ids;
+std::vector<int64_t> without_dropped(std::vector<int64_t> ids, double p, int64_t place, const Step& step) {
+  if (!step.training || p == 0 || ids.size() <= 2) return ids;
   const auto threshold = static_cast<uint32_t>(std::round(p * 65536));
   std::vector<uint16_t> random(ids.size());
-  philox_row(random, philox_key(context.seed, "token_dropout"), 0, static_cast<uint32_t>(place), 0,
-             static_cast<uint32_t>(context.step));
+  philox_row(random, philox_key(step.seed, "token_dropout"), 0, static_cast<uint32_t>(place), 0,
+             static_cast<uint32_t>(step.number));
   std::vector<int64_t> kept{ids.front()};
   for (size_t i = 1; i + 1 < ids.size(); ++i)
     if (random[i] >= threshold) kept.push_back(ids[i]);
@@ -66,49 +66,46 @@ std::unique_ptr<Task> TextClassification::open(const Configuration& configuratio
   return std::make_unique<TextClassification>(configuration, TrainingInput{read_words(folder), {}, {}});
 }
 
-models::Model TextClassification::model(const Grid& grid, const at::TensorOptions& tensor) const {
+std::vector<models::Segment> TextClassification::segments() const {
   models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
   options.rows = row_options(configuration_);
-  options.tensor = tensor;
-  const models::TextClassifier model(options, grid, "tp");
-  return {model.ptr(), model->segments()};
+  return models::text_classifier(options);
 }
 
 MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int64_t> samples,
-                                           const data::BatchPart& mine, StepContext context) const {
+                                           const data::BatchPart& mine, Step step) const {
   const data::TokenStore& store = this->samples(part);
   std::vector<int64_t> ids, lengths, labels;
   for (int64_t place = mine.begin; place < mine.begin + mine.count; ++place) {
     const int64_t sample = samples[static_cast<size_t>(place)];
-    const auto kept = without_dropped(store.ids(sample), configuration_.token_dropout, place, context);
+    const auto kept = without_dropped(store.ids(sample), configuration_.token_dropout, place, step);
     ids.insert(ids.end(), kept.begin(), kept.end());
     lengths.push_back(std::ssize(kept));
     labels.push_back(store.label(sample));
   }
-  context.first_sample = mine.begin;
-  context.rows = std::make_shared<const Rows>(Rows::balanced(lengths, 1));
+  step.first_sample = mine.begin;
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(labels, at::kLong),
-          .context = std::move(context),
+          .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
           .tokens = std::ssize(ids)};
 }
 
 at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid&) const {
   // The mean of an evaluation is exact: on any layout the same.
-  return nn::cross_entropy(batch.context.training ? scores : scores.to(at::kDouble), batch.target,
+  return nn::cross_entropy(batch.pass.step.training ? scores : scores.to(at::kDouble), batch.target,
                            /*global_samples=*/1);
 }
 
 std::vector<double> TextClassification::tally(const at::Tensor& scores, const MicroBatch& batch) const {
   ClassCounts counts(input_.classes.size());
   counts.add(scores, batch.target);
-  if (batch.context.training) return {static_cast<double>(counts.right())};
+  if (batch.pass.step.training) return {static_cast<double>(counts.right())};
   return {counts.counts().begin(), counts.counts().end()};
 }
 
-std::vector<Measure> TextClassification::measures(double, std::span<const double> tally, double units) const {
+std::vector<Measure> TextClassification::measures(double, std::span<const double> tally, double samples) const {
   const double right = tally.size() == 1 ? tally[0] : static_cast<double>(counts_of(input_, tally).right());
-  return {{.name = "accuracy", .value = units > 0 ? right / units : 0, .is_part = true}};
+  return {{.name = "accuracy", .value = samples > 0 ? right / samples : 0, .is_part = true}};
 }
 
 std::string TextClassification::description() const {

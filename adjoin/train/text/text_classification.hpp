@@ -23,16 +23,15 @@ class TextClassification : public Task {
 
   int64_t size(data::Part part) const override { return samples(part).size(); }
   std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
-  models::Model model(const Grid& grid, const at::TensorOptions& tensor) const override;
+  std::vector<models::Segment> segments() const override;
   /// In training each token but the first and the last ([CLS] and [SEP]) is left out with the configuration's probability.
   /// Which are follows from seed, step, the sample's place in the global batch and the token's in the text.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                         StepContext context) const override;
+                         Step step) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In training the right ones alone, else ClassCounts.
-  int64_t tally_size() const override { return 1; }
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
-  std::vector<Measure> measures(double loss, std::span<const double> tally, double units) const override;
+  std::vector<Measure> measures(double loss, std::span<const double> tally, double samples) const override;
   std::string description() const override;
   std::vector<TaskFile> files() const override;
 

@@ -21,7 +21,7 @@ namespace {
 
 using namespace adjoin::testing;
 
-const StepContext kInTraining{.seed = 5, .step = 3, .training = true};
+const Step kInTraining{.seed = 5, .number = 3, .training = true};
 
 /// The same elements as on one worker, forward and backward.
 template <class Layer>
@@ -36,15 +36,15 @@ void expect_same_mask(uint64_t seed, int64_t least_dims, const Communicator& wor
   const at::Tensor x1 = whole_x.clone().requires_grad_(true);
   DistributedTensor x = laid_out(whole_x, input, grid);
   x.local.requires_grad_(true);
-  x.context = kInTraining;
-  x.context->first_sample = draw.from(0, 3);
+  x.step = kInTraining;
+  x.step->first_sample = draw.from(0, 3);
 
   Layer layer(DropoutOptions(0.4), "layer");
   const Grid alone(Communicator(), {{"one", 1}});
-  const at::Tensor y1 = layer->forward(DistributedTensor{x1, Layout(alone.shape(), shape), alone, x.context}).local;
+  const at::Tensor y1 = layer->forward(DistributedTensor{x1, Layout(alone.shape(), shape), alone, x.step}).local;
   const DistributedTensor y = layer->forward(x);
   EXPECT_EQ(y.layout, input);
-  EXPECT_EQ(y.context->first_sample, x.context->first_sample);
+  EXPECT_EQ(y.step->first_sample, x.step->first_sample);
   const DistributedTensor summed_y = move(y, summed(input));
   expect_close(whole(summed_y).detach(), y1.detach(), "output");
   backward_from_both(summed_y, y1);
@@ -55,8 +55,8 @@ TEST(Dropout, of_later_samples_is_that_of_the_whole_batch) {
   const Grid grid(Communicator(), {{"one", 1}});
   const auto dropped = [&](int64_t samples, int64_t first) {
     DistributedTensor x{at::ones({samples, 20}), Layout(grid.shape(), {samples, 20}), grid};
-    x.context = kInTraining;
-    x.context->first_sample = first;
+    x.step = kInTraining;
+    x.step->first_sample = first;
     return Dropout(DropoutOptions(0.4), "drop")(x).local;
   };
   EXPECT_TRUE(dropped(3, 2).equal(dropped(5, 0).narrow(0, 2, 3)));
@@ -66,7 +66,7 @@ TEST(Dropout, of_later_samples_is_that_of_the_whole_batch) {
 TEST(Dropout, of_all_leaves_nothing) {
   const Grid grid(Communicator(), {{"one", 1}});
   DistributedTensor x{at::ones({3, 2}).requires_grad_(), Layout(grid.shape(), {3, 2}), grid};
-  x.context = StepContext{.training = true};
+  x.step = Step{.training = true};
   const at::Tensor y = Dropout(DropoutOptions(1), "drop")(x).local;
   y.sum().backward();
   EXPECT_TRUE(y.equal(at::zeros({3, 2})));
@@ -82,20 +82,20 @@ TEST(DistributedDropout, drops_the_same_elements_in_every_layout) {
   });
 }
 
-DistributedTensor on_one(const at::Tensor& x, const std::optional<StepContext>& context = kInTraining) {
+DistributedTensor on_one(const at::Tensor& x, const std::optional<Step>& step = kInTraining) {
   const Grid alone(Communicator(), {{"one", 1}});
-  return {x, Layout(alone.shape(), x.sizes().vec()), alone, context};
+  return {x, Layout(alone.shape(), x.sizes().vec()), alone, step};
 }
 
 TEST(DistributedDropout, has_the_masks_of_the_plain_one) {
   Dropout layer(DropoutOptions(0.4), "layer");
-  StepContext context = kInTraining;
   for (const int64_t tokens : {1, 5}) {
-    context.rows = std::make_shared<const Rows>(Rows::balanced(std::vector<int64_t>(4, tokens), 1));
-    const at::Tensor rows = dropout(at::ones({4 * tokens, 30}), 0.4, {"layer", 0}, context);
+    const ForwardPass pass{kInTraining, LocalRows(Rows::balanced(std::vector<int64_t>(4, tokens), 1))};
+    const at::Tensor rows = dropout(at::ones({4 * tokens, 30}), 0.4, {"layer", 0}, pass);
     EXPECT_TRUE(layer(on_one(at::ones({4, tokens, 30}))).local.equal(rows.view({4, tokens, 30})));
   }
-  EXPECT_TRUE(layer(on_one(at::ones({4, 30}))).local.equal(dropout(at::ones({4, 30}), 0.4, {"layer", 0}, kInTraining)));
+  EXPECT_TRUE(
+      layer(on_one(at::ones({4, 30}))).local.equal(dropout(at::ones({4, 30}), 0.4, {"layer", 0}, {kInTraining})));
 }
 
 TEST(ChannelDropout, keeps_or_drops_whole_channels) {
@@ -111,7 +111,7 @@ TEST(DistributedDropout, draws_other_masks_for_other_rows_steps_and_names) {
   Dropout layer(DropoutOptions(0.5), "layer"), other(DropoutOptions(0.5), "other");
   const DistributedTensor x = on_one(at::ones({2, 2, 2, 64}));
   DistributedTensor later = x;
-  later.context->step += 1;
+  later.step->number += 1;
   const at::Tensor y = layer(x).local, rows = y.view({8, 64});
   for (int64_t a = 0; a < 8; ++a)
     for (int64_t b = 0; b < a; ++b) EXPECT_FALSE(rows[a].equal(rows[b])) << a << " and " << b;
@@ -122,7 +122,7 @@ TEST(DistributedDropout, draws_other_masks_for_other_rows_steps_and_names) {
 TEST(DistributedDropout, does_nothing_outside_training) {
   Dropout layer(DropoutOptions(0.5), "layer");
   const DistributedTensor x = on_one(at::ones({2, 64}));
-  const DistributedTensor in_evaluation = on_one(x.local, StepContext()), of_no_step = on_one(x.local, {});
+  const DistributedTensor in_evaluation = on_one(x.local, Step()), of_no_step = on_one(x.local, {});
   EXPECT_TRUE(layer(in_evaluation).local.is_same(x.local));
   layer->eval();
   EXPECT_TRUE(layer(x).local.is_same(x.local));
@@ -136,7 +136,7 @@ TEST(DistributedDropout, refuses_what_does_not_fit) {
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x); }),
             "Dropout 'layer': expected exact splits and at least 2 dims; the input is " + x.layout.to_string());
   EXPECT_THAT(thrown_by<InvalidArgument>([&] { Dropout(DropoutOptions(0.5), "layer")->forward(on_one(x.local, {})); }),
-              ::testing::StartsWith("Dropout 'layer': expected an input that carries a StepContext"));
+              ::testing::StartsWith("Dropout 'layer': expected an input that carries a Step"));
 }
 
 }  // namespace

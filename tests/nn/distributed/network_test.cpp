@@ -146,7 +146,7 @@ TEST(DistributedNetwork, drops_the_same_elements_in_every_layout) {
       Sequential net = distributed(model, placement);
       net->train(is_training);
       DistributedTensor x = place(input, placement.of_space({3, 2, 6, 5}, 2), placement.grid);
-      if (is_training) x.context = StepContext{.seed = 3, .step = 7, .training = true};
+      if (is_training) x.step = Step{.seed = 3, .number = 7, .training = true};
       return whole(net(x)).detach();
     };
     const NetworkPlacement alone{Grid(Communicator(), {{"one", 1}})};

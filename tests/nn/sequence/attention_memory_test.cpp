@@ -32,7 +32,7 @@ TEST(AttentionMemory, of_the_ring_follows_from_a_workers_own_rows) {
     std::map<int, int64_t> peaks;  // by the number of workers
     for_each_world({2, 4}, [&](const Communicator& world) {
       const int64_t bytes = peak_of_attention(Rows::balanced({kRowsEach * world.size()}, world.size()), world,
-                                              {.dropout = dropout, .name = "a", .context = {.training = true}});
+                                              {.dropout = dropout, .name = "a", .step = {.training = true}});
       const std::lock_guard lock(mutex);
       peaks[world.size()] = std::max(peaks[world.size()], bytes);
     });

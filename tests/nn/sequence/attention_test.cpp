@@ -84,10 +84,9 @@ at::Tensor by_formula(const std::vector<at::Tensor>& qkv, const Lengths& lengths
         at::Tensor p = at::softmax((at::matmul(q, k.transpose(-1, -2)) * scale).masked_fill(hidden, -1e300), -1)
                            .masked_fill(hidden.all(-1, true), 0);
         if (options.drops()) {
-          const ScoresPlace all{.sample = options.context.first_sample + sample,
-                                .queries = {0, tokens},
-                                .first_head = options.first_head};
-          p = dropout_rows(p, options.dropout, attention_words(options.name, q.size(1), all, options.context));
+          const ScoresPlace all{
+              .sample = options.step.first_sample + sample, .queries = {0, tokens}, .first_head = options.first_head};
+          p = dropout_rows(p, options.dropout, attention_words(options.name, q.size(1), all, options.step));
         }
         return at::matmul(p, v);
       });
@@ -188,12 +187,12 @@ TEST(Attention, hides_what_a_tensor_says) {
 }
 
 TEST(Attention, drops_the_probabilities_that_one_worker_drops) {
-  const StepContext context{.seed = 3, .step = 2, .training = true, .first_sample = 5};
+  const Step step{.seed = 3, .number = 2, .training = true, .first_sample = 5};
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const Method method : kMethods)
       for (const bool masked : {false, true})
         for (const Rows& rows : ways_to_cut({7, 4}, world.size())) {
-          AttentionOptions options{.method = method, .causal = masked, .dropout = 0.4, .name = "a", .context = context};
+          AttentionOptions options{.method = method, .causal = masked, .dropout = 0.4, .name = "a", .step = step};
           if (masked) options.mask = every_third;
           expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2}, options, by_formula);
         }
@@ -220,8 +219,7 @@ TEST(Attention, goes_through_masks_and_dropout_in_blocks) {
       for (const bool causal : {false, true})
         expect_attention_of_one_worker(
             world, Rows::balanced({1100}, world.size()), {.queries = 1, .keys = 1, .size = 2, .value_size = 2},
-            {.causal = causal, .mask = far, .dropout = dropout, .name = "a", .context = {.training = true}},
-            by_formula);
+            {.causal = causal, .mask = far, .dropout = dropout, .name = "a", .step = {.training = true}}, by_formula);
   });
 }
 
@@ -250,7 +248,7 @@ TEST(Attention, of_16_bit_numbers_is_near_that_of_64) {
       own.push_back(narrow.back().detach().to(at::kDouble).requires_grad_());
     }
     for (const double dropout : {0.0, 0.2}) {
-      const AttentionOptions options{.causal = true, .dropout = dropout, .name = "a", .context = {.training = true}};
+      const AttentionOptions options{.causal = true, .dropout = dropout, .name = "a", .step = {.training = true}};
       const at::Tensor y = attention(narrow[0], narrow[1], narrow[2], rows, world, options);
       const at::Tensor precise = attention(own[0], own[1], own[2], rows, world, options);
       EXPECT_EQ(y.scalar_type(), at::kBFloat16);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+
+namespace adjoin {
+
+/// Values that are made when they are first asked for, and kept. Any thread may ask.
+class Memo {
+ public:
+  /// What `make()` gives, which is called for the first of equal keys alone. The reference holds as long as the memo lives.
+  template <class Make>
+  const std::invoke_result_t<Make>& once(const std::string& key, const Make& make) {
+    using Value = std::invoke_result_t<Make>;
+    const std::pair place(std::type_index(typeid(Value)), key);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = values_.find(place);
+      if (found != values_.end()) return *static_cast<const Value*>(found->second.get());
+    }
+    const auto made = std::make_shared<const Value>(make());  // without the lock, since it may ask for other values
+    const std::lock_guard lock(mutex_);
+    return *static_cast<const Value*>(values_.emplace(place, made).first->second.get());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::type_index, std::string>, std::shared_ptr<const void>> values_;
+};
+
+}  // namespace adjoin

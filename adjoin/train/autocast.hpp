@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace adjoin::train {
+
+/// While it lives, matrix products of this thread are of a 16-bit type, where a precision has one.
+class Autocast {
+ public:
+  explicit Autocast(const std::string& precision);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace adjoin::train

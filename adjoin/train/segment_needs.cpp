@@ -1,0 +1,74 @@
+#include "adjoin/train/segment_needs.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+#include "adjoin/train/autocast.hpp"
+#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/trainer.hpp"
+
+namespace adjoin::train {
+namespace {
+
+/// What the segment before gave, as zeros that come from an operation, so that nobody but autograd keeps them.
+at::Tensor stand_in(const at::Tensor& output) {
+  const at::Tensor number = at::zeros({1}, output.options().device(at::kCPU)).requires_grad_(output.requires_grad());
+  return number.expand(output.sizes()).clone(at::MemoryFormat::Contiguous);
+}
+
+models::Model made(const SegmentTrial& trial) {
+  const Grid stage = trial.grid.at("pp", trial.grid.coordinate("pp"));
+  models::Model model(std::vector<models::Segment>{trial.segment}, stage, tensor_options(trial.configuration));
+  const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& parameter : parameters_of(model))
+    if (parameter.initial) parameter.tensor.zero_();  // any finite number will do
+  return model;
+}
+
+}  // namespace
+
+void PlannedCalls::begin(const Call& call) {
+  const bool moves = call.collective || call.name == "exchange";
+  if (moves && call.size > 1) calls.push_back({call.collective, call.size, call.bytes()});
+}
+
+SegmentNeeds measure(const SegmentTrial& trial) {
+  PeakMemory memory;
+  const models::Model model = made(trial);
+  const int64_t before = memory.current_bytes();
+  SegmentNeeds needs;
+  trial.calls.calls.clear();
+  memory.reset_peak();
+
+  at::Tensor x = trial.input.defined() ? stand_in(trial.input) : trial.batch.input;
+  at::Tensor y = [&] {
+    const Autocast autocast(trial.configuration.precision);
+    return model->run(0, x, trial.batch.pass);
+  }();
+  x.reset();
+  needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
+  const at::Tensor output = trial.is_last ? y.detach() : at::Tensor();
+  if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;
+  needs.forward = memory.peak_bytes() - before;
+  // A product with a number keeps nothing, and gives the segment a gradient of full size.
+  if (!trial.is_last) y = (y * 1).sum();
+  const int64_t waiting = memory.current_bytes();
+  memory.reset_peak();
+  if (y.requires_grad()) y.backward();
+  needs.backward = memory.peak_bytes() - waiting;
+  if (trial.is_last) needs.tally = std::ssize(trial.task.tally(output, trial.batch));
+  y.reset();
+  int64_t gradients = 0;
+  for (const at::Tensor& weight : model->parameters())
+    if (weight.grad().defined()) gradients += static_cast<int64_t>(weight.grad().nbytes());
+  // What is there now beside the gradients is kept for all segments of the micro-batch: what was derived from its rows.
+  needs.kept = waiting - (memory.current_bytes() - gradients);
+  needs.calls = std::exchange(trial.calls.calls, {});
+  return needs;
+}
+
+}  // namespace adjoin::train

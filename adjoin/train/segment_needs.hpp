@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/train/step_plan.hpp"
+
+namespace adjoin::train {
+
+/// Keeps what the communicators that it observes call, but for groups of one rank.
+class PlannedCalls final : public Observer {
+ public:
+  void begin(const Call& call) override;
+  std::vector<PlannedCall> calls;
+};
+
+/// What a segment asks of a rank for one micro-batch, forward and back. In bytes of tensors.
+struct SegmentNeeds {
+  int64_t forward = 0;   ///< at most while it runs forward, its input among them
+  int64_t kept = 0;      ///< that wait for backward
+  int64_t backward = 0;  ///< at most in backward beside those kept, the gradients of its weights among them
+  std::vector<PlannedCall> calls{};
+  at::Tensor output{};  ///< of the shape and type of its output, without memory
+  int64_t tally = 0;    ///< numbers of the task's tally, for the last segment
+};
+
+/// Of which segment, and of what it is given.
+struct SegmentTrial {
+  const Configuration& configuration;
+  const Task& task;
+  const models::Segment& segment;
+  const Grid& grid;  ///< of the whole job; observed by `calls`
+  const MicroBatch& batch;
+  at::Tensor
+      input;  ///< as the output of the segment before says; undefined for the first, which takes the micro-batch's
+  bool is_last;
+  PlannedCalls& calls;
+};
+
+/// Makes the segment and runs it, with the loss where it is the last.
+SegmentNeeds measure(const SegmentTrial& trial);
+
+}  // namespace adjoin::train

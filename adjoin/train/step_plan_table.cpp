@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/text.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/step_plan.hpp"
+
+namespace adjoin::train {
+namespace {
+
+/// What ranks of parts of equal sizes have at most; in `calls`, by the size of the group and what they are, number and bytes.
+struct AlikeRanks {
+  std::vector<int> ranks;
+  RankPlan most;
+  std::map<std::pair<int, std::optional<Collective>>, std::pair<int64_t, int64_t>> calls;
+
+  explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan) {
+    for (const PlannedCall& call : plan.calls) {
+      auto& [count, bytes] = calls[{call.ranks, call.collective}];
+      ++count;
+      bytes += call.bytes;
+    }
+  }
+  /// Whether the other is of a rank with as many parameters that calls the same; ranks may differ in rows.
+  bool takes(const AlikeRanks& other) {
+    const auto has_same_number = [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.first == b.second.first;
+    };
+    if (most.parameters != other.most.parameters ||
+        !std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(), has_same_number))
+      return false;
+    ranks.push_back(other.most.rank);
+    for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
+    for (int64_t RankPlan::*number : {&RankPlan::moments, &RankPlan::activations, &RankPlan::highest})
+      most.*number = std::max(most.*number, other.most.*number);
+    return true;
+  }
+};
+
+std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
+  std::vector<AlikeRanks> all;
+  for (const RankPlan& plan : plans) {
+    const AlikeRanks mine(plan);
+    if (std::any_of(all.begin(), all.end(), [&](AlikeRanks& group) { return group.takes(mine); })) continue;
+    all.push_back(mine);
+  }
+  return all;
+}
+
+/// "0-3", "0 2 4", or of many that are not in a row "0 3 .. 897".
+std::string names_of(const std::vector<int>& ranks) {
+  const std::string first = std::to_string(ranks.front()), last = std::to_string(ranks.back());
+  if (ranks.size() == 1) return first;
+  if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
+  if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
+  return joined(ranks, " ");
+}
+
+/// Prints a table whose first column is on the left and whose others are on the right.
+void print_columns(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
+  std::vector<size_t> widths(table.front().size());
+  for (const auto& line : table)
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto& line : table) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string space(widths[i] - line[i].size(), ' ');
+      out << "  " << (i == 0 ? line[i] + space : space + line[i]);
+    }
+    out << '\n';
+  }
+}
+
+/// In which the largest number of a table is told.
+struct Unit {
+  const char* name;
+  double bytes;
+  explicit Unit(int64_t largest)
+      : name(largest < 1 << 20                ? "KiB"
+             : largest < int64_t{10000} << 20 ? "MiB"
+                                              : "GiB"),
+        bytes(largest < 1 << 20                ? 1 << 10
+              : largest < int64_t{10000} << 20 ? 1 << 20
+                                               : 1 << 30) {}
+  std::string operator()(int64_t number) const {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(number) / bytes);
+    return text;
+  }
+};
+
+}  // namespace
+
+void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
+  const std::vector<AlikeRanks> groups = alike(plans);
+  int64_t largest = 0, most_given = 0;
+  for (const AlikeRanks& group : groups) {
+    largest = std::max(largest, group.most.highest);
+    for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
+  }
+  const Unit memory(largest), given(most_given);
+  std::vector<std::vector<std::string>> table{
+      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
+  for (const AlikeRanks& group : groups) {
+    const RankPlan& most = group.most;
+    table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
+                     memory(most.moments), memory(most.activations), memory(most.highest)});
+  }
+  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name << '\n';
+  print_columns(out, table);
+  if (most_given == 0) return;
+  table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
+  for (const AlikeRanks& group : groups)
+    for (const auto& [what, sum] : group.calls)
+      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "",
+                       what.second ? std::string(name(*what.second)) : "exchange", std::to_string(what.first),
+                       grouped(sum.first), given(sum.second)});
+  out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
+  print_columns(out, table);
+}
+
+}  // namespace adjoin::train

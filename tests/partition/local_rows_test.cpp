@@ -1,0 +1,57 @@
+#include "adjoin/partition/local_rows.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+namespace {
+
+using ::testing::ElementsAre;
+using Places = std::vector<TokenPlace>;
+
+// The rows of worker 1: token 2 of sample 0, then tokens 1 and 2 of sample 1.
+LocalRows of_second_worker() {
+  return LocalRows(Rows::of_runs({{{0, {0, 2}}, {1, {0, 1}}}, {{0, {2, 3}}, {1, {1, 3}}}}, {3, 3}), 1);
+}
+
+TEST(LocalRows, are_those_of_one_worker_or_a_balanced_part_of_them) {
+  const LocalRows rows = of_second_worker();
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_THAT(*rows.places(3), ElementsAre(TokenPlace{0, 2}, TokenPlace{1, 1}, TokenPlace{1, 2}));
+  const LocalRows first = rows.part(2, 0), second = rows.part(2, 1);
+  EXPECT_THAT(*first.places(2), ElementsAre(TokenPlace{0, 2}, TokenPlace{1, 1}));
+  EXPECT_THAT(*second.places(1), ElementsAre(TokenPlace{1, 2}));
+  EXPECT_THAT(*first.part(2, 1).places(1), ElementsAre(TokenPlace{1, 1}));
+}
+
+TEST(LocalRows, of_which_nothing_was_said_are_a_sample_each) {
+  EXPECT_FALSE(LocalRows());
+  EXPECT_THAT(*LocalRows().places(2), ElementsAre(TokenPlace{0, 0}, TokenPlace{1, 0}));
+  EXPECT_THROW(LocalRows().size(), InvalidArgument);
+}
+
+TEST(LocalRows, refuse_other_counts_and_workers) {
+  EXPECT_THROW(of_second_worker().places(4), InvalidArgument);
+  EXPECT_THROW(LocalRows(Rows::balanced({3}, 2), 2), InvalidArgument);
+  EXPECT_THROW(LocalRows(Rows::balanced({3}, 2), -1), InvalidArgument);
+}
+
+TEST(LocalRows, make_once_what_all_layers_ask_for) {
+  const LocalRows rows = of_second_worker();
+  EXPECT_EQ(rows.places(3), rows.places(3));
+  EXPECT_NE(rows.part(2, 0).places(2), rows.places(3));
+  int made = 0;
+  const auto make = [&] { return ++made; };
+  const Rows copy = rows.all();
+  EXPECT_EQ(copy.once("number", make), 1);
+  EXPECT_EQ(rows.all().once("number", make), 1);
+  EXPECT_EQ(rows.all().once("another", make), 2);
+  EXPECT_EQ(rows.all().once("number", [] { return 0.5; }), 0.5) << "values of another type have keys of their own";
+}
+
+}  // namespace
+}  // namespace adjoin
