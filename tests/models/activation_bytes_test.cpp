@@ -42,14 +42,13 @@ int64_t measured(const Case& of, const Communicator& world) {
   const LocalRows here(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), of.cp), rank);
   const ForwardPass pass{{.training = true}, here};
   const int64_t between = options.rows.between_layers(here, grid.axis("tp")).size();
-  Model model(
-      {{.name = "block",
-        .parts = {{"block", [&](const Grid& stage,
-                                const at::TensorOptions&) { return TransformerBlock(options, stage, "tp").ptr(); }}},
-        .forward = [](const Modules& modules, const at::Tensor& x, const ForwardPass& p,
-                      nn::KeyValueCache*) { return modules.as<TransformerBlockImpl>(0).forward(x, p); },
-        .recomputes = of.recompute == "segment"}},
-      grid);
+  const auto make = [&](const Grid& stage, const at::TensorOptions&) {
+    return TransformerBlock(options, stage, "tp").ptr();
+  };
+  std::vector<Segment> segments{segment<TransformerBlockImpl>(
+      "block", make, [](auto& block, const at::Tensor& in, const ForwardPass& p) { return block.forward(in, p); })};
+  segments[0].recomputes = of.recompute == "segment";
+  Model model(segments, grid);
   nn::initialize(*model, 1);
   const train::PeakMemory memory;
   const at::Tensor x = at::ones({between, kHidden}).requires_grad_(true);
