@@ -78,7 +78,6 @@ void TransformerBlockImpl::add_attention(Needs& needs, const Load& load, int64_t
   const auto exchange = [&](std::vector<PlannedCall>& calls, int64_t bytes) {
     calls.push_back({std::nullopt, ranks, bytes});
   };
-  needs.forward.push_back({Collective::all_gather, ranks, sizeof(int64_t)});  // whether all were called alike
   if (rows_.method == nn::AttentionMethod::ring) {
     // Keys and values of all ranks but the next, whose own they are; backward again, and then all their gradients.
     for (int step = 0; step < ranks; ++step) {
