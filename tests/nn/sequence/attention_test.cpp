@@ -246,7 +246,7 @@ TEST(Attention, takes_samples_of_equal_length_through_the_kernel_in_one_call) {
       if (method == Method::ring && world.size() > 1) continue;  // whose tiles are of one sample each
       const Lengths lengths(16, 6);
       const Rows rows = Rows::balanced(lengths, world.size());
-      const auto qkv = own_qkv(rows, {.queries = 6, .keys = 3}, world);
+      const auto qkv = own_qkv(rows, {.queries = 8, .keys = 4}, world);
       const KernelCalls kernel;
       const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], rows, world, {.method = method, .causal = true});
       EXPECT_EQ(kernel.count(), 1) << method_name(method);
