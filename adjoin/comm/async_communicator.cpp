@@ -19,7 +19,7 @@ namespace adjoin {
 
 namespace {
 
-using Work = std::function<void(const Communicator&)>;
+using Work = std::function<void()>;
 
 /// How long an operation may go on where an exception has ended its handle and the backend cannot end it: its peers may
 /// be about to complete it.
@@ -77,8 +77,9 @@ Communicator own_group(const Communicator& owner, std::source_location where) {
 /// A queue of tasks and the thread that carries them out, for the thread that made it.
 class AsyncCommunicator::Stream {
  public:
-  Stream(const Communicator& owner, const Communicator& group) : state_(std::make_shared<State>(owner, group)) {
-    group.backend()->rest(true);
+  Stream(std::shared_ptr<Backend> owner, std::shared_ptr<Backend> own)
+      : state_(std::make_shared<State>(std::move(owner), std::move(own))) {
+    state_->own->rest(true);
     thread_ = std::thread([state = state_] { serve(*state); });
   }
   /// All tasks have been released.
@@ -99,7 +100,7 @@ class AsyncCommunicator::Stream {
     task->work = std::move(work);
     {
       const std::lock_guard lock(state_->mutex);
-      if (state_->queue.empty()) state_->group.backend()->rest(false);
+      if (state_->queue.empty()) state_->own->rest(false);
       state_->queue.push_back(task);
     }
     state_->work.notify_one();
@@ -121,7 +122,7 @@ class AsyncCommunicator::Stream {
               "wait: an asynchronous operation is waited for by another thread than the one that made its "
               "AsyncCommunicator; make one for each thread, of a communicator from for_thread()");
       task->has_waiter = true;
-      state_->owner.backend()->rest(true);
+      state_->owner->rest(true);
       state_->done.wait(lock, [&] { return task->is_done; });
     }
     if (task->error) std::rethrow_exception(task->error);
@@ -131,7 +132,7 @@ class AsyncCommunicator::Stream {
   /// an exception leaves it, what is under way is ended.
   void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
     if (is_done(*task)) return;
-    Backend& owner = *state_->owner.backend();
+    Backend& owner = *state_->owner;
     if (is_own_thread()) {
       owner.fail(error_of("a task of a stream let go of a later one, which it cannot wait for"));
       return;
@@ -154,9 +155,10 @@ class AsyncCommunicator::Stream {
  private:
   /// Shared with the thread, which may live longer.
   struct State {
-    State(const Communicator& of, const Communicator& own) : owner(of), group(own) {}
+    State(std::shared_ptr<Backend> of, std::shared_ptr<Backend> for_tasks)
+        : owner(std::move(of)), own(std::move(for_tasks)) {}
 
-    const Communicator owner, group;
+    const std::shared_ptr<Backend> owner, own;  // of the group that it was made from, and of the tasks
     const std::thread::id waiting_thread = std::this_thread::get_id();
     std::mutex mutex;
     std::condition_variable work, done;       // for the stream's thread, and for who waits
@@ -179,18 +181,18 @@ class AsyncCommunicator::Stream {
       std::exception_ptr error = state.error;
       lock.unlock();
       try {
-        if (!error) task->work(state.group);
+        if (!error) task->work();
       } catch (...) {
         error = std::current_exception();
-        state.group.backend()->fail(error);
+        state.own->fail(error);
       }
       task->work = nullptr;
       lock.lock();
       state.error = task->error = error;
       task->is_done = true;
       state.queue.pop_front();
-      if (task->has_waiter) state.owner.backend()->rest(false);
-      if (state.queue.empty()) state.group.backend()->rest(true);
+      if (task->has_waiter) state.owner->rest(false);
+      if (state.queue.empty()) state.own->rest(true);
       state.done.notify_all();
     }
   }
@@ -215,15 +217,16 @@ bool Handle::done() const {
 }
 
 AsyncCommunicator::AsyncCommunicator(const Communicator& group, Where where)
-    : group_(own_group(group, where)), stream_(std::make_shared<Stream>(group, group_)) {}
+    : group_(own_group(group, where)), stream_(std::make_shared<Stream>(group.backend(), group_.backend())) {}
 
 Handle AsyncCommunicator::make(Call&& call) const {
   group_.prepare(call);
   return run([own = std::make_shared<const OwnCall>(call)](const Communicator& group) { group.make(Call(own->call)); });
 }
 
-Handle AsyncCommunicator::run(Work work) const {
-  return Handle(std::make_shared<Handle::Owner>(stream_, stream_->submit(std::move(work))));
+Handle AsyncCommunicator::run(std::function<void(const Communicator&)> work) const {
+  return Handle(std::make_shared<Handle::Owner>(
+      stream_, stream_->submit([work = std::move(work), group = group_] { work(group); })));
 }
 
 }  // namespace adjoin

@@ -33,6 +33,7 @@ class [[nodiscard]] Handle {
 /// until it is done; counts, lists of messages and their boxes are copied. Arguments are checked in the call, which throws
 /// InvalidArgument. The first error ends the world, and is that of every later operation: ranks whose operations differ
 /// would else pair calls that do not belong together.
+/// Communicator::stream() gives the one that a communicator keeps.
 /// Cost: a queued task; a blocking call's time and two changes of thread, where one waits at once.
 class AsyncCommunicator : public Operations<AsyncCommunicator, Handle> {
  public:
@@ -51,7 +52,11 @@ class AsyncCommunicator : public Operations<AsyncCommunicator, Handle> {
 
  private:
   friend class Handle;
+  friend class Communicator;
   class Stream;
+  AsyncCommunicator(Communicator group, std::shared_ptr<Stream> stream)
+      : group_(std::move(group)), stream_(std::move(stream)) {}
+
   Communicator group_;  // of the operations
   std::shared_ptr<Stream> stream_;
 };

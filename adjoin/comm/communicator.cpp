@@ -10,6 +10,7 @@
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
 #include "adjoin/comm/arguments.hpp"
+#include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
@@ -26,11 +27,17 @@ struct Choice {
 }  // namespace
 
 struct Communicator::State {
+  /// What all share that have this backend, whatever observes them.
+  struct Shared {
+    std::atomic<uint64_t> calls = 0;
+    std::optional<AsyncCommunicator> stream;  // it knows this group's backend, not this, so they do not keep each other
+  };
+
   std::shared_ptr<Backend> backend;
   std::shared_ptr<Observer> observer;
   std::array<Choice, kCollectives> choices = {};
   int rank = backend->rank(), size = backend->size();
-  std::shared_ptr<std::atomic<uint64_t>> calls = std::make_shared<std::atomic<uint64_t>>(0);
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   Choice& choice(Collective collective) { return choices[static_cast<size_t>(collective)]; }
 };
@@ -66,16 +73,20 @@ void Communicator::prepare(Call& call) const {
   if (call.algorithm == algorithm::kAuto) algorithm::choose_for(call);
 }
 
-void Communicator::begin(Call& call) const {
-  if (CallSite::current()) call.where = *CallSite::current();
-  // One thread at a time counts; another that has no business here may look.
-  call.sequence = state_->calls->load(std::memory_order_relaxed) + 1;
+void Communicator::check_thread(const Call& call) const {
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
     throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
                           describe(call.where) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its own, "
                           "made by for_thread()");
-  state_->calls->store(call.sequence, std::memory_order_relaxed);
+}
+
+void Communicator::begin(Call& call) const {
+  if (CallSite::current()) call.where = *CallSite::current();
+  check_thread(call);
+  // One thread at a time counts.
+  call.sequence = state_->shared->calls.load(std::memory_order_relaxed) + 1;
+  state_->shared->calls.store(call.sequence, std::memory_order_relaxed);
 }
 
 void Communicator::make(Call&& call) const {
@@ -128,6 +139,16 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
 
 Communicator Communicator::for_thread() const {
   return carried_by(state_->backend->for_thread(/*is_for_any_thread=*/false));
+}
+
+AsyncCommunicator Communicator::stream(Where where) const {
+  check_thread({.name = "stream", .where = where, .rank = rank(), .size = size()});
+  std::optional<AsyncCommunicator>& kept = state_->shared->stream;
+  if (!kept) kept.emplace(*this, where);
+  State mine = *kept->group_.state_;
+  mine.observer = state_->observer;
+  mine.choices = state_->choices;
+  return AsyncCommunicator(Communicator(std::move(mine)), kept->stream_);
 }
 
 Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {

@@ -13,6 +13,8 @@
 
 namespace adjoin {
 
+class AsyncCommunicator;
+
 /// The operations of a group of workers, for `Group`, whose make(Call&&) carries them out: Communicator, with a call that
 /// blocks until it is done, and AsyncCommunicator, with a handle.
 ///
@@ -121,6 +123,12 @@ class Communicator : public Operations<Communicator, void> {
   /// to be stuck; a rank is not, while a communicator made by for_thread lives whose thread does not wait.
   Communicator for_thread() const;
 
+  /// This group's asynchronous operations (async_communicator.hpp), on a group and a thread that the first call makes and
+  /// this communicator keeps for as long as a copy of it lives: so a loop that overlaps makes nothing after its first step.
+  /// Called by all ranks of the group. Communicators from observed_by, with_algorithm and deterministic share the group and
+  /// the thread, each with its own observer and algorithms.
+  AsyncCommunicator stream(Where where = Where::current()) const;
+
   /// Ends every worker of the world: their blocked and later calls throw CommunicationError with `reason`.
   void abort(std::string_view reason) const noexcept;
 
@@ -146,6 +154,7 @@ class Communicator : public Operations<Communicator, void> {
  private:
   struct State;
   explicit Communicator(State state);
+  void check_thread(const Call& call) const;
   void begin(Call& call) const;
 
   std::shared_ptr<State> state_;

@@ -83,8 +83,8 @@ std::string description(const RowArguments& a) {
 at::Tensor multiply_rows(const RowArguments& a) {
   check_common(a);
   check_own(a);
-  check_agreement(a.operation().c_str(), description(a), a.group);
-  const auto rows = std::make_shared<RowProducts>(a.group, a.rows, a.chunk, a.group.backend()->spans_hosts());
+  if (a.group.checked()) check_agreement(a.operation().c_str(), description(a), a.group);
+  const auto rows = std::make_shared<RowProducts>(a.group, a.rows, a.chunk);
   using Tensor = const at::Tensor&;
   const Products products{.nt = [=](Tensor left, Tensor right) { return rows->nt(left, right); },
                           .nn = [=](Tensor left, Tensor right) { return rows->nn(left, right); },

@@ -18,10 +18,10 @@ namespace adjoin::linalg {
 // multiplied, and there is memory for two. The gradients are products of the same chunk.
 //
 // Kinds:  split, split -> split
-// Throws: InvalidArgument on all ranks: a chunk below 1, a split that does not fit the group; leading dims, features,
-//         types, chunks, splits or needs of a gradient that differ between ranks (compared by an all-gather of 8 bytes a
-//         rank). On one rank, and so as the others' first cause: tensors that are not of the shapes below, of one
-//         floating type, on the CPU.
+// Throws: InvalidArgument on all ranks: a chunk below 1, a split that does not fit the group; in checked mode also leading
+//         dims, features, types, chunks, splits or needs of a gradient that differ between ranks (compared by an
+//         all-gather of 8 bytes a rank). On one rank, and so as the others' first cause: tensors that are not of the
+//         shapes below, of one floating type, on the CPU.
 
 /// A B^T: each rank's rows of the product of all rows with all rows.
 ///

@@ -12,18 +12,22 @@ namespace adjoin::linalg {
 /// What a group does in a round, between the calls before and after.
 using Travel = std::function<void(const Communicator& group)>;
 
+/// Whether rounds overlap: where waiting takes no core from another rank, so that the shorter of travel and work is hidden.
+inline bool rounds_overlap(const Communicator& group) {
+  return group.backend()->spans_hosts();
+}
+
 /// Calls begin(i), which gives a Travel, and, when that is done, end(i), for each round i; and `first`, if there is
 /// something that waits for no round. Where rounds overlap, `first` is called while the first one travels, and each later
 /// one begins before the end of the one before, so that its elements travel meanwhile: what two rounds in a row use must
 /// not be the same memory.
 ///
-/// All ranks of the group call it with the same number of rounds. Where waiting takes no core from another rank, as
-/// between hosts (Backend::spans_hosts), overlapping rounds hide the shorter of travel and work.
-/// Cost: overlapping, a group and a thread for as long as it takes
+/// All ranks of the group call it with the same number of rounds.
+/// Cost: where rounds overlap, the group's stream (Communicator::stream), which the first call makes
 template <class Begin, class End>
-void in_rounds(const Communicator& group, size_t rounds, bool overlap, const std::function<void()>& first,
-               const Begin& begin, const End& end) {
-  if (!overlap || rounds + (first ? 1 : 0) < 2) {
+void in_rounds(const Communicator& group, size_t rounds, const std::function<void()>& first, const Begin& begin,
+               const End& end) {
+  if (!rounds_overlap(group) || rounds + (first ? 1 : 0) < 2) {
     if (first) first();
     for (size_t i = 0; i < rounds; ++i) {
       begin(i)(group);  // what it held is free before the end
@@ -31,8 +35,8 @@ void in_rounds(const Communicator& group, size_t rounds, bool overlap, const std
     }
     return;
   }
-  const AsyncCommunicator beside(group);
-  const auto begin_travel = [&](size_t i) { return i < rounds ? std::optional(beside.run(begin(i))) : std::nullopt; };
+  const AsyncCommunicator stream = group.stream();
+  const auto begin_travel = [&](size_t i) { return i < rounds ? std::optional(stream.run(begin(i))) : std::nullopt; };
   std::optional<Handle> travels = begin_travel(0);
   if (first) first();
   for (size_t i = 0; i < rounds; ++i) {

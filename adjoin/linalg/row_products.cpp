@@ -45,16 +45,17 @@ int64_t bytes_of_index(const at::Tensor& x, int64_t others) {
 
 }  // namespace
 
-RowProducts::RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk, bool overlaps)
-    : group_(std::move(group)), rows_(std::move(rows)), chunk_(chunk), overlaps_(overlaps) {}
+RowProducts::RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk)
+    : group_(std::move(group)), rows_(std::move(rows)), chunk_(chunk) {}
 
 std::vector<RowProducts::Round> RowProducts::rounds_of(int64_t size, int64_t bytes) const {
   std::vector<Round> rounds;
   if (size == 0) return rounds;
   const int64_t most = chunk_.value_or(automatic_chunk(bytes)), number = (size - 1) / most + 1;
+  const bool overlap = rounds_overlap(group_);
   const int64_t step = chunk_ ? most : (size + number - 1) / number;
   for (int64_t begin = 0; begin < size; begin += step)
-    rounds.push_back({begin, std::min(step, size - begin), overlaps_ ? rounds.size() % kBlocks : 0});
+    rounds.push_back({begin, std::min(step, size - begin), overlap ? rounds.size() % kBlocks : 0});
   return rounds;
 }
 
@@ -62,8 +63,7 @@ template <class Begin, class End>
 void RowProducts::carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
                             const End& end) const {
   in_rounds(
-      group_, rounds.size(), overlaps_, first, [&](size_t i) { return begin(rounds[i]); },
-      [&](size_t i) { end(rounds[i]); });
+      group_, rounds.size(), first, [&](size_t i) { return begin(rounds[i]); }, [&](size_t i) { end(rounds[i]); });
 }
 
 at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) const {

@@ -15,12 +15,10 @@ namespace adjoin::linalg {
 ///
 /// Each goes in rounds, of which one's elements are kept: so the memory beside the result is one block of a chunk. The
 /// blocks of peers are received where they are multiplied from, straight out of the peers' tensors. Where rounds overlap,
-/// the next one's elements travel while this one is multiplied: there are two blocks, and a group and a thread more for
-/// as long as a product of several rounds takes.
+/// the next one's elements travel while this one is multiplied: there are two blocks.
 class RowProducts {
  public:
-  /// `overlaps` is the same on all ranks.
-  RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk, bool overlaps);
+  RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk);
 
   at::Tensor nt(const at::Tensor& left, const at::Tensor& right) const;
   at::Tensor nn(const at::Tensor& left, const at::Tensor& right) const;
@@ -35,7 +33,7 @@ class RowProducts {
 
   /// The chunks of `size` indices, each of which takes `bytes` of a block.
   std::vector<Round> rounds_of(int64_t size, int64_t bytes) const;
-  /// in_rounds, of these.
+  /// These rounds, by in_rounds.
   template <class Begin, class End>
   void carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
                  const End& end) const;
@@ -44,7 +42,6 @@ class RowProducts {
   Communicator group_;
   Split rows_;
   std::optional<int64_t> chunk_;
-  bool overlaps_;
 };
 
 }  // namespace adjoin::linalg

@@ -56,22 +56,24 @@ void check_layouts(const GridArguments& g) {
           [&] { return g.operation() + ": expected a chunk of at least 1, got " + std::to_string(*g.chunk); });
 }
 
-void check_agreement_of(const GridArguments& g) {
+/// What only this worker sees.
+void check_pieces(const GridArguments& g) {
   for (const DistributedTensor* x : {&g.a, &g.b}) {
     check_piece(g.operation().c_str(), x->local, x->layout, x->grid.world().rank());
     require(x->local.is_cpu() && at::isFloatingType(x->local.scalar_type()) &&
                 x->local.scalar_type() == g.a.local.scalar_type(),
             [&] { return g.operation() + ": expected pieces of one floating-point type on the CPU"; });
   }
+}
+
+/// What must be the same on all workers.
+std::string description(const GridArguments& g) {
   const auto needs = [](const DistributedTensor& x) {
     return at::GradMode::is_enabled() && x.local.requires_grad() ? " with a gradient" : " without a gradient";
   };
-  if (!g.a.layout.grid().cell_of(g.a.grid.world().rank())) return;
-  check_agreement(g.operation().c_str(),
-                  std::string(c10::toString(g.a.local.scalar_type())) + ", chunk " +
-                      (g.chunk ? std::to_string(*g.chunk) : "auto") + ", A" + needs(g.a) + ": " +
-                      g.a.layout.to_string() + ", B" + needs(g.b) + ": " + g.b.layout.to_string(),
-                  g.a.grid.group_of(g.a.layout.grid().ranks()));
+  return std::string(c10::toString(g.a.local.scalar_type())) + ", chunk " +
+         (g.chunk ? std::to_string(*g.chunk) : "auto") + ", A" + needs(g.a) + ": " + g.a.layout.to_string() + ", B" +
+         needs(g.b) + ": " + g.b.layout.to_string();
 }
 
 /// One dim of the result: as that of a factor, or cut evenly.
@@ -91,7 +93,11 @@ Layout result_layout(Product product, const Layout& a, const Layout& b) {
 
 DistributedTensor multiply_on_grid(const GridArguments& g) {
   check_layouts(g);
-  check_agreement_of(g);
+  check_pieces(g);
+  const GridShape& workers = g.a.layout.grid();
+  const Communicator& world = g.a.grid.world();
+  if (world.checked() && workers.cell_of(world.rank()))
+    check_agreement(g.operation().c_str(), description(g), g.a.grid.group_of(workers.ranks()));
   const Layout result = result_layout(g.product, g.a.layout, g.b.layout);
   // The three matrices of the form tr(C^T A B), whose derivatives the products are.
   const Layout& a = g.product == Product::nt ? result : g.a.layout;

@@ -17,9 +17,9 @@ namespace adjoin::linalg {
 //
 // Shape:  workers outside the grid hold no elements
 // Kinds:  split and replicated, as the result
-// Throws: InvalidArgument on all workers: layouts that do not fit together or the product, a chunk below 1, layouts, types,
-//         chunks or needs of a gradient that differ between workers (compared by an all-gather of 8 bytes a worker). On
-//         one worker, and so as the others' first cause: a piece that is not what the layout says
+// Throws: InvalidArgument on all workers: layouts that do not fit together or the product, a chunk below 1; in checked mode
+//         also layouts, types, chunks or needs of a gradient that differ between workers (compared by an all-gather of 8
+//         bytes a worker). On one worker, and so as the others' first cause: a piece that is not what the layout says
 // Source: van de Geijn and Watts, "SUMMA", 1997; Solomonik and Demmel, "Communication-optimal parallel 2.5D matrix
 //         multiplication", 2011
 

@@ -173,6 +173,16 @@ at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const
   return Move(from, to, grid)(x);
 }
 
+at::Tensor all_to_all(const at::Tensor& x, const Communicator& group, const Split& from, const Split& to,
+                      CallSite::Where where) {
+  const CallSite site(where);
+  const Grid grid(group, {{"ranks", group.size()}});
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.at(static_cast<size_t>(from.dim())) = from.size();
+  const auto cut = [&](const Split& split) { return Layout(grid.shape(), shape, {{split, {"ranks"}}}); };
+  return move(x, cut(from), cut(to), grid);
+}
+
 at::Tensor broadcast(const at::Tensor& x, const Layout& from, const GridShape& to, const Grid& grid,
                      CallSite::Where where) {
   const CallSite site(where);

@@ -55,6 +55,16 @@ class Move {
 at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid,
                 CallSite::Where where = CallSite::Where::current());
 
+/// Cuts a tensor that is split over a group in another way.
+///
+/// Shape:   x of `from`, which cuts dim from.dim() -> of `to`
+/// Kinds:   split -> split
+/// Adjoint: all_to_all(to, from)
+/// Cost:    (P-1)/P of the rank's piece each way, a message a box; makes no group
+/// Throws:  InvalidArgument as Move
+at::Tensor all_to_all(const at::Tensor& x, const Communicator& group, const Split& from, const Split& to,
+                      CallSite::Where where = CallSite::Where::current());
+
 /// Copies each worker's piece along the axes on which `to` has workers and the layout's grid one or none.
 /// Kinds:   a tensor of the layout -> copied along the new axes of `to`, else as it was
 /// Adjoint: sum_reduce

@@ -15,11 +15,7 @@ at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& we
                                      const Split& features, const std::optional<Split>& rows) {
   const at::Tensor mine = at::embedding(weight, ids);
   if (!rows) return gather_from(mine, group, features.along(mine.dim() - 1));
-  const Grid grid(group, {{"ranks", group.size()}});
-  const auto cut = [&](const Split& split) {
-    return Layout(grid.shape(), {rows->size(), features.size()}, {{split, {"ranks"}}});
-  };
-  return move(mine, cut(features.along(1)), cut(*rows), grid);
+  return all_to_all(mine, group, features.along(1), *rows);
 }
 
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,

@@ -58,7 +58,7 @@ uint64_t order_of(const Configuration& configuration, const Task& task, const He
 }
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
-void check_agreement(const Configuration& configuration, const Communicator& world) {
+void check_all_resume_or_none(const Configuration& configuration, const Communicator& world) {
   std::array<int32_t, 1> resuming{!configuration.resume.empty()};
   world.all_reduce(buffer(resuming), Reduction::sum);
   require(resuming[0] == 0 || resuming[0] == world.size(), [&] {
@@ -125,7 +125,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   state_.order = order_of(configuration, task, samples_);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
   if (root() && resumes_in_place(configuration)) folder_.emplace(configuration.out);
-  check_agreement(configuration, world_);
+  check_all_resume_or_none(configuration, world_);
   if (configuration.resume.empty())
     trainer_.initialize();
   else

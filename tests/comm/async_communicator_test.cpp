@@ -15,6 +15,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -252,6 +253,77 @@ TEST(AsyncFailure, of_a_wait_that_could_hang_is_told_in_the_call) {
     first.wait();
   });
   EXPECT_THAT(of_task, HasSubstr("waits for a later one of the same stream"));
+}
+
+/// Counts what it sees.
+class Counter : public Observer {
+ public:
+  void begin(const Call&) override { ++seen; }
+  std::atomic<int> seen = 0;
+};
+
+TEST(KeptStream, is_one_for_all_copies_of_a_communicator) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto made = std::make_shared<testing::Made>();
+    const auto counter = std::make_shared<Counter>();
+    const Communicator group = testing::between_hosts(world, made), copy = group;
+    const Communicator observed =
+        world.rank() == 0 ? group.observed_by(counter) : group;  // who observes is no matter of others
+    const auto sum = [&](const Communicator& of) {
+      std::vector<int32_t> x{of.rank()};
+      of.stream().all_reduce(buffer(x)).wait();
+      EXPECT_EQ(x[0], of.size() * (of.size() - 1) / 2);
+    };
+    for (int time = 0; time < 3; ++time) {
+      for (const Communicator& of : {observed, copy, group.with_algorithm(Collective::all_reduce, "ring")}) sum(of);
+      EXPECT_EQ(*made, std::pair(1, 1));
+      EXPECT_EQ(counter->seen, world.rank() == 0 ? time + 1 : 0);
+    }
+    sum(group.subset(std::vector<int>{world.rank()}));  // which is another group: one made, and one with a thread
+    EXPECT_EQ(*made, std::pair(3, 2));
+  });
+}
+
+TEST(KeptStream, ends_with_the_last_copy_of_its_communicator) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const auto made = std::make_shared<testing::Made>();  // which all backends that are made hold
+    std::optional<Communicator> group = testing::between_hosts(world, made), copy = group;
+    group->stream().barrier().wait();
+    group.reset();
+    copy->stream().barrier().wait();
+    copy.reset();
+    EXPECT_EQ(made.use_count(), 1);
+  });
+}
+
+TEST(AsyncDeadlock, is_found_though_a_communicator_keeps_its_stream) {
+  const auto failure = [](bool returns) {
+    std::vector<std::optional<Communicator>> kept(2);  // after their threads have returned
+    return failure_of<CommunicationError>(2, [&](const Communicator& world) {
+      world.stream().barrier().wait();
+      kept[static_cast<size_t>(world.rank())] = world;
+      std::vector<float> x(1);
+      if (world.rank() == 1 || !returns) world.recv(buffer(x), 1 - world.rank());
+    });
+  };
+  EXPECT_THAT(failure(false), AllOf(HasSubstr("deadlock"), HasSubstr("recv #2"), HasSubstr("from rank 1")));
+  EXPECT_THAT(failure(true), AllOf(HasSubstr("deadlock"), HasSubstr("recv #2"), HasSubstr("from rank 0")));
+}
+
+TEST(AsyncFailure, of_another_threads_stream_is_told_in_the_call) {
+  const std::string message = failure_of<InvalidArgument>(2, [](const Communicator& world) {
+    world.barrier();
+    std::exception_ptr error;
+    std::thread([&] {
+      try {
+        world.stream();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }).join();
+    if (error) std::rethrow_exception(error);
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("stream on rank "), HasSubstr("belongs to another thread")));
 }
 
 TEST(Threads, of_one_rank_use_groups_of_their_own_at_once) {

@@ -16,6 +16,8 @@
 #include "adjoin/linalg/row_products.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::linalg {
@@ -102,7 +104,7 @@ TEST(Matmul, is_the_same_where_the_next_round_travels_meanwhile) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for_each_case(world, {1, 2, 7}, [&](Product product, const Split& rows, Chunk chunk) {
       const auto [left, right] = whole_numbers(product, {2}, rows.size(), 5, world);
-      const RowProducts products(world, rows, chunk, /*overlaps=*/true);
+      const RowProducts products(between_hosts(world), rows, chunk);
       const at::Tensor l = own_rows(left, rows, world), r = own_rows(right, rows, world);
       const at::Tensor y = product == Product::nt   ? products.nt(l, r)
                            : product == Product::nn ? products.nn(l, r)
@@ -182,6 +184,22 @@ TEST(Matmul, keeps_the_other_factor_alone_where_one_requires_no_gradient) {
   });
 }
 
+TEST(Matmul, between_hosts_makes_a_group_and_a_thread_once) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto made = std::make_shared<Made>();
+    const Communicator group = between_hosts(world, made);
+    const Split rows = Split::balanced(7, world.size(), 0);
+    for (int step = 0; step < 2; ++step)
+      for (const Product product : {Product::nn, Product::nt, Product::tn}) {
+        const auto [left, right] = whole_numbers(product, {}, 7, 5, world);
+        const at::Tensor l = own_rows(left, rows, world).clone().requires_grad_();
+        const at::Tensor r = own_rows(right, rows, world).clone().requires_grad_();
+        laid_out(product, l, r, group, rows, 2).sum().backward();
+        EXPECT_EQ(*made, std::pair(1, 1)) << name(product) << " in step " << step;
+      }
+  });
+}
+
 /// The message of the InvalidArgument that this rank meets.
 std::string refusal(const std::function<void()>& call) {
   try {
@@ -192,8 +210,8 @@ std::string refusal(const std::function<void()>& call) {
   return "nothing was refused";
 }
 
-TEST(Matmul, refuses_on_all_ranks_what_does_not_fit_together) {
-  for_each_world({2, 3}, [](const Communicator& world) {
+TEST(Matmul, in_checked_mode_refuses_on_all_ranks_what_does_not_fit_together) {
+  for_each_checked_world({2, 3}, [](const Communicator& world) {
     const bool is_last = world.rank() + 1 == world.size();
     const Split rows = Split::balanced(6, world.size(), 0);
     const int64_t mine = rows.size(world.rank());
@@ -223,6 +241,18 @@ TEST(Matmul, refuses_on_all_ranks_what_does_not_fit_together) {
                 HasSubstr("matmul_tn: expected an exact split into"));
     EXPECT_TRUE(matmul_nt(ones({mine, 4}), ones({mine, 4}), world, rows).equal(at::full({mine, 6}, 4.0)));
   });
+}
+
+TEST(MatmulFailure, is_told_of_what_differs_by_its_messages_without_checked_mode) {
+  const std::string message = failure_of<CommunicationError>(
+      2,
+      [](const Communicator& world) {
+        const Split rows = Split::balanced(6, world.size(), 0);
+        const at::Tensor x = at::ones({rows.size(world.rank()), world.rank() == 1 ? 5 : 4});
+        matmul_nt(x, x, world, rows);
+      },
+      {.checked = false});
+  EXPECT_THAT(message, HasSubstr("exchange #1 "));
 }
 
 TEST(MatmulFailure, names_the_rank_whose_tensor_does_not_fit) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::linalg {
@@ -17,7 +18,8 @@ using namespace adjoin::testing;
 std::string order_of(const Communicator& world, size_t rounds, bool overlap, bool with_first = false) {
   std::string order;
   in_rounds(
-      world, rounds, overlap, with_first ? std::function<void()>([&] { order += "first "; }) : nullptr,
+      overlap ? between_hosts(world) : world, rounds,
+      with_first ? std::function<void()>([&] { order += "first "; }) : nullptr,
       [&](size_t i) -> Travel {
         order += "b" + std::to_string(i) + " ";
         return [](const Communicator& group) { group.barrier(); };
@@ -44,7 +46,7 @@ TEST(Rounds, travel_while_the_one_before_is_worked_on) {
     std::atomic<bool> second_travels = false;
     bool was_seen = false;
     in_rounds(
-        world, 2, /*overlap=*/true, /*first=*/{},
+        between_hosts(world), 2, /*first=*/{},
         [&](size_t i) -> Travel {
           return [&, i](const Communicator& group) {
             group.barrier();
@@ -57,6 +59,23 @@ TEST(Rounds, travel_while_the_one_before_is_worked_on) {
           if (i == 0) was_seen = second_travels;
         });
     EXPECT_TRUE(was_seen);
+  });
+}
+
+TEST(Rounds, make_a_group_and_a_thread_once) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto made = std::make_shared<Made>();
+    const Communicator group = between_hosts(world, made);
+    const auto in_two = [](const Communicator& of) {
+      in_rounds(
+          of, 2, /*first=*/{}, [](size_t) -> Travel { return [](const Communicator& own) { own.barrier(); }; },
+          [](size_t) {});
+    };
+    for (int time = 0; time < 3; ++time) {
+      in_two(group);
+      in_two(Communicator(group).observed_by(nullptr));
+      EXPECT_EQ(*made, std::pair(1, 1));
+    }
   });
 }
 

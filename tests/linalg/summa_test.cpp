@@ -181,8 +181,8 @@ std::string refusal_of(const std::function<void()>& call) {
   return "nothing was refused";
 }
 
-TEST(Summa, refuses_on_all_workers_what_does_not_fit_together) {
-  for_each_world({2}, [](const Communicator& world) {
+TEST(Summa, in_checked_mode_refuses_on_all_workers_what_does_not_fit_together) {
+  for_each_checked_world({2}, [](const Communicator& world) {
     const Grid grid(world, {{"row", 1}, {"column", world.size()}});
     const auto tensor = [&](const Layout& layout) {
       return DistributedTensor{at::ones(layout.shape_of(grid.cell())), layout, grid};

@@ -224,6 +224,20 @@ TEST(Move, names_the_worker_whose_tensor_is_not_as_its_layout_says) {
   EXPECT_NE(message.find("rank 1: expected a tensor of shape [2], got [3]"), std::string::npos) << message;
 }
 
+TEST(AllToAll, cuts_along_another_dim_and_is_its_own_adjoint_the_other_way_round) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Split rows = Split::balanced(7, world.size(), 0), columns = Split::balanced(5, world.size(), 1);
+    const at::Tensor whole = at::arange(70, at::kDouble).view({7, 5, 2});
+    const auto mine = [&](const Split& split) { return take_block(whole, split, world.rank()); };
+    EXPECT_TRUE(all_to_all(mine(rows), world, rows, columns).equal(mine(columns)));
+    const at::Tensor x = mine(columns).clone().requires_grad_();
+    const at::Tensor y = all_to_all(x, world, columns, rows);
+    (y * mine(rows)).sum().backward();
+    EXPECT_TRUE(y.equal(mine(rows)));
+    EXPECT_TRUE(x.grad().equal(x));
+  });
+}
+
 TEST(Move, in_checked_mode_names_the_worker_whose_requires_grad_differs) {
   const auto differ = [](const Communicator& world) {
     const Grid grid(world, {{"w", 3}});

@@ -11,6 +11,7 @@
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -178,6 +179,23 @@ TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
 
 SelfAttentionOptions self_attention(double dropout, bool bias) {
   return {.hidden = 15, .heads = 3, .bias = bias, .dropout = dropout, .name = "attention", .tensor = at::kDouble};
+}
+
+TEST(ParallelEmbedding, of_split_rows_makes_no_group) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto made = std::make_shared<Made>();
+    const Communicator group = between_hosts(world, made);
+    const Split features = Split::balanced(6, world.size(), 1), words = Split::balanced(9, world.size(), 0);
+    const Split rows = Split::balanced(5, world.size(), 0);
+    const at::Tensor ids = at::arange(5);
+    hidden_parallel_embedding(ids, at::ones({9, features.size(world.rank())}).requires_grad_(), group, features, rows)
+        .sum()
+        .backward();
+    vocabulary_parallel_embedding(ids, at::ones({words.size(world.rank()), 6}).requires_grad_(), group, words, rows)
+        .sum()
+        .backward();
+    EXPECT_EQ(*made, std::pair(0, 0));
+  });
 }
 
 TEST(ParallelSelfAttention, is_the_layer_of_one_worker_when_heads_do_not_divide) {

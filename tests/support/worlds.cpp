@@ -47,9 +47,14 @@ void leave_mpi_world() {
   mpi_world().reset();
 }
 
-void for_each_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn) {
+namespace {
+
+void for_each_world_of(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn,
+                       const LaunchOptions& options) {
   if (!mpi_world()) {
-    for (const int size : sizes) launch_threads(size, [&](const Communicator& world) { run_traced(world, fn); });
+    for (const int size : sizes)
+      launch_threads(
+          size, [&](const Communicator& world) { run_traced(world, fn); }, options);
     return;
   }
   const int job = mpi_world()->size();
@@ -57,6 +62,16 @@ void for_each_world(const std::vector<int>& sizes, const std::function<void(cons
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(fitting), [&](int size) { return size < job; });
   fitting.push_back(job);
   for (const int size : fitting) run_on_first(size, fn);
+}
+
+}  // namespace
+
+void for_each_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn) {
+  for_each_world_of(sizes, fn, {});
+}
+
+void for_each_checked_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn) {
+  if (!mpi_world() || mpi_world()->checked()) for_each_world_of(sizes, fn, {.checked = true});
 }
 
 }  // namespace adjoin::testing

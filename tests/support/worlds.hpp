@@ -13,6 +13,9 @@ namespace adjoin::testing {
 /// (threads) or ends the job (MPI).
 void for_each_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn);
 
+/// The same in checked mode (LaunchOptions::checked): on threads always, of an MPI job that was started so.
+void for_each_checked_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn);
+
 /// Gives for_each_world the ranks of an MPI job; called by the tests' main.
 void use_mpi_world(const Communicator& world);
 /// Forgets them, before MPI is finalised.

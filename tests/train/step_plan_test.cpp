@@ -29,12 +29,14 @@ std::unique_ptr<Task> task_of(const Configuration& c) {
   return random_task(c, c.batch, [&](int64_t i) { return c.sequence - i % 3; });
 }
 
-/// Keeps the collectives and exchanges of a worker, but for those by which checked mode compares who requires a gradient.
+/// Keeps the collectives and exchanges of a worker, but for those by which checked mode compares who requires a gradient and
+/// what attention was given.
 class Calls : public Observer {
  public:
   Calls(std::vector<PlannedCall>& calls, bool checked) : calls_(calls), checked_(checked) {}
   void begin(const Call& call) override {
-    const bool compares = checked_ && call.collective == Collective::all_gather && call.in.type == ElementType::int32;
+    const bool compares = checked_ && call.collective == Collective::all_gather &&
+                          (call.in.type == ElementType::int32 || call.in.type == ElementType::int64);
     const bool moves = call.collective || call.name == "exchange";
     if (moves && call.size > 1 && !compares) calls_.push_back({call.collective, call.size, call.bytes()});
   }

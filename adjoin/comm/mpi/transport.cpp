@@ -100,7 +100,7 @@ bool Transport::fail(std::exception_ptr cause) noexcept {
 
 void Transport::carry_out(const Call& call) {
   const Watched watched(*agent_, group_->entry(), call);
-  if (options_.checked && size_ > 1) check_agreement(call);
+  if (options_.checked && size_ > 1) check_all_call_alike(call);
   if (!call.algorithm.empty() || !is_countable(call)) return Backend::carry_out(call);
   call_mpi(call);
 }
@@ -170,7 +170,7 @@ void Transport::check_what_came(const Message& message, size_t place, const Call
     throw_other(call, expected, bytes % size != 0 ? "another type" : std::to_string(bytes / size) + " elements");
 }
 
-void Transport::check_agreement(const Call& call) const {
+void Transport::check_all_call_alike(const Call& call) const {
   const Group& group = *group_;
   const std::vector<Signature> all = gather_all(group, signature_of(call));
   const bool agree = std::ranges::all_of(all, [&](const Signature& other) { return other == all[0]; });

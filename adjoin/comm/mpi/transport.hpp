@@ -56,7 +56,7 @@ class Transport final : public Backend {
   /// Compares the collective that each rank is about to begin.
   /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
   /// Cost: one all-gather of 32 bytes a rank; for an all_to_all also an all-to-all of its counts and an all-gather
-  void check_agreement(const Call& call) const;
+  void check_all_call_alike(const Call& call) const;
 
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<Agent> agent_;

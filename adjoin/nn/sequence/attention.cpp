@@ -97,7 +97,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const AttentionArguments arguments{q, k, v, rows, group, options};
   check_common(arguments);
   check_own(arguments);
-  if (group.size() > 1) linalg::check_agreement("attention", description(arguments), group);
+  if (group.checked()) linalg::check_agreement("attention", description(arguments), group);
   AttentionOptions with_scale = options;
   if (!options.scale) with_scale.scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
   const int64_t size = std::max(q.size(2), v.size(2));
@@ -105,11 +105,10 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                       : options.method == AttentionMethod::gathered ? gathered_attention
                                                                     : ulysses_attention;
   const at::Tensor of_q = prepared(q, size), of_k = prepared(k, size), of_v = prepared(v, size);
-  std::optional<at::Tensor> y;
-  if (group.size() == 1 && options.method != AttentionMethod::gathered)
-    y = whole_sample_attention(of_q, of_k, of_v, rows, with_scale);
-  if (!y) y = method(of_q, of_k, of_v, rows, group, with_scale);
-  return y->narrow(2, 0, v.size(2));
+  const at::Tensor y = group.size() == 1 && options.method != AttentionMethod::gathered
+                           ? attention_on_one_worker(of_q, of_k, of_v, rows, with_scale)
+                           : method(of_q, of_k, of_v, rows, group, with_scale);
+  return y.narrow(2, 0, v.size(2));
 }
 
 AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank) {

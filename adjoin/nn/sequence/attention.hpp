@@ -51,8 +51,9 @@ struct AttentionOptions {
 ///          gathered: all-gathers k and v; memory: heads x rows x their samples' lengths, about four times.
 ///          ulysses: an exchange of (P-1)/P of q, k, v and the result; memory: all rows of a P-th of the heads.
 ///          A mask is asked for, and dropout works, in blocks of 512 x 512 tokens.
-/// Throws:  InvalidArgument on all ranks: rows that do not fit the group, a dropout outside [0, 1); head sizes, heads, types,
-///          options, rows or needs of a gradient that differ between ranks (compared by an all-gather of 8 bytes a rank).
+/// Throws:  InvalidArgument on all ranks: rows that do not fit the group, a dropout outside [0, 1); in checked mode also head
+///          sizes, heads, types, options, rows or needs of a gradient that differ between ranks (compared by an all-gather
+///          of 8 bytes a rank).
 ///          On one rank, and so as the others' first cause: tensors not of the shapes above, of one floating type, on
 ///          the CPU, or a mask's answer of another shape or type.
 /// Source:  Liu et al., "Ring attention", arXiv 2310.01889; Jacobs et al., "DeepSpeed Ulysses", arXiv 2309.14509

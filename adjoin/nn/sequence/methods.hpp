@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "adjoin/nn/sequence/attention.hpp"
 
 namespace adjoin::nn {
@@ -15,13 +13,12 @@ at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
 at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                               const Communicator& group, const AttentionOptions& options);
 
-/// All rows on one worker are a ring of one.
 at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                              const Communicator& group, const AttentionOptions& options);
 
-/// A ring of one worker, which has each sample whole and in order: samples of about equal length go through LibTorch's kernel
-/// together. Nothing where the kernel cannot do it, or a number is not finite: a ring of one is for all.
-std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                 const Rows& rows, const AttentionOptions& options);
+/// All rows are on this worker. Where each sample is there whole and in order, those of about equal length go through
+/// LibTorch's kernel together; what that kernel cannot do, and numbers that are not finite, go by a ring of one.
+at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+                                   const AttentionOptions& options);
 
 }  // namespace adjoin::nn

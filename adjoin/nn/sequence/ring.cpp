@@ -92,7 +92,7 @@ class Ring {
       return hand_on(visitors.back(), owner_in(static_cast<int>(round) + 1));
     };
     linalg::in_rounds(
-        group_, static_cast<size_t>(group_.size()) - 1, group_.backend()->spans_hosts(),
+        group_, static_cast<size_t>(group_.size()) - 1,
         /*first=*/[&] { work(0, visitors.front()); }, begin,
         [&](size_t round) {
           visitors.pop_front();

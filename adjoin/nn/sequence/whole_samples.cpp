@@ -180,13 +180,14 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
 }  // namespace
 
-std::optional<at::Tensor> whole_sample_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                 const Rows& rows, const AttentionOptions& options) {
-  if (options.mask || options.drops() || *options.scale <= 0 || q.numel() == 0) return std::nullopt;
-  for (int64_t row = 0; const Run& run : rows.runs(0))  // a sample in pieces, or another order
-    if (rows.offset(run.sample) + run.tokens.begin != std::exchange(row, row + run.tokens.size())) return std::nullopt;
+at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+                                   const AttentionOptions& options) {
+  bool serves = !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
+  for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or they are in another order
+    serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
   // The kernel gives a query that is NaN a number.
-  if (!std::isfinite((q.sum() + k.sum()).item<double>())) return std::nullopt;
+  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
+    return ring_attention(q, k, v, rows, Communicator(), options);
   const auto batches =
       rows.once(std::string("batches of ") + c10::toString(share_type(q)) + (options.causal ? ", causal" : ""),
                 [&] { return batches_of(rows, options.causal, share_type(q)); });

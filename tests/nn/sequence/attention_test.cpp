@@ -1,28 +1,28 @@
 #include "adjoin/nn/sequence/attention.hpp"
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "adjoin/base/error.hpp"
-#include "adjoin/comm/launch.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "tests/support/adjoint.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::nn {
 namespace {
 
 using namespace adjoin::testing;
-using ::testing::HasSubstr;
 
 using Method = AttentionMethod;
 using Lengths = std::vector<int64_t>;
@@ -42,6 +42,14 @@ std::vector<at::Tensor> whole_qkv(int64_t rows, const HeadSizes& heads, const Co
     return random_tensor({rows, count, size}, Kind::replicated, world, seed);
   };
   return {draw(heads.queries, heads.size, 1), draw(heads.keys, heads.size, 2), draw(heads.keys, heads.value_size, 3)};
+}
+
+/// This worker's rows of q, k and v, whose gradients are wanted.
+std::vector<at::Tensor> own_qkv(const Rows& rows, const HeadSizes& heads, const Communicator& world) {
+  std::vector<at::Tensor> own;
+  for (const at::Tensor& x : whole_qkv(rows.size(), heads, world))
+    own.push_back(take_block(x, rows.split(), world.rank()).clone().requires_grad_());
+  return own;
 }
 
 using OfSample =
@@ -101,11 +109,8 @@ void expect_attention_of_one_worker(const Communicator& world, const Rows& rows,
                std::to_string(heads.queries) + "/" + std::to_string(heads.keys));
   const Split split = rows.split();
   const auto mine = [&](const at::Tensor& x) { return take_block(x, split, world.rank()); };
-  std::vector<at::Tensor> whole = whole_qkv(rows.size(), heads, world), own;
-  for (at::Tensor& x : whole) {
-    own.push_back(mine(x).clone().requires_grad_());
-    x.requires_grad_();
-  }
+  const std::vector<at::Tensor> whole = whole_qkv(rows.size(), heads, world), own = own_qkv(rows, heads, world);
+  for (const at::Tensor& x : whole) x.requires_grad_();
   const at::Tensor y = attention(own[0], own[1], own[2], rows, world, options);
   const at::Tensor expected = on_one_worker(whole, rows.lengths(), options);
   ASSERT_EQ(y.sizes(), mine(expected).sizes());
@@ -206,6 +211,64 @@ TEST(Attention, takes_whole_samples_of_about_equal_length_together) {
       for (const int64_t keys : {1, 2})
         expect_attention_of_one_worker(Communicator(), Rows::balanced(lengths, 1), {.queries = 2, .keys = keys},
                                        {.causal = causal}, by_libtorch);
+}
+
+/// How often this thread calls LibTorch's fused attention while one of these lives, forward and backward.
+class KernelCalls {
+ public:
+  KernelCalls() {
+    count() = 0;
+    handle_ =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(&KernelCalls::see).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~KernelCalls() { at::removeCallback(handle_); }
+  KernelCalls(const KernelCalls&) = delete;
+  KernelCalls& operator=(const KernelCalls&) = delete;
+
+  static int& count() {
+    thread_local int calls = 0;
+    return calls;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
+    count() +=
+        std::string_view(function.name()).find("_scaled_dot_product_flash_attention_for_cpu") != std::string_view::npos;
+    return nullptr;
+  }
+  at::CallbackHandle handle_ = 0;
+};
+
+TEST(Attention, takes_samples_of_equal_length_through_the_kernel_in_one_call) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    for (const Method method : {Method::ring, Method::ulysses}) {
+      if (method == Method::ring && world.size() > 1) continue;  // whose tiles are of one sample each
+      const Lengths lengths(16, 6);
+      const Rows rows = Rows::balanced(lengths, world.size());
+      const auto qkv = own_qkv(rows, {.queries = 8, .keys = 4}, world);
+      const KernelCalls kernel;
+      const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], rows, world, {.method = method, .causal = true});
+      EXPECT_EQ(kernel.count(), 1) << method_name(method);
+      y.sum().backward();
+      EXPECT_EQ(kernel.count(), 2) << method_name(method);
+    }
+  });
+}
+
+TEST(Attention, between_hosts_makes_a_group_and_a_thread_once) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    for (const Method method : kMethods) {
+      const auto made = std::make_shared<Made>();
+      const Communicator group = between_hosts(world, made);
+      const Rows rows = Rows::zigzag({9, 5}, group.size());
+      const auto qkv = own_qkv(rows, {}, world);
+      for (int step = 0; step < 3; ++step) {
+        attention(qkv[0], qkv[1], qkv[2], rows, group, {.method = method, .causal = true}).sum().backward();
+        const int of_rings = method == Method::ring ? 1 : 0;
+        EXPECT_EQ(*made, std::pair(of_rings, of_rings)) << method_name(method) << " in step " << step;
+      }
+    }
+  });
 }
 
 TEST(Attention, goes_through_masks_and_dropout_in_blocks) {
@@ -318,60 +381,6 @@ TEST(Attention, hides_later_keys_whatever_the_scale_is) {
       EXPECT_TRUE(at::allclose(of(Method::ulysses), of(Method::gathered), 0, 1e-12)) << scale;
     }
   });
-}
-
-TEST(Attention, refuses_second_derivatives_rather_than_give_wrong_ones) {
-  const at::Tensor x = at::ones({3, 1, 2}, at::kDouble).requires_grad_();
-  const at::Tensor y = attention(x, x, x, Rows::balanced({3}, 1), Communicator());
-  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true), InvalidArgument);
-}
-
-/// The message of the InvalidArgument that a world of three meets where rank 1 is given something else.
-template <class Call>
-std::string attention_refusal(const Call& call) {
-  return test::message_of<InvalidArgument>([&] {
-    launch_threads(3, [&](const Communicator& world) {
-      const Rows rows = Rows::balanced({7}, world.size());
-      call(world, rows, at::ones({rows.size(world.rank()), 2, 4}), world.rank() == 1);
-    });
-  });
-}
-
-TEST(AttentionFailure, says_what_does_not_fit) {
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows&, const at::Tensor& x, bool) {
-                attention(x, x, x, Rows::balanced({7}, 2), world);
-              }),
-              HasSubstr("attention: expected rows of 3 workers, one for each rank of the group, got those of 2"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool) {
-                attention(x, x, x, rows, world, {.dropout = 1});
-              }),
-              HasSubstr("expected a dropout in [0, 1), got 1"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
-                attention(x, x, odd ? x.to(at::kDouble) : x, rows, world);
-              }),
-              HasSubstr("rank 1: expected q, k and v of one type, got Float, Float and Double"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
-                attention(odd ? x.narrow(0, 1, 1) : x, x, x, rows, world);
-              }),
-              HasSubstr("rank 1: expected q of 2 rows, heads and their size, got shape [1, 2, 4]"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
-                attention(odd ? x.narrow(1, 0, 1) : x, x, x, rows, world);
-              }),
-              HasSubstr("rank 1: expected q and k with heads of one size"));
-  // As many elements, which no message would notice.
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
-                const at::Tensor y = odd ? x.view({-1, 4, 2}) : x;
-                attention(y, y, y, rows, world);
-              }),
-              HasSubstr("from rank 1 on ring of Float, q of 4 heads of 2 without a gradient"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
-                attention(x, x, x, odd ? Rows::zigzag({7}, 3) : rows, world, {.causal = odd});
-              }),
-              HasSubstr("causal, samples of [7] as 0:[0, 2) 0:[6, 7) | 0:[2, 3) 0:[5, 6)"));
-  EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool) {
-                attention(x, x, x, rows, world, {.mask = [](int64_t, Range, Range) { return at::ones({1}); }});
-              }),
-              HasSubstr("expected a mask that answers with Bool and shape"));
 }
 
 }  // namespace
