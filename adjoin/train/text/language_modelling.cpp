@@ -71,6 +71,7 @@ int64_t LanguageModelling::size(data::Part part) const {
 }
 
 data::Sequence LanguageModelling::sequence(data::Part part, int64_t sample) const {
+  ++read_;
   if (part == data::Part::train) return (*train_)[sample];
   return texts_.empty() ? (*test_)[sample] : texts_[static_cast<size_t>(sample)];
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,8 @@ class LanguageModelling : public Task {
                                       const Grid& grid) const override;
 
   const data::TextVocabulary& vocabulary() const { return *vocabulary_; }
+  /// How often a sequence has been read from the data.
+  int64_t sequences_read() const { return read_; }
 
  private:
   /// What lies before each place of a batch of sequences, and at its end what is in all of it.
@@ -67,6 +70,7 @@ class LanguageModelling : public Task {
   std::optional<data::Sequences> train_, test_;
   int64_t test_samples_;               // to use at most; 0: all
   std::vector<data::Sequence> texts_;  // instead of the test part
+  mutable std::atomic<int64_t> read_ = 0;
   mutable std::mutex counting_;
   mutable std::shared_ptr<const BatchCounts> counted_;  // of the last batch
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/data/token_store.hpp"
 #include "adjoin/nn/parameter.hpp"
@@ -90,6 +91,23 @@ TEST(LanguageModelling, trains_the_same_model_in_every_layout) {
               << positions << " dp " << c.dp << " tp " << tp << " step " << step;
       }
     });
+  }
+}
+
+// Once to count what lies before each micro-batch, by whichever rank comes first, and once by the rank whose part it is in.
+TEST(LanguageModelling, reads_each_sequence_of_a_batch_twice_however_many_micro_batches_there_are) {
+  for (const int64_t microbatches : {1, 4}) {
+    Configuration c = uneven_decoder();
+    c.microbatches = microbatches;
+    c.dp = 2;
+    const LanguageModelling task(c, input());
+    const std::vector<int64_t> samples{0, 1, 2, 3, 4, 5, 6};
+    launch_threads(2, [&](const Communicator& world) {
+      Trainer trainer(c, task, world);
+      trainer.initialize();
+      trainer.step(samples, 0, 1e-3);
+    });
+    EXPECT_EQ(task.sequences_read(), 2 * std::ssize(samples)) << microbatches;
   }
 }
 
