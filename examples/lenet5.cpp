@@ -9,7 +9,6 @@
 #include <CLI/App.hpp>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/drawn_digits.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -17,6 +16,7 @@
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/sequential.hpp"
 #include "adjoin/parallel/gradients.hpp"
+#include "examples/support/drawn_digits.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -67,8 +67,8 @@ struct Digits {
 };
 
 Digits read_digits(const Wishes& wishes) {
-  const data::LabelledPictures raw =
-      wishes.data.empty() ? data::draw_digits(1000, /*seed=*/1) : data::load_mnist(wishes.data);
+  const example::LabelledPictures raw =
+      wishes.data.empty() ? example::draw_digits(1000, /*seed=*/1) : example::load_mnist(wishes.data);
   require(raw.pictures.size(1) == 28 && raw.pictures.size(2) == 28 && raw.pictures.size(0) >= 5 * kBatch, [&] {
     return wishes.data + ": expected at least " + std::to_string(5 * kBatch) + " pictures of 28 x 28 pixels, got " +
            std::to_string(raw.pictures.size(0)) + " of " + std::to_string(raw.pictures.size(1)) + " x " +

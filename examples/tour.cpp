@@ -6,13 +6,13 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
-#include "adjoin/data/drawn_digits.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/moments.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "examples/support/drawn_digits.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -69,7 +69,7 @@ void tour(const Communicator& world, example::Report& report) {
   const Grid row(world, {{"workers", world.size()}});
   const Grid square(world, {{"y", height}, {"x", width}});
 
-  const data::LabelledPictures digits = data::draw_digits(30, /*seed=*/1);
+  const example::LabelledPictures digits = example::draw_digits(30, /*seed=*/1);
   const at::Tensor pictures = digits.pictures.to(at::kFloat).unsqueeze(1) / 255, labels = digits.labels.to(at::kLong);
 
   const auto train = [&](const char* name, Training training) {

@@ -113,28 +113,25 @@ class Copier {
   }
 
   void apart(char* to, const char* from, const Dim& dim) const {
-    switch (item_) {
-      case 1:
-        return copy_apart<uint8_t>(to, dim.to, from, dim.from, dim.size);
-      case 2:
-        return copy_apart<uint16_t>(to, dim.to, from, dim.from, dim.size);
-      case 4:
-        return copy_apart<uint32_t>(to, dim.to, from, dim.from, dim.size);
-      default:
-        return copy_apart<uint64_t>(to, dim.to, from, dim.from, dim.size);
-    }
+    with_item([&](auto item) { copy_apart<decltype(item)>(to, dim.to, from, dim.from, dim.size); });
   }
 
   void transposed(char* to, const char* from, const Dim& rows, const Dim& columns) const {
+    with_item([&](auto item) { transpose<decltype(item)>(to, from, rows, columns, copy_); });
+  }
+
+  /// work(T{}) for an integer T as long as an element.
+  template <class Work>
+  void with_item(Work work) const {
     switch (item_) {
       case 1:
-        return transpose<uint8_t>(to, from, rows, columns, copy_);
+        return work(uint8_t{});
       case 2:
-        return transpose<uint16_t>(to, from, rows, columns, copy_);
+        return work(uint16_t{});
       case 4:
-        return transpose<uint32_t>(to, from, rows, columns, copy_);
+        return work(uint32_t{});
       default:
-        return transpose<uint64_t>(to, from, rows, columns, copy_);
+        return work(uint64_t{});
     }
   }
 

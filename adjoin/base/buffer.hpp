@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "adjoin/base/element_type.hpp"
 #include "adjoin/base/half.hpp"
@@ -17,45 +18,25 @@ struct Device {
 };
 
 namespace detail {
+/// The place of T among Types; their number where it is none of them.
+template <class T, class... Types>
+constexpr int place_among() {
+  int place = 0;
+  static_cast<void>(((std::is_same_v<T, Types> || (++place, false)) || ...));
+  return place;
+}
+/// In the order of ElementType.
 template <class T>
-struct ElementTypeOf;
-template <>
-struct ElementTypeOf<bool> {
-  static constexpr auto value = ElementType::boolean;
-};
-template <>
-struct ElementTypeOf<uint8_t> {
-  static constexpr auto value = ElementType::uint8;
-};
-template <>
-struct ElementTypeOf<int32_t> {
-  static constexpr auto value = ElementType::int32;
-};
-template <>
-struct ElementTypeOf<int64_t> {
-  static constexpr auto value = ElementType::int64;
-};
-template <>
-struct ElementTypeOf<Float16> {
-  static constexpr auto value = ElementType::float16;
-};
-template <>
-struct ElementTypeOf<BFloat16> {
-  static constexpr auto value = ElementType::bfloat16;
-};
-template <>
-struct ElementTypeOf<float> {
-  static constexpr auto value = ElementType::float32;
-};
-template <>
-struct ElementTypeOf<double> {
-  static constexpr auto value = ElementType::float64;
-};
+constexpr int kElementPlace = place_among<T, bool, uint8_t, int32_t, int64_t, Float16, BFloat16, float, double>();
 }  // namespace detail
 
-/// The ElementType of a C++ type.
+/// One number that a buffer may lie over.
 template <class T>
-inline constexpr ElementType element_type_of = detail::ElementTypeOf<T>::value;
+concept Element = detail::kElementPlace<T> < kElementTypes;
+
+/// The ElementType of a C++ type.
+template <Element T>
+inline constexpr auto element_type_of = static_cast<ElementType>(detail::kElementPlace<T>);
 
 /// Contiguous elements that somebody else owns.
 struct Buffer {
@@ -91,10 +72,6 @@ struct ConstBuffer {
 /// Whose elements a buffer may lie over: a span, a std::vector, an array.
 template <class Range>
 concept Elements = requires(Range& elements) { std::span(elements); };
-
-/// One number that a buffer may lie over.
-template <class T>
-concept Element = requires { detail::ElementTypeOf<T>::value; };
 
 /// A Buffer over a span, a std::vector or an array of a known element type.
 template <Elements Range>

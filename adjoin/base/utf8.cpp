@@ -1,26 +1,11 @@
 #include "adjoin/base/utf8.hpp"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 
 namespace adjoin {
 namespace {
-
-bool is_continuation(unsigned char byte) {
-  return (byte & 0xc0u) == 0x80u;
-}
-
-int length_by_first_byte(unsigned char byte) {
-  if (byte < 0x80u) return 1;
-  if (byte >= 0xc2u && byte < 0xe0u) return 2;
-  if (byte >= 0xe0u && byte < 0xf0u) return 3;
-  if (byte >= 0xf0u && byte < 0xf5u) return 4;
-  return 0;
-}
-
-bool is_scalar_of_length(char32_t value, int length) {
-  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  return value >= kSmallest[length] && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff);
-}
 
 /// The controls of ASCII but line ends, and those of ISO 6429 above it, with which escape sequences may begin too.
 bool moves_the_cursor(char32_t point) {
@@ -38,33 +23,16 @@ void append_escaped(std::string& text, unsigned char byte) {
 }  // namespace
 
 CodePoint decode_utf8(std::string_view text, size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const int length = length_by_first_byte(first);
-  if (length == 1) return {first, 1};
-  if (length == 0 || at + static_cast<size_t>(length) > text.size()) return {};
-  char32_t value = first & (0xffu >> (length + 1));
-  for (int i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[at + static_cast<size_t>(i)]);
-    if (!is_continuation(byte)) return {};
-    value = (value << 6) | (byte & 0x3fu);
-  }
-  return is_scalar_of_length(value, length) ? CodePoint{value, length} : CodePoint{};
+  utf8proc_int32_t value = 0;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
+  const auto length = utf8proc_iterate(bytes, std::ssize(text) - static_cast<utf8proc_ssize_t>(at), &value);
+  return length > 0 ? CodePoint{static_cast<char32_t>(value), static_cast<int>(length)} : CodePoint{};
 }
 
 void append_utf8(std::string& text, char32_t point) {
-  const auto tail = [&](int shift) { text += static_cast<char>(0x80u | ((point >> shift) & 0x3fu)); };
-  if (point < 0x80) {
-    text += static_cast<char>(point);
-  } else if (point < 0x800) {
-    text += static_cast<char>(0xc0u | (point >> 6));
-    tail(0);
-  } else if (point < 0x10000) {
-    text += static_cast<char>(0xe0u | (point >> 12));
-    tail(6), tail(0);
-  } else {
-    text += static_cast<char>(0xf0u | (point >> 18));
-    tail(12), tail(6), tail(0);
-  }
+  utf8proc_uint8_t bytes[4];
+  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(point), bytes);
+  text.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
 }
 
 int64_t drop_invalid_utf8(std::string& text) {

@@ -10,6 +10,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/data/csv.hpp"
+#include "adjoin/data/text_file.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -45,6 +47,31 @@ std::optional<size_t> find_column(const std::vector<std::string>& there, const s
   return std::nullopt;
 }
 
+/// Where text and label stand among the columns that a file has. Of text alone the label is the text.
+struct FoundColumns {
+  size_t text, label;
+};
+
+/// Throws: InvalidArgument that begins with `where` and names the columns that are there
+FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
+  const auto text = find_column(there, wanted.text, {"text", "review"}, where);
+  const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"}, where);
+  if (text && label) {
+    require(*text != *label || wanted.text_alone,
+            [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
+    return {*text, *label};
+  }
+  const auto missing = [](const std::string& name, const char* option, const char* usual) {
+    return name.empty() ? std::string(usual) + ", nor is one named by " + option
+                        : shortened(name) + " (" + option + ")";
+  };
+  throw InvalidArgument(where + ": no column " +
+                        (!text ? missing(wanted.text, "--text-column", "\"text\" or \"review\"")
+                               : missing(wanted.label, "--label-column", "\"label\" or \"sentiment\"")) +
+                        "; found: " + listed(there, kMostColumns));
+}
+
+/// A file of separated fields, whose first record names the columns.
 class SeparatedSamples final : public SampleReader {
  public:
   SeparatedSamples(const std::string& path, Separator separator, const Columns& wanted)
@@ -76,6 +103,8 @@ class SeparatedSamples final : public SampleReader {
   bool any_ = false;
 };
 
+/// One JSON object a line. Labels may be strings, numbers or booleans. As JSON is UTF-8, bytes that are not are dropped
+/// in any case.
 class JsonLineSamples final : public SampleReader {
  public:
   JsonLineSamples(const std::string& path, const Columns& wanted) : file_(path), names_(wanted) {
@@ -177,30 +206,11 @@ std::string listed(const std::vector<std::string>& names, size_t most) {
   return names.size() > most ? list + ", ..." : list;
 }
 
-FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
-  const auto text = find_column(there, wanted.text, {"text", "review"}, where);
-  const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"}, where);
-  if (text && label) {
-    require(*text != *label || wanted.text_alone,
-            [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
-    return {*text, *label};
-  }
-  const auto missing = [](const std::string& name, const char* option, const char* usual) {
-    return name.empty() ? std::string(usual) + ", nor is one named by " + option
-                        : shortened(name) + " (" + option + ")";
-  };
-  throw InvalidArgument(where + ": no column " +
-                        (!text ? missing(wanted.text, "--text-column", "\"text\" or \"review\"")
-                               : missing(wanted.label, "--label-column", "\"label\" or \"sentiment\"")) +
-                        "; found: " + listed(there, kMostColumns));
-}
-
-std::unique_ptr<SampleReader> open_separated(const std::string& path, Separator separator, const Columns& columns) {
-  return std::make_unique<SeparatedSamples>(path, separator, columns);
-}
-
-std::unique_ptr<SampleReader> open_json_lines(const std::string& path, const Columns& columns) {
-  return std::make_unique<JsonLineSamples>(path, columns);
+std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns) {
+  const std::string_view name = without_gz(file);
+  if (name.ends_with(".jsonl")) return std::make_unique<JsonLineSamples>(file, columns);
+  const Separator separator = name.ends_with(".tsv") ? Separator::tab : Separator::comma;
+  return std::make_unique<SeparatedSamples>(file, separator, columns);
 }
 
 std::unique_ptr<SampleReader> open_text_files(std::vector<fs::path> files, bool text_alone) {

@@ -80,12 +80,6 @@ bool has_samples(const std::string& folder, Part part) {
   return !named_file(folder, part).empty() || fs::is_directory(fs::path(folder) / tree_name(part) / "pos");
 }
 
-std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns) {
-  const std::string_view name = without_gz(file);
-  if (name.ends_with(".jsonl")) return open_json_lines(file, columns);
-  return open_separated(file, name.ends_with(".tsv") ? Separator::tab : Separator::comma, columns);
-}
-
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns) {
   std::vector<fs::path> files = sample_files(path, part);
   const std::string file = files.front().string();

@@ -83,13 +83,6 @@ std::string WordPiece::content() const {
   return lines;
 }
 
-void WordPiece::save(const std::string& path) const {
-  std::ofstream file(path, std::ios::binary);
-  file << content();
-  file.close();
-  if (!file) throw Error(path + ": cannot write the vocabulary: " + std::strerror(errno));
-}
-
 std::vector<int64_t> WordPiece::encode(std::string_view text, size_t limit) const {
   std::vector<int64_t> ids;
   size_t begin = 0;
@@ -107,6 +100,17 @@ std::vector<int64_t> WordPiece::encode(std::string_view text, size_t limit) cons
   }
   if (ids.size() < limit) encode_plain(text.substr(begin), limit, ids);
   ids.resize(std::min(ids.size(), limit));
+  return ids;
+}
+
+std::vector<int64_t> WordPiece::encode_review(std::string_view text, int64_t max_length) const {
+  require(max_length >= 2, [&] {
+    return "encode_review: a review takes at least 2 tokens, [CLS] and [SEP]; got a maximum of " +
+           std::to_string(max_length);
+  });
+  std::vector<int64_t> ids = encode(text, static_cast<size_t>(max_length - 2));
+  ids.insert(ids.begin(), class_);
+  ids.push_back(separator_);
   return ids;
 }
 

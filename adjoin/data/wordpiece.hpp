@@ -31,13 +31,13 @@ class WordPiece {
   /// The text of a vocab.txt that load() reads.
   std::string content() const;
 
-  /// Writes it.
-  /// Throws: Error where the file cannot be written.
-  void save(const std::string& path) const;
-
   /// The ids of the text, without [CLS] and [SEP] around them; at most `limit` of them, the first.
   /// A special token that stands in the text is taken for itself.
   std::vector<int64_t> encode(std::string_view text, size_t limit = kNoLimit) const;
+
+  /// [CLS] tokens [SEP], of which tokens at the end are left out where it would be longer than `max_length`.
+  /// Throws: InvalidArgument where max_length is below 2.
+  std::vector<int64_t> encode_review(std::string_view text, int64_t max_length) const;
 
   int64_t size() const { return static_cast<int64_t>(pieces_.size()); }
   const std::string& piece(int64_t id) const { return pieces_.at(static_cast<size_t>(id)); }

@@ -89,7 +89,7 @@ TEST(Requests, of_the_other_commands_are_checked) {
   expect_refused(run("bench attention --method local --dropout 0.1"),
                  "--dropout is given, but --method local has none");
   expect_refused(run("bench layers --layer cnn"),
-                 "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample or linear");
+                 "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample, linear or network");
   expect_refused(run("bench layers --cut depth"), "--cut is depth, expected batch, channels, height or width");
   expect_refused(run("bench layers --size 1"), "--size is 1, expected 2 to 65536");
   expect_refused(run("bench layers --batch 4294967296"),

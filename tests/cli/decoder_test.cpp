@@ -65,9 +65,8 @@ TEST_F(TrainedDecoder, writes_the_same_text_on_in_every_layout) {
   EXPECT_EQ(generate("--tokens 30 --temperature 0 'The '").out, likeliest.out);
   const TemporaryFolder folder;
   put(folder / "prompt", "The \n");
-  EXPECT_EQ(
-      run("generate --tokens 30 --model " + shell_quoted(model()), {.input = shell_quoted(folder / "prompt")}).out,
-      likeliest.out);
+  EXPECT_EQ(run("generate --tokens 30 --model " + shell_quoted(model()), {.input = (folder / "prompt").string()}).out,
+            likeliest.out);
   EXPECT_EQ(generate("--tokens 30 'A c'").out, "A caf\u00e9 is open; it is late.\n");
   const std::string drawn = "--tokens 40 --temperature 4 --top-k 20 --top-p 0.95 --seed 5 'A'";
   const Outcome one = generate(drawn);
@@ -82,7 +81,7 @@ TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
   std::string texts;
   for (int i = 0; i < 70; ++i) texts += "The ship sails on.\r\n";
   put(folder / "texts", texts + "\nThe end.\n");
-  const Outcome outcome = run("predict --model " + shell_quoted(model()), {.input = shell_quoted(folder / "texts")});
+  const Outcome outcome = run("predict --model " + shell_quoted(model()), {.input = (folder / "texts").string()});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(lines_of(outcome.out).size(), 70u);
   EXPECT_EQ(outcome.err, "adjoin: text 71: is empty, so that there is no byte of it to score\n");

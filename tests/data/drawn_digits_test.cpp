@@ -1,9 +1,9 @@
-#include "adjoin/data/drawn_digits.hpp"
+#include "examples/support/drawn_digits.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace adjoin::data {
+namespace adjoin::example {
 namespace {
 
 TEST(DrawnDigits, are_the_same_for_a_seed_and_differ_from_each_other) {
@@ -29,4 +29,4 @@ TEST(DrawnDigits, show_the_segments_of_their_labels) {
 }
 
 }  // namespace
-}  // namespace adjoin::data
+}  // namespace adjoin::example

@@ -1,4 +1,4 @@
-#include "adjoin/data/idx.hpp"
+#include "examples/support/idx.hpp"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -10,9 +10,12 @@
 
 #include "tests/data/data_files.hpp"
 
-namespace adjoin::data {
+namespace adjoin::example {
 namespace {
 
+using data::real_data;
+using data::refusal;
+using data::TemporaryFolder;
 using testing::EndsWith;
 using testing::HasSubstr;
 
@@ -121,4 +124,4 @@ TEST(Mnist, refuses_labels_that_do_not_belong_to_the_pictures) {
 }
 
 }  // namespace
-}  // namespace adjoin::data
+}  // namespace adjoin::example

@@ -80,9 +80,9 @@ TEST(WordPiece, drops_bytes_that_are_not_utf8) {
   EXPECT_THAT(tiny().encode("fi\xfflm \xc3good \xed\xa0\x80"), ElementsAre(6, 13));
 }
 
-TEST(WordPiece, loads_what_it_saved) {
+TEST(WordPiece, loads_its_content) {
   const TemporaryFolder folder;
-  tiny().save(folder.path("vocab.txt"));
+  folder.write("vocab.txt", tiny().content());
   const WordPiece loaded = WordPiece::load(folder.path("vocab.txt"));
   EXPECT_EQ(loaded.size(), tiny().size());
   EXPECT_EQ(loaded.piece(10), "##believ");
@@ -150,6 +150,20 @@ TEST(WordPiece, gives_the_reference_s_ids_for_all_real_reviews) {
   const std::string imdb = real_data("imdb");
   EXPECT_EQ(digest_of(*open_samples(imdb, Part::train), bert), (Digest{0x01bd05ef1df2e708u, 7796081}));
   EXPECT_EQ(digest_of(*open_samples(imdb, Part::test), bert), (Digest{0xb6ca688f9ff8fc6cu, 7618178}));
+}
+
+const WordPiece kWords({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"});
+
+TEST(EncodeReview, stands_between_class_and_separator) {
+  EXPECT_THAT(kWords.encode_review("a b c", 16), ElementsAre(2, 4, 5, 6, 3));
+  EXPECT_THAT(kWords.encode_review("", 16), ElementsAre(2, 3));
+}
+
+TEST(EncodeReview, is_cut_to_the_maximum_with_its_separator) {
+  EXPECT_THAT(kWords.encode_review("a b c", 5), ElementsAre(2, 4, 5, 6, 3));
+  EXPECT_THAT(kWords.encode_review("a b c", 4), ElementsAre(2, 4, 5, 3));
+  EXPECT_THAT(kWords.encode_review("a b c", 2), ElementsAre(2, 3));
+  EXPECT_THAT(refusal([] { kWords.encode_review("a", 1); }), HasSubstr("got a maximum of 1"));
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
-#include "adjoin/data/encode_review.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/text/class_counts.hpp"
@@ -128,7 +127,7 @@ void TextClassification::read_test(const TextSource& source) {
 void TextClassification::take_texts(std::span<const std::string> texts) {
   data::TokenStoreBuilder builder(input_.tokenizer.size());
   for (const std::string& text : texts)
-    builder.add(data::encode_review(input_.tokenizer, text, configuration_.sequence), /*label=*/0);
+    builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
   input_.test = builder.finish();
 }
 

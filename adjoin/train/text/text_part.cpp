@@ -3,7 +3,6 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/encode_review.hpp"
 #include "adjoin/data/sample_corpus.hpp"
 
 namespace adjoin::train {
@@ -54,7 +53,7 @@ data::TokenStore TextPart::tokenize(const data::WordPiece& tokenizer, int64_t se
   int64_t places = 0;
   const auto reader = open();
   for_each_used(*reader, [&](const std::string& text, int64_t sample) {
-    builder.add(data::encode_review(tokenizer, text, sequence), labels_.of_sample[static_cast<size_t>(sample)]);
+    builder.add(tokenizer.encode_review(text, sequence), labels_.of_sample[static_cast<size_t>(sample)]);
     place[static_cast<size_t>(sample)] = places++;
   });
   dropped_bytes_ = reader->dropped_bytes();

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace adjoin::data {
+namespace adjoin::example {
 
 /// Reads a file of the IDX format, plain or compressed by gzip: an array of bytes, as MNIST's pictures and labels are.
 /// Nothing is allocated on the header's word.
@@ -22,4 +22,4 @@ struct LabelledPictures {
 /// Throws: as load_idx, and InvalidArgument where a file is missing, or where there is not a label from 0 to 9 for each picture
 LabelledPictures load_mnist(const std::string& folder);
 
-}  // namespace adjoin::data
+}  // namespace adjoin::example

@@ -1,4 +1,4 @@
-#include "adjoin/data/idx.hpp"
+#include "examples/support/idx.hpp"
 
 #include <ATen/ops/empty.h>
 #include <zlib.h>
@@ -16,7 +16,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/gzip_failure.hpp"
 
-namespace adjoin::data {
+namespace adjoin::example {
 namespace {
 
 namespace fs = std::filesystem;
@@ -48,7 +48,7 @@ class IdxFile {
   /// As many bytes as there are, up to `count`.
   int64_t read(uint8_t* bytes, int64_t count) {
     const int got = gzread(file_.get(), bytes, static_cast<unsigned>(count));
-    if (const std::string failure = gzip_failure(file_.get(), path_); !failure.empty()) fail(failure);
+    if (const std::string failure = data::gzip_failure(file_.get(), path_); !failure.empty()) fail(failure);
     return got;
   }
 
@@ -135,4 +135,4 @@ LabelledPictures load_mnist(const std::string& folder) {
   return data;
 }
 
-}  // namespace adjoin::data
+}  // namespace adjoin::example

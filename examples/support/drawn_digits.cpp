@@ -1,4 +1,4 @@
-#include "adjoin/data/drawn_digits.hpp"
+#include "examples/support/drawn_digits.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -6,7 +6,7 @@
 
 #include "adjoin/data/random.hpp"
 
-namespace adjoin::data {
+namespace adjoin::example {
 namespace {
 
 constexpr int64_t kSide = 28;
@@ -45,7 +45,7 @@ void draw(uint8_t* picture, unsigned segments, const Frame& f) {
 LabelledPictures draw_digits(int64_t count, uint64_t seed) {
   LabelledPictures data{at::empty({count, kSide, kSide}, at::kByte), at::empty({count}, at::kByte)};
   for (int64_t i = 0; i < count; ++i) {
-    SplitMix64 random(seed, static_cast<uint64_t>(i));
+    data::SplitMix64 random(seed, static_cast<uint64_t>(i));
     const auto from = [&](int64_t least, int64_t most) {
       return least + static_cast<int64_t>(random.below(static_cast<uint64_t>(most - least + 1)));
     };
@@ -61,4 +61,4 @@ LabelledPictures draw_digits(int64_t count, uint64_t seed) {
   return data;
 }
 
-}  // namespace adjoin::data
+}  // namespace adjoin::example

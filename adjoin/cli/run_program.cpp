@@ -1,0 +1,77 @@
+#include "adjoin/cli/run_program.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/base/version.hpp"
+#include "adjoin/cli/command_line.hpp"
+#include "adjoin/cli/commands.hpp"
+#include "adjoin/cli/libtorch.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/train/failures.hpp"
+#include "adjoin/train/interrupt.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+constexpr int kUsage = 2, kSignal = 128;
+
+/// In an MPI job most mistakes are found by every rank: rank 0 says it, and mpirun then ends the others. So these wait,
+/// for one that left first would have rank 0 ended before it spoke; one that is still there afterwards speaks itself.
+int fail(int code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  message = printable(message);
+  if (const int rank = mpi_job_rank(); rank != 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    message = "rank " + std::to_string(rank) + ": " + message;
+  }
+  std::cerr << "adjoin: " + message + "\n" << std::flush;
+  return code;
+}
+
+int run(int argc, char** argv) {
+  Program program;
+  program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
+  for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_tokenize, add_bench, add_doctor,
+                         add_collective, add_layout})
+    add(program);
+  try {
+    parse(program, {argv + 1, argv + argc});
+  } catch (const CLI::Success& wish) {  // --help and --version
+    if (prints()) program.app.exit(wish);
+    program.action = [] {};
+  } catch (const CLI::ParseError& error) {
+    return fail(kUsage, error.what());
+  }
+  program.action();
+  flush_output();
+  return 0;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error of its write, which says which
+  try {
+    int code = 0;
+    train::in_our_words([&] { code = run(argc, argv); });
+    return code;
+  } catch (const train::Interrupted& error) {
+    return fail(kSignal + error.signal(), error.what());
+  } catch (const std::exception& error) {
+    return fail(exit_code_of(std::current_exception()), error.what());
+  }
+}
+
+}  // namespace adjoin::cli
