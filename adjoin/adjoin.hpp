@@ -46,5 +46,5 @@
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/moments.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
-#include "adjoin/train/run.hpp"

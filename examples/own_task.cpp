@@ -10,7 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
-#include "adjoin/train/run.hpp"
+#include "adjoin/train/commands.hpp"
 
 using namespace adjoin;
 

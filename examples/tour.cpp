@@ -10,7 +10,6 @@
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/state.hpp"
-#include "adjoin/parallel/moments.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/drawn_digits.hpp"
 #include "examples/support/example.hpp"
@@ -45,11 +44,11 @@ class Training {
 
   // Everything that training goes on from, as global tensors on worker 0.
   std::pair<nn::State, nn::State> state() {
-    return {nn::gather_state(nn::parameters_of(*net_)), parallel::gather_moments(optimizer_)};
+    return {nn::gather_state(nn::parameters_of(*net_)), nn::gather_state(optimizer_.state())};
   }
   void resume(const std::pair<nn::State, nn::State>& state) {
     nn::scatter_state(state.first, nn::parameters_of(*net_));
-    parallel::scatter_moments(state.second, optimizer_);
+    nn::scatter_state(state.second, optimizer_.state());
   }
 
  private:

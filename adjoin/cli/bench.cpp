@@ -5,8 +5,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/train/commands.hpp"
 #include "adjoin/train/plan.hpp"
-#include "adjoin/train/run.hpp"
 
 namespace adjoin::cli {
 namespace {

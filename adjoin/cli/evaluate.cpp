@@ -5,7 +5,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/train/run.hpp"
+#include "adjoin/train/commands.hpp"
 
 namespace adjoin::cli {
 namespace {

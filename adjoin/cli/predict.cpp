@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kAtOnce = 64;  // texts
 
-struct PredictRequest : train::PredictOptions {
+struct PredictRequest : train::ModelUse {
   bool json = false, all = false;
   const CLI::App* command = nullptr;
 };

@@ -1,5 +1,5 @@
 #include "adjoin/cli/options.hpp"
-#include "adjoin/train/run.hpp"
+#include "adjoin/train/commands.hpp"
 
 namespace adjoin::cli {
 

@@ -5,33 +5,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/comm/values.hpp"
 
 namespace adjoin::linalg {
-namespace {
-
-/// One number of each rank.
-std::vector<int64_t> numbers_of_all(int64_t mine, const Communicator& group) {
-  std::vector<int64_t> one{mine}, all(static_cast<size_t>(group.size()));
-  const std::vector<int64_t> counts(all.size(), 1);
-  group.all_gather(buffer(one), buffer(all), counts);
-  return all;
-}
-
-std::vector<std::string> texts_of_all(const std::string& mine, const Communicator& group) {
-  const std::vector<int64_t> lengths = numbers_of_all(static_cast<int64_t>(mine.size()), group);
-  std::vector<uint8_t> one(mine.begin(), mine.end()), all;
-  for (const int64_t length : lengths) all.resize(all.size() + static_cast<size_t>(length));
-  group.all_gather(buffer(one), buffer(all), lengths);
-  std::vector<std::string> texts;
-  auto begin = all.begin();
-  for (const int64_t length : lengths) {
-    texts.emplace_back(begin, begin + length);
-    begin += length;
-  }
-  return texts;
-}
-
-}  // namespace
 
 void check_agreement(const char* operation, const std::string& mine, const Communicator& group) {
   if (group.size() == 1) return;

@@ -2,9 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <array>
+#include <algorithm>
+#include <set>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/movement/move.hpp"
 
 namespace adjoin::nn {
@@ -14,67 +17,85 @@ Layout all_on(int rank, const Layout& layout) {
   return Layout(GridShape({{"one", 1}}, {rank}), layout.shape());
 }
 
-/// What is wrong with a state as one of these parameters; nothing where all fits.
-std::string misfit(const State& state, const std::vector<Parameter>& parameters) {
-  std::map<std::string, const Parameter*> known;
-  for (const Parameter& parameter : parameters) known.emplace(parameter.name, &parameter);
-  for (const auto& [name, tensor] : state)
-    if (!known.contains(name)) return "scatter_state: the module has no tensor '" + name + "'";
-  for (const auto& [name, parameter] : known) {
-    const auto found = state.find(name);
-    if (found == state.end()) return "scatter_state: there is no tensor '" + name + "'";
-    const at::Tensor& tensor = found->second;
-    if (tensor.sizes() != at::IntArrayRef(parameter->layout.shape()))
-      return "scatter_state: tensor '" + name + "' is " + shape_text(tensor.sizes().vec()) + ", the module's is " +
-             shape_text(parameter->layout.shape());
-  }
+/// What is wrong with a state as that of these pieces; nothing where all fits.
+std::string wrong_with(const State& state, const std::vector<Parameter>& pieces) {
+  Shapes shapes;
+  for (const auto& [name, tensor] : state) shapes.emplace(name, tensor.sizes().vec());
+  if (const auto name = stranger(shapes, pieces)) return "scatter_state: the module has no tensor '" + *name + "'";
+  for (const Parameter& piece : pieces)
+    if (const auto text = misfit(shapes, piece, "module")) return "scatter_state: " + *text;
   return "";
-}
-
-/// Throws on every worker of the world where `error`, which counts on `rank` alone, says something.
-void refuse_together(const std::string& error, const Communicator& world, int rank) {
-  std::array<int64_t, 1> size{static_cast<int64_t>(error.size())};
-  world.broadcast(buffer(size), rank);
-  if (size[0] == 0) return;
-  std::string text = error;
-  text.resize(static_cast<size_t>(size[0]));
-  world.broadcast({text.data(), size[0], ElementType::uint8}, rank);
-  throw InvalidArgument(text);
 }
 
 }  // namespace
 
-at::Tensor gather_tensor(const at::Tensor& piece, const Layout& layout, const Grid& grid, int rank) {
-  const at::NoGradGuard no_gradient;
-  const Layout held = first_copy(layout);
-  const bool gives = held.grid().cell_of(grid.world().rank()).has_value();
-  return move(gives ? piece.detach() : piece.new_empty({0}), held, all_on(rank, layout), grid);
+Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid) {
+  const GridShape world({{"world", grid.world().size()}});
+  return {std::move(name), std::move(number), Layout(world, {}), grid, {}, /*is_buffer=*/true};
 }
 
-at::Tensor scatter_tensor(const at::Tensor& whole, const Layout& layout, const Grid& grid, int rank) {
+at::Tensor gather_tensor(const Parameter& piece, int rank) {
   const at::NoGradGuard no_gradient;
-  return move(grid.world().rank() == rank ? whole.detach() : whole.new_empty({0}), all_on(rank, layout), layout, grid);
+  const Layout held = first_copy(piece.layout);
+  const bool gives = held.grid().cell_of(piece.grid.world().rank()).has_value();
+  return move(gives ? piece.tensor.detach() : piece.tensor.new_empty({0}), held, all_on(rank, piece.layout),
+              piece.grid);
 }
 
-State gather_state(const std::vector<Parameter>& parameters, int rank) {
+State gather_state(const std::vector<Parameter>& pieces, int rank) {
   State state;
-  for (const Parameter& p : parameters) {
-    const at::Tensor whole = gather_tensor(p.tensor, p.layout, p.grid, rank);
-    if (p.grid.world().rank() == rank) state.emplace(p.name, whole.clone());  // not a view of what training changes
+  for (const Parameter& piece : pieces) {
+    const at::Tensor whole = gather_tensor(piece, rank);
+    if (piece.grid.world().rank() == rank)
+      state.emplace(piece.name, whole.clone());  // not a view of what training changes
   }
   return state;
 }
 
-void scatter_state(const State& state, const std::vector<Parameter>& parameters, int rank) {
-  if (parameters.empty()) return;
+void scatter_state(const State& state, const std::vector<Parameter>& pieces, int rank) {
+  if (pieces.empty()) return;
   const at::NoGradGuard no_gradient;
-  const Communicator& world = parameters.front().grid.world();
+  const Communicator& world = pieces.front().grid.world();
   const bool gives = world.rank() == rank;
-  refuse_together(gives ? misfit(state, parameters) : "", world, rank);
-  for (const Parameter& p : parameters) {
-    const at::Tensor whole = gives ? state.at(p.name).to(p.tensor.scalar_type()) : p.tensor;
-    const at::Tensor piece = scatter_tensor(whole, p.layout, p.grid, rank);
-    if (piece.numel() > 0) p.tensor.copy_(piece);
+  const std::string wrong = text_of(rank, gives ? wrong_with(state, pieces) : "", world);
+  require(wrong.empty(), wrong);
+  for (const Parameter& piece : pieces) {
+    const at::Tensor whole =
+        gives ? state.at(piece.name).detach().to(piece.tensor.scalar_type()) : piece.tensor.new_empty({0});
+    const at::Tensor mine = move(whole, all_on(rank, piece.layout), piece.layout, piece.grid);
+    if (mine.numel() > 0) piece.tensor.copy_(mine);
+  }
+}
+
+std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces) {
+  std::set<std::string> known;
+  for (const Parameter& piece : pieces) known.insert(piece.name);
+  for (const auto& [name, shape] : tensors)
+    if (!known.contains(name)) return name;
+  return std::nullopt;
+}
+
+std::optional<std::string> misfit(const Shapes& tensors, const Parameter& piece, const std::string& owner) {
+  const auto found = tensors.find(piece.name);
+  if (found == tensors.end()) return "there is no tensor '" + piece.name + "'";
+  if (found->second == piece.layout.shape()) return std::nullopt;
+  return "tensor '" + piece.name + "' is " + shape_text(found->second) + ", the " + owner + "'s is " +
+         shape_text(piece.layout.shape());
+}
+
+std::vector<Parameter> cloned(std::vector<Parameter> pieces) {
+  for (Parameter& piece : pieces) piece.tensor = piece.tensor.detach().clone();
+  return pieces;
+}
+
+void swap_tensors(const std::vector<Parameter>& pieces, const std::vector<Parameter>& others) {
+  require(std::equal(pieces.begin(), pieces.end(), others.begin(), others.end(),
+                     [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.layout == b.layout; }),
+          "swap_tensors: expected pieces of the same names and layouts");
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const at::Tensor mine = pieces[i].tensor.detach(), theirs = others[i].tensor.detach();
+    pieces[i].tensor.set_data(theirs);
+    others[i].tensor.set_data(mine);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,29 +11,36 @@
 
 namespace adjoin::nn {
 
-/// Parameters, buffers or an optimizer's moments as global tensors, by their names.
+/// What pieces hold, parameters, buffers or an optimizer's moments, as global tensors by their names.
 using State = std::map<std::string, at::Tensor>;
 
-/// The global tensor of which the workers of a layout hold pieces, on one rank of the world.
-/// Shape:  layout.shape_on(rank), where a copy lies that is not the first any tensor -> the layout's on `rank`, [0] elsewhere
+/// A number that all workers of a grid's world hold, as a piece.
+Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid);
+
+/// The global tensor of a piece on one rank of the world, which may be a view of it; of no elements elsewhere.
 /// Kinds:  split, replicated, copied -> on one worker
-/// Cost:   each worker sends its piece once, one message a box; no gradient
-at::Tensor gather_tensor(const at::Tensor& piece, const Layout& layout, const Grid& grid, int rank);
+/// Cost:   each worker of the first copy sends its piece once, one message a box; no gradient
+at::Tensor gather_tensor(const Parameter& piece, int rank);
 
-/// Gives the workers of a layout their pieces of a tensor that one rank of the world holds.
-/// Shape:  the layout's on `rank`, any elsewhere -> layout.shape_on(rank)
-/// Kinds:  on one worker -> split, replicated, copied
-/// Cost:   as gather_tensor
-at::Tensor scatter_tensor(const at::Tensor& whole, const Layout& layout, const Grid& grid, int rank);
-
-/// What parameters and buffers hold, nn::parameters_of(module), as global tensors on one rank; nothing elsewhere.
+/// What pieces hold, nn::parameters_of(module) or those of an optimizer, as global tensors on one rank; nothing elsewhere.
 ///
 /// Called by all workers of the world. A checkpoint is this, tensor by tensor (train/storage/checkpoint.hpp).
-State gather_state(const std::vector<Parameter>& parameters, int rank = 0);
+State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 
-/// Fills parameters and buffers, on whatever layouts, with what one rank holds, in their own types: what gather_state gave,
-/// of a module in other layouts, or of one of torch::nn. Called by all workers of the world; `state` counts on `rank` alone.
-/// Throws: InvalidArgument on all of them where a tensor lacks, is none of the parameters, or has another shape
-void scatter_state(const State& state, const std::vector<Parameter>& parameters, int rank = 0);
+/// Fills pieces, on whatever layouts, with what one rank holds, in their own types: what gather_state gave, of a module in
+/// other layouts, or of one of torch::nn. Called by all workers of the world; `state` counts on `rank` alone.
+/// Throws: InvalidArgument on all of them where a tensor lacks, is none of the pieces, or has another shape
+void scatter_state(const State& state, const std::vector<Parameter>& pieces, int rank = 0);
+
+/// The first of some tensors which is none of the pieces, and how a piece differs from its tensor; nothing where all fits.
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces);
+std::optional<std::string> misfit(const Shapes& tensors, const Parameter& piece, const std::string& owner);
+
+/// The same pieces with copies of their tensors.
+std::vector<Parameter> cloned(std::vector<Parameter> pieces);
+/// Pieces take what others of the same names and layouts hold, and give them theirs.
+/// Throws: InvalidArgument where they are others
+void swap_tensors(const std::vector<Parameter>& pieces, const std::vector<Parameter>& others);
 
 }  // namespace adjoin::nn

@@ -1,6 +1,6 @@
 #include "adjoin/parallel/optimizer.hpp"
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -8,21 +8,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/exchange.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/partition/shard.hpp"
 
 namespace adjoin::parallel {
 namespace {
-
-// A parameter of at least so many elements travels alone, without a copy; the cost of a message is then small beside
-// it.
-constexpr int64_t kLarge = 1 << 16;
 
 // Elements that are updated at once: their gradients, which are clipped first, are still in a cache then.
 constexpr int64_t kAtOnce = 1 << 18;
@@ -36,9 +32,18 @@ bool counts_replicas(const nn::Parameter& parameter) {
   return true;
 }
 
-std::vector<int> sorted(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+/// The workers of all parameters' layouts, in the order of their ranks.
+Communicator workers_of(const std::vector<nn::Parameter>& parameters) {
+  std::vector<int> ranks;
+  for (const nn::Parameter& parameter : parameters) {
+    std::vector<int> held_by = parameter.layout.grid().ranks();
+    std::sort(held_by.begin(), held_by.end());
+    require(ranks.empty() || ranks == held_by, [&] {
+      return "Optimizer: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
+    });
+    ranks = std::move(held_by);
+  }
+  return ranks.size() > 1 ? parameters.front().grid.group_of(ranks) : Communicator();
 }
 
 at::Tensor gradient_of(const nn::Parameter& parameter) {
@@ -49,175 +54,121 @@ at::Tensor gradient_of(const nn::Parameter& parameter) {
 }  // namespace
 
 Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options)
-    : rule_(std::move(rule)), options_(options) {
-  // Of one bucket: those that the same workers hold copies of, and that this one counts in the norm or leaves to others.
-  std::map<std::tuple<std::vector<int>, bool, bool>, Bucket> small;
-  std::optional<at::ScalarType> type;
-  std::vector<int> ranks;
-  std::optional<Grid> grid;  // the first one's: all workers see the parameters in one order, but buckets in another
+    : rule_(std::move(rule)), options_(std::move(options)), steps_(at::full({}, 0, at::kLong)) {
+  const at::NoGradGuard no_gradient;
+  std::erase_if(parameters, [](const nn::Parameter& parameter) { return !is_trained(parameter); });
   for (nn::Parameter& parameter : parameters) {
-    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
-    if (!type) type = parameter.tensor.scalar_type();
-    if (!grid) grid = parameter.grid;
-    require(parameter.tensor.scalar_type() == *type, [&] {
+    at::Tensor& tensor = parameter.tensor;
+    require(tensor.scalar_type() == parameters.front().tensor.scalar_type(), [&] {
       return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another";
     });
-    const std::vector<int> held_by = sorted(parameter.layout.grid().ranks());
-    require(ranks.empty() || ranks == held_by, [&] {
-      return "Optimizer: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
-    });
-    ranks = held_by;
-    require(parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value(), [&] {
+    const int rank = parameter.grid.world().rank();
+    require(parameter.layout.grid().cell_of(rank).has_value(), [&] {
       return "Optimizer: expected parameters of which this worker holds a part, got " + parameter.name +
              " on other ones";
     });
-    const bool decays = parameter.tensor.dim() > 1;
-    const bool is_large = parameter.tensor.numel() >= kLarge;
-    Bucket single;
-    const bool counts = counts_replicas(parameter);
-    Bucket& bucket = is_large ? single : small[{nn::ranks_of_copies(parameter), counts, decays}];
-    if (bucket.parameters.empty()) {
-      bucket.decays = decays;
-      bucket.counts = counts;
-      bucket.copies = nn::copies_of(parameter);
-    }
-    bucket.parameters.push_back(std::move(parameter));
-    if (is_large) add(std::move(single));
-  }
-  for (auto& [key, bucket] : small) add(std::move(bucket));
-  if (ranks.size() > 1) workers_ = grid->group_of(ranks);
-}
-
-void Optimizer::add(Bucket bucket) {
-  const at::NoGradGuard no_gradient;
-  if (bucket.parameters.size() == 1) {
-    at::Tensor& tensor = bucket.parameters[0].tensor;
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
-    bucket.values = tensor.detach().view({-1});
-  } else {
-    std::vector<at::Tensor> pieces;
-    for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(parameter.tensor.detach().reshape({-1}));
-    bucket.values = at::cat(pieces);
-    int64_t begin = 0;
-    for (nn::Parameter& parameter : bucket.parameters) {
-      const int64_t count = parameter.tensor.numel();
-      parameter.tensor.set_data(bucket.values.narrow(0, begin, count).view(parameter.tensor.sizes()));
-      begin += count;
-    }
+    const Communicator copies = nn::copies_of(parameter);
+    shards_.push_back({parameter, shard_of(tensor, copies.rank(), copies.size()), counts_replicas(parameter)});
+    const Layout layout = sharded(parameter.layout);
+    for (const std::string& moment : rule_.moments)
+      moments_.push_back({moment + "." + parameter.name, at::zeros(layout.shape_on(rank), tensor.options()), layout,
+                          parameter.grid, std::nullopt});
   }
-  bucket.split = Split::balanced(bucket.values.numel(), bucket.copies.size(), 0);
-  for (size_t i = 0; i < rule_.moments.size(); ++i)
-    bucket.moments.push_back(at::zeros({bucket.split->size(bucket.copies.rank())}, bucket.values.options()));
-  buckets_.push_back(std::move(bucket));
+  buckets_ = buckets_of(parameters);
+  workers_ = options_.workers ? *options_.workers : workers_of(parameters);
 }
 
 Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
-  if (std::exchange(options_.compares_copies, false)) check_copies(parameters(), "Optimizer");
-  std::vector<at::Tensor> gradients;
-  for (const Bucket& bucket : buckets_) gradients.push_back(reduced_gradients(bucket));
+  if (std::exchange(options_.compares_copies, false)) {
+    std::vector<nn::Parameter> parameters;
+    for (const Shard& shard : shards_) parameters.push_back(shard.parameter);
+    check_copies(parameters, "Optimizer");
+  }
+  const std::vector<at::Tensor> gradients = reduced_gradients();
   const double norm = global_norm(gradients) / loss_scale;
   const bool is_finite = std::isfinite(norm);
   if (is_finite) {
-    ++steps_;
+    steps_.add_(1);
     update(gradients, (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale,
            learning_rate);
     gather_weights();
   }
-  for (const Bucket& bucket : buckets_)
-    for (const nn::Parameter& parameter : bucket.parameters) parameter.tensor.mutable_grad().reset();
+  for (const Shard& shard : shards_) shard.parameter.tensor.mutable_grad().reset();
   return {.norm = norm, .skipped = !is_finite};
 }
 
-at::Tensor Optimizer::reduced_gradients(const Bucket& bucket) const {
-  std::vector<at::Tensor> pieces;
-  for (const nn::Parameter& parameter : bucket.parameters) pieces.push_back(gradient_of(parameter));
-  const at::Tensor whole = pieces.size() == 1 ? pieces[0] : at::cat(pieces);
-  const at::Tensor part = bucket.part(whole);
-  if (bucket.copies.size() > 1) bucket.copies.reduce_scatter(buffer(whole), buffer(part), bucket.split->sizes());
-  return part;
+std::vector<at::Tensor> Optimizer::reduced_gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const Shard& shard : shards_) gradients.push_back(gradient_of(shard.parameter));
+  for (const Bucket& bucket : buckets_) {
+    const at::Tensor packed = bucket.pack(gradients), mine = bucket.mine(packed);
+    bucket.copies().reduce_scatter(buffer(packed), buffer(mine), bucket.sizes());
+    bucket.take_shards(packed, gradients);
+  }
+  return gradients;
 }
 
 double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
-  for (size_t i = 0; i < buckets_.size(); ++i) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
     // The squares of 16-bit floats would soon be infinite in their own type.
     const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
     const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
-    if (buckets_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
+    if (shards_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
   }
   workers_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);
 }
 
 void Optimizer::update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate) {
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    const Bucket& bucket = buckets_[i];
-    const at::Tensor values = bucket.part(bucket.values);
-    for (int64_t begin = 0; begin < values.numel(); begin += kAtOnce) {
+  const int64_t number = steps_taken();
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const auto& [parameter, range, counts] = shards_[i];
+    const at::Tensor values = parameter.tensor.detach().view({-1}).narrow(0, range.begin, range.size());
+    for (int64_t begin = 0; begin < range.size(); begin += kAtOnce) {
       const auto piece_of = [&](const at::Tensor& x) {
-        return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin));
+        return x.view({-1}).narrow(0, begin, std::min(kAtOnce, range.size() - begin));
       };
       FlatPiece piece{piece_of(values), piece_of(gradients[i]), {}};
-      for (const at::Tensor& moment : bucket.moments) piece.moments.push_back(piece_of(moment));
+      for (size_t which = 0; which < rule_.moments.size(); ++which)
+        piece.moments.push_back(piece_of(moments_[i * rule_.moments.size() + which].tensor));
       if (factor != 1) piece.gradient.mul_(factor);
-      rule_.update(piece,
-                   {.number = steps_, .rate = learning_rate, .decay = bucket.decays ? options_.weight_decay : 0.0});
+      const bool decays = parameter.tensor.dim() > 1;
+      rule_.update(piece, {.number = number, .rate = learning_rate, .decay = decays ? options_.weight_decay : 0.0});
     }
   }
 }
 
 void Optimizer::gather_weights() const {
-  for (const Bucket& bucket : buckets_)
-    if (bucket.copies.size() > 1)
-      bucket.copies.all_gather(buffer(bucket.part(bucket.values)), buffer(bucket.values), bucket.split->sizes());
+  std::vector<at::Tensor> values;
+  for (const Shard& shard : shards_) values.push_back(shard.parameter.tensor.detach());
+  for (const Bucket& bucket : buckets_) {
+    const at::Tensor packed = bucket.pack(values);
+    bucket.copies().all_gather(buffer(bucket.mine(packed)), buffer(packed), bucket.sizes());
+    bucket.unpack(packed, values);
+  }
 }
 
 int64_t Optimizer::moment_bytes() const {
   int64_t bytes = 0;
-  for (const Bucket& bucket : buckets_)
-    for (const at::Tensor& moment : bucket.moments) bytes += static_cast<int64_t>(moment.nbytes());
+  for (const nn::Parameter& moment : moments_) bytes += static_cast<int64_t>(moment.tensor.nbytes());
   return bytes;
 }
 
-std::vector<nn::Parameter> Optimizer::parameters() const {
-  std::vector<nn::Parameter> all;
-  for (const Bucket& bucket : buckets_) all.insert(all.end(), bucket.parameters.begin(), bucket.parameters.end());
-  return all;
+int64_t Optimizer::steps_taken() const {
+  return steps_.item<int64_t>();
 }
 
-at::Tensor Optimizer::moment(size_t i, size_t which) const {
-  for (const Bucket& bucket : buckets_) {
-    if (i >= bucket.parameters.size()) {
-      i -= bucket.parameters.size();
-      continue;
-    }
-    int64_t begin = 0;
-    for (size_t before = 0; before < i; ++before) begin += bucket.parameters[before].tensor.numel();
-    const at::Tensor& value = bucket.parameters[i].tensor;
-    const int64_t all = bucket.values.numel();
-    const Layout parts(GridShape({{"copies", bucket.copies.size()}}), {all}, {{*bucket.split, {"copies"}}});
-    const Layout first(GridShape({{"first", 1}}), {all},
-                       {{Split::covering({{{begin, begin + value.numel()}}}, all, 0), {"first"}}});
-    const int rank = bucket.copies.rank();
-    const at::Tensor joined =
-        Exchange(plan_move(parts, first, rank), first.shape_on(rank), bucket.copies)(bucket.moments.at(which));
-    return rank == 0 ? joined.view(value.sizes()) : joined;
-  }
-  throw InvalidArgument("Optimizer::moment: there is no such parameter");
+void Optimizer::set_steps_taken(int64_t steps) {
+  steps_.fill_(steps);
 }
 
-void Optimizer::load_state(int64_t steps,
-                           const std::function<at::Tensor(const nn::Parameter&, const std::string& moment)>& moment) {
-  const at::NoGradGuard no_gradient;
-  steps_ = steps;
-  for (const Bucket& bucket : buckets_)
-    for (size_t which = 0; which < rule_.moments.size(); ++which) {
-      std::vector<at::Tensor> pieces;
-      for (const nn::Parameter& parameter : bucket.parameters)
-        pieces.push_back(moment(parameter, rule_.moments[which]).reshape({-1}));
-      bucket.moments[which].copy_(bucket.part(at::cat(pieces)));
-    }
+std::vector<nn::Parameter> Optimizer::state() const {
+  std::vector<nn::Parameter> pieces = moments_;
+  if (!shards_.empty()) pieces.push_back(nn::held_by_all("steps", steps_, shards_.front().parameter.grid));
+  return pieces;
 }
 
 }  // namespace adjoin::parallel

@@ -2,13 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/nn/parameter.hpp"
+#include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/rule.hpp"
 
 namespace adjoin::parallel {
@@ -17,6 +16,8 @@ struct OptimizerOptions {
   double weight_decay = 0;      ///< of parameters with two dims or more; biases and norms are left alone
   double clip = 0;              ///< the largest norm of the global gradient; 0: as it comes
   bool compares_copies = true;  ///< whether the first step compares the copies of each weight
+  /// The workers over which the gradient's norm is taken, which all call `step`; unless given, those of the parameters' layouts.
+  std::optional<Communicator> workers{};
 };
 
 /// What a step came to, the same on all workers.
@@ -28,16 +29,16 @@ struct Update {
 /// Updates parameters that lie on any layouts by an element-wise rule: sums each one's gradients over the workers that
 /// hold copies of it, and updates the copies alike.
 ///
-/// Each worker keeps the moments of its part of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
-/// each worker updates its part by the rule, and the new weights are gathered. By elements, so the result does not
+/// Each worker keeps the moments of its shard of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
+/// each worker updates its shard by the rule, and the new weights are gathered. By elements, so the result does not
 /// depend on the number of workers.
-/// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; the rule's moments of 1/P of the parameters in memory
+/// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; the rule's moments of 1/P of the parameters in memory,
+///         in whole rows
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class Optimizer {
  public:
-  /// Made by all workers of the parameters' grids, which are of the same ranks. Small parameters become views of one
-  /// buffer, so that they travel together. Buffers, and what does not require gradients when the optimizer is made, are
-  /// left alone.
+  /// Made by all workers of the parameters' grids, which are of the same ranks. Buffers, and what does not require
+  /// gradients when the optimizer is made, are left alone.
   /// Throws: InvalidArgument for parameters of several element types, or on several sets of ranks
   Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options = {});
 
@@ -54,45 +55,37 @@ class Optimizer {
 
   const Rule& rule() const { return rule_; }
   /// The updates, without steps that were skipped.
-  int64_t steps_taken() const { return steps_; }
+  int64_t steps_taken() const;
+  void set_steps_taken(int64_t steps);
 
-  /// The parameters that it updates, in an order of its own that is the same on all workers that hold copies of them.
-  std::vector<nn::Parameter> parameters() const;
-  /// The moment rule().moments[which] of parameters()[i], shaped like it, on the first of the workers that hold copies of
-  /// it, which all call: it is joined there; of no elements on the others.
-  at::Tensor moment(size_t i, size_t which) const;
-  /// Takes over the moments that `moment` gives, shaped like their parameters, after `steps` updates.
-  void load_state(int64_t steps,
-                  const std::function<at::Tensor(const nn::Parameter&, const std::string& moment)>& moment);
+  /// The moments as pieces on the layouts of shards (adjoin::sharded): with AdamW "first.NAME" and "second.NAME" of each
+  /// parameter. What is written into them the optimizer goes on with.
+  const std::vector<nn::Parameter>& moments() const { return moments_; }
+  /// All that it remembers: the moments and "steps", a number that all workers hold.
+  std::vector<nn::Parameter> state() const;
 
  private:
-  /// Parameters that are reduced, updated and gathered in one go.
-  struct Bucket {
-    std::vector<nn::Parameter> parameters;
-    bool decays = false;              // whether weights decay
-    bool counts = true;               // whether this worker counts them in the norm, for all that hold replicas
-    Communicator copies;              // the workers that hold copies of these parameters
-    at::Tensor values;                // of all parameters, flat
-    std::vector<at::Tensor> moments;  // of this worker's part
-    std::optional<Split> split;       // of the flat values over the workers
-    at::Tensor part(const at::Tensor& flat) const {
-      return flat.narrow(0, split->offset(copies.rank()), split->size(copies.rank()));
-    }
+  /// What this worker updates of a parameter.
+  struct Shard {
+    nn::Parameter parameter;
+    Range range;         // of the elements of its piece
+    bool counts = true;  // whether this worker counts them in the norm, for all that hold replicas
   };
 
-  void add(Bucket bucket);
-  /// This worker's part of the summed gradients.
-  at::Tensor reduced_gradients(const Bucket& bucket) const;
+  /// This worker's shards of the summed gradients, flat.
+  std::vector<at::Tensor> reduced_gradients() const;
   /// Not finite on any worker where it is not on one.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
   void update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate);
   void gather_weights() const;
 
-  Communicator workers_;  // of all parameters' grids
   Rule rule_;
   OptimizerOptions options_;
-  std::vector<Bucket> buckets_;
-  int64_t steps_ = 0;
+  std::vector<Shard> shards_;           // of the parameters that it updates, in their order
+  std::vector<nn::Parameter> moments_;  // of each of them, in the order of the rule
+  std::vector<Bucket> buckets_;         // of those parameters that there are copies of
+  Communicator workers_;                // over which the norm is taken
+  at::Tensor steps_;
 };
 
 }  // namespace adjoin::parallel

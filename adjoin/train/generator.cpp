@@ -61,16 +61,14 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
            std::to_string(prompt.size()) + " tokens, and the model's context is " +
            std::to_string(saved.configuration.sequence);
   });
-  validate(on_plan(saved.configuration, request.plan));
+  const Configuration configuration = configured(saved, request);
   const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, room)),
                                         .sampling = request.sampling,
                                         .end = vocabulary.end_of_document()};
-  const WorkerOptions workers{
-      .plan = request.plan, .backend = request.backend, .threads_per_rank = request.threads_per_rank};
-  run_workers(workers, [&](const Communicator& world) {
-    const models::DecoderOptions sizes = LanguageModelling::model_options(saved.configuration, vocabulary.size());
+  run_workers(worker_options(configuration), [&](const Communicator& world) {
+    const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
     const Grid grid(world, request.plan.grid());
-    const models::Model model(models::decoder(sizes), grid.at("pp", 0), tensor_options(saved.configuration));
+    const models::Model model(models::decoder(sizes), grid.at("pp", 0), tensor_options(configuration));
     read_weights(saved, world, parameters_of(model));
     WholeCharacters characters([&](std::string_view text) {
       if (world.rank() == 0) write(text);

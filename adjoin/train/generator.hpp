@@ -7,19 +7,15 @@
 #include <string_view>
 
 #include "adjoin/models/generate.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 
 /// What `adjoin generate` is asked.
-struct GenerationRequest {
-  std::string model;  // the output folder of a training run
+struct GenerationRequest : ModelUse {
   std::string prompt;
   std::optional<int64_t> tokens;  // the most that are written; else 100, or what the model's context has room for
   std::optional<models::Sampling> sampling;  // else always the likeliest token
-  Plan plan;
-  std::string backend = "auto";
-  int64_t threads_per_rank = 0;
 };
 
 /// Writes a text on by a trained decoder, on any layout. `write` gets prompt and continuation in whole UTF-8 characters as

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace adjoin::train {
 namespace {
@@ -19,15 +20,15 @@ Line parsed(const std::string& text) {
   return {json["step"].get<int64_t>(), has_kind ? json["kind"].get<std::string>() : ""};
 }
 
-const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step, LastSteps& last) {
+const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step,
+                                        std::map<std::string, int64_t>& last) {
   std::ifstream before(path);
   write_atomically(path, [&](OutputFile& file) {
     for (std::string text; last_step > 0 && std::getline(before, text);) {
       const Line line = parsed(text);
       if (line.step < 0 || line.step > last_step) continue;
       file.write(text + '\n');
-      if (line.kind == "evaluation") last.evaluated = line.step;
-      if (line.kind == "validation") last.validated = line.step;
+      last[line.kind] = line.step;
     }
   });
   return path;
@@ -51,11 +52,10 @@ void MetricsFile::add(const StepMetrics& metrics) {
 }
 
 void MetricsFile::add(const EvaluationMetrics& metrics) {
-  int64_t& last = metrics.is_validation ? last_.validated : last_.evaluated;
-  if (metrics.step == last) return;
-  last = metrics.step;
-  nlohmann::ordered_json line = {
-      {"kind", metrics.is_validation ? "validation" : "evaluation"}, {"step", metrics.step}, {"loss", metrics.loss}};
+  const std::string kind = metrics.is_validation ? "validation" : "evaluation";
+  const auto [last, is_first] = last_.emplace(kind, metrics.step);
+  if (!is_first && std::exchange(last->second, metrics.step) == metrics.step) return;
+  nlohmann::ordered_json line = {{"kind", kind}, {"step", metrics.step}, {"loss", metrics.loss}};
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
   add_line(line);
 }

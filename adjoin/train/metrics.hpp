@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "adjoin/train/measure.hpp"
@@ -32,11 +34,6 @@ struct EvaluationMetrics {
   std::vector<Measure> measures{};
 };
 
-/// The last steps of which an evaluation of each kind stands in a file.
-struct LastSteps {
-  int64_t evaluated = -1, validated = -1;
-};
-
 /// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.
 class MetricsFile {
  public:
@@ -53,7 +50,7 @@ class MetricsFile {
  private:
   void add_line(const nlohmann::ordered_json& line);
 
-  LastSteps last_;
+  std::map<std::string, int64_t> last_;  // the last step of which a line of each kind stands in the file
   OutputFile file_;
 };
 

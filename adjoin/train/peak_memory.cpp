@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "adjoin/comm/values.hpp"
+
 namespace adjoin::train {
 namespace {
 
@@ -38,9 +40,7 @@ int64_t PeakMemory::peak_bytes() const {
   return guarded_->counter->peak;
 }
 std::vector<int64_t> PeakMemory::peak_bytes_of_all(const Communicator& world) const {
-  std::vector<int64_t> one{peak_bytes()}, all(static_cast<size_t>(world.size()));
-  world.all_gather(buffer(one), buffer(all), std::vector<int64_t>(all.size(), 1));
-  return all;
+  return numbers_of_all(peak_bytes(), world);
 }
 void PeakMemory::reset_peak() {
   guarded_->counter->peak = guarded_->counter->current.load();

@@ -1,13 +1,14 @@
 #include "adjoin/train/predictor.hpp"
 
-#include <array>
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
@@ -37,37 +38,21 @@ size_t taken(Task& task, std::span<const std::string> texts, std::string& refusa
   return good;
 }
 
-/// Rank 0's strings, on all ranks.
-void share(std::vector<std::string>& strings, const Communicator& world) {
-  std::vector<int64_t> sizes(1, std::ssize(strings));
-  world.broadcast(buffer(sizes), 0);
-  sizes.resize(static_cast<size_t>(sizes[0]));
-  for (size_t i = 0; i < strings.size(); ++i) sizes[i] = std::ssize(strings[i]);
-  world.broadcast(buffer(sizes), 0);
-  strings.resize(sizes.size());
-  std::string bytes;
-  for (const std::string& string : strings) bytes += string;
-  bytes.resize(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));
-  world.broadcast(Buffer{bytes.data(), std::ssize(bytes), ElementType::uint8}, 0);
-  size_t begin = 0;
-  for (size_t i = 0; i < strings.size(); begin += strings[i++].size())
-    strings[i] = bytes.substr(begin, static_cast<size_t>(sizes[i]));
+/// Rank 0's texts, on all ranks; bytes that are not UTF-8 too.
+std::vector<std::string> shared(const std::vector<std::string>& texts, const Communicator& world) {
+  std::string packed;
+  if (world.rank() == 0) Json::to_msgpack(texts, packed);
+  return Json::from_msgpack(text_of(0, std::move(packed), world)).get<std::vector<std::string>>();
 }
 
-/// The predictions of all ranks, in their order, on rank 0.
+/// The predictions of all ranks, in their order.
 std::vector<Prediction> gathered(const std::vector<Prediction>& mine, const Communicator& world) {
   if (world.size() == 1) return mine;
   Json rows = Json::array();
   for (const Prediction& p : mine) rows.push_back(Json::array({p.label, p.what, p.value, p.classes}));
-  std::string text = rows.dump(), all;
-  std::vector<int64_t> size{std::ssize(text)}, sizes(static_cast<size_t>(world.size()));
-  world.all_gather(buffer(size), buffer(sizes), std::vector<int64_t>(sizes.size(), 1));
-  if (world.rank() == 0) all.resize(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));
-  const auto bytes_of = [](std::string& bytes) { return Buffer{bytes.data(), std::ssize(bytes), ElementType::uint8}; };
-  world.gather(bytes_of(text), bytes_of(all), sizes, 0);
   std::vector<Prediction> predictions;
-  for (size_t begin = 0, rank = 0; begin < all.size(); begin += static_cast<size_t>(sizes[rank++]))
-    for (const Json& row : Json::parse(all.substr(begin, static_cast<size_t>(sizes[rank]))))
+  for (const std::string& of_rank : texts_of_all(rows.dump(), world))
+    for (const Json& row : Json::parse(of_rank))
       predictions.push_back({row[0], row[1], row[2], row[3].get<decltype(Prediction::classes)>()});
   return predictions;
 }
@@ -91,7 +76,7 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
       }
     };
     world.size() == 1 ? read() : on_root(world, "reading texts", read, kNever);
-    share(texts, world);
+    texts = shared(texts, world);
     if (!is_root && started_by_mpi() && !texts.empty()) saved.task->take_texts(texts);
     if (!texts.empty()) {
       const Communicator& dp = trainer.grid().axis("dp");
@@ -111,20 +96,15 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     answered += texts.size();
     if (is_root && !refusal.empty())
       trouble = std::make_exception_ptr(InvalidArgument("text " + std::to_string(answered + 1) + ": " + refusal));
-    std::array<int32_t, 1> is_over{texts.empty() || trouble != nullptr};
-    world.broadcast(buffer(is_over), 0);
-    if (is_over[0] != 0) return;
+    if (largest_of_all(texts.empty() || trouble != nullptr, world) != 0) return;
   }
 }
 
 }  // namespace
 
-void predict(const PredictOptions& options, const Conversation& conversation, const TaskMaker& make) {
+void predict(const ModelUse& options, const Conversation& conversation, const TaskMaker& make) {
   const SavedModel saved = open_model(options.model, make);
-  Configuration configuration = on_plan(saved.configuration, options.plan);
-  configuration.backend = options.backend;
-  configuration.threads_per_rank = options.threads_per_rank;
-  validate(configuration);
+  const Configuration configuration = configured(saved, options);
   std::exception_ptr trouble;
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     std::exception_ptr of_others;

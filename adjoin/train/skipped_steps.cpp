@@ -8,6 +8,8 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kMostInARow = 10;
+constexpr double kLeastScale = 1;  // where gradients overflow without any scale, a lower one is no remedy
+constexpr int64_t kStepsToGrow = 2000;
 
 }  // namespace
 
@@ -21,6 +23,17 @@ void SkippedSteps::count(int64_t step, bool skipped, bool lowered_scale) {
   if (++in_a_row >= kMostInARow)
     throw Error("step " + std::to_string(step) + ": the gradients of " + std::to_string(kMostInARow) +
                 " steps in a row were not finite; a lower --lr may help");
+}
+
+bool LossScale::adapt(bool overflowed) {
+  if (!overflowed) {
+    if (++good_steps < kStepsToGrow) return false;
+    *this = {.value = 2 * value};
+    return false;
+  }
+  const bool is_lowered = value > kLeastScale;
+  *this = {.value = is_lowered ? value / 2 : value};
+  return is_lowered;
 }
 
 }  // namespace adjoin::train

@@ -16,4 +16,18 @@ struct SkippedSteps {
   bool operator==(const SkippedSteps&) const = default;
 };
 
+/// What an fp16 loss is multiplied by on its way back, so that small gradients are not rounded to zero: as large as it may
+/// be without that they overflow. The same on all workers, since all know alike whether a gradient was finite.
+/// Source: Micikevicius et al., "Mixed precision training", ICLR 2018, section 3.2
+struct LossScale {
+  double value = 65536;
+  int64_t good_steps = 0;  // since the value last changed
+
+  /// After a step: halves the value where a gradient was not finite, to 1 at the least, and doubles it after 2,000 steps
+  /// without. Returns whether it was lowered, which may be the remedy.
+  bool adapt(bool overflowed);
+
+  bool operator==(const LossScale&) const = default;
+};
+
 }  // namespace adjoin::train

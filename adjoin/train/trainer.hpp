@@ -40,7 +40,7 @@ struct Evaluation {
 /// One worker's part of a model and its optimizer, on a grid {dp, tp}. All workers of the grid call each function together.
 class Trainer {
  public:
-  /// Builds the model, whose weights `initialize` or `load_weights` then gives. The task outlives the trainer.
+  /// Builds the model, whose weights `initialize` or `load_state` then gives. The task outlives the trainer.
   /// Throws: InvalidArgument where the configuration does not fit the world or itself.
   Trainer(const Configuration& configuration, const Task& task, const Communicator& world);
 

@@ -1,6 +1,6 @@
 #include "adjoin/train/training_run.hpp"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,6 +10,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
+#include "adjoin/nn/state.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
@@ -28,6 +30,8 @@ namespace {
 constexpr int64_t kBucketBatches = 50;
 
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kMoments = "optimizer.safetensors";
 constexpr const char* kBest = "best.safetensors";  // the weights that validation found best
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -59,10 +63,10 @@ uint64_t order_of(const Configuration& configuration, const Task& task, const He
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
 void check_all_resume_or_none(const Configuration& configuration, const Communicator& world) {
-  std::array<int32_t, 1> resuming{!configuration.resume.empty()};
-  world.all_reduce(buffer(resuming), Reduction::sum);
-  require(resuming[0] == 0 || resuming[0] == world.size(), [&] {
-    return "--resume auto: " + std::to_string(resuming[0]) + " of " + std::to_string(world.size()) +
+  const std::vector<int64_t> resuming = numbers_of_all(!configuration.resume.empty(), world);
+  const auto count = std::count(resuming.begin(), resuming.end(), 1);
+  require(count == 0 || count == world.size(), [&] {
+    return "--resume auto: " + std::to_string(count) + " of " + std::to_string(world.size()) +
            " ranks see a checkpoint in " + configuration.out + ", which must be one folder on all hosts";
   });
 }
@@ -83,7 +87,7 @@ double train_loss(const RunState& state) {
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder, const Task& task) {
   std::vector<std::string> names = files_of_tasks();
-  names.insert(names.end(), {"model.safetensors", "config.json", "summary.json"});
+  names.insert(names.end(), {kWeights, "config.json", "summary.json"});
   for (const TaskFile& file : task.files()) names.push_back(file.name);
   for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
@@ -174,12 +178,12 @@ void TrainingRun::resume() {
     });
     if (state.step >= total_steps() || is_out_of_patience(state))
       check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
-    load_weights(saved.folder / "model.safetensors", parameters(), saved.name);
-    load_moments(saved.folder / "optimizer.safetensors", state.step - state.skipped.all, optimizer, saved.name);
+    load_state(saved.folder / kWeights, parameters(), {.checkpoint = saved.name});
+    load_state(saved.folder / kMoments, optimizer.moments(), {saved.name, optimizer.rule().name});
+    optimizer.set_steps_taken(state.step - state.skipped.all);
     if (!state.validations.best_loss) return;
-    KeptWeights best(parameters());
-    load_weights(saved.folder / kBest, best.parameters(), saved.name);
-    best_ = std::move(best);
+    best_ = nn::cloned(parameters());
+    load_state(saved.folder / kBest, best_, {.checkpoint = saved.name});
   });
   state_ = state;
   sampler_.seek(state_.position);
@@ -195,9 +199,7 @@ bool TrainingRun::is_evaluation_due() const {
 
 bool TrainingRun::is_out_of_time() const {
   if (configuration_.max_time == 0) return false;
-  std::array<int32_t, 1> is_over{seconds_since(begun_) >= configuration_.max_time};
-  world_.broadcast(buffer(is_over), 0);
-  return is_over[0] != 0;
+  return largest_of_all(root() && seconds_since(begun_) >= configuration_.max_time, world_) != 0;
 }
 
 bool TrainingRun::is_out_of_patience(const RunState& state) const {
@@ -283,7 +285,10 @@ void TrainingRun::evaluate_and_record() {
   const std::string of = validates ? "validation" : "test";
   check_finite(evaluation.loss, (of + " loss").c_str(), state_.step);
   state_.evaluated = state_.step;
-  if (validates && state_.validations.count(state_.step, evaluation.loss)) best_.emplace(parameters());
+  if (validates && state_.validations.count(state_.step, evaluation.loss)) {
+    best_.clear();  // before there is another copy
+    best_ = nn::cloned(parameters());
+  }
   begin_output();
   if (!root()) return;
   metrics_->add(EvaluationMetrics{state_.step, validates, evaluation.loss, evaluation.measures});
@@ -302,8 +307,8 @@ void TrainingRun::save_checkpoint() {
   const std::filesystem::path folder = root() ? fresh->folder() : "";
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
   save_model(folder, configuration_, task_, parameters(), trainer_.grid(), name);
-  save_moments(folder / "optimizer.safetensors", trainer_.optimizer(), trainer_.grid(), name);
-  if (best_) save_weights(folder / kBest, best_->parameters(), trainer_.grid(), name);
+  save_state(folder / kMoments, trainer_.optimizer().moments(), trainer_.grid(), name);
+  if (!best_.empty()) save_state(folder / kBest, best_, trainer_.grid(), name);
   on_root(world_, what, [&] {
     nlohmann::ordered_json state = to_json(state_);
     state.update(name);
@@ -317,27 +322,22 @@ void TrainingRun::save_checkpoint() {
 std::vector<RankSummary> TrainingRun::rank_summaries() const {
   int64_t count = 0;
   for (const nn::Parameter& parameter : parameters()) count += parameter.tensor.numel();
-  const std::vector<int64_t> mine{count, peak_bytes_};
-  const std::vector<int64_t> counts(static_cast<size_t>(world_.size()), 2);
-  std::vector<int64_t> all(2 * counts.size());
-  world_.all_gather(const_buffer(mine), buffer(all), counts);
+  const std::vector<int64_t> counts = numbers_of_all(count, world_), peaks = numbers_of_all(peak_bytes_, world_);
   std::vector<RankSummary> ranks;
   for (int rank = 0; rank < world_.size(); ++rank)
-    ranks.push_back({rank, all[2 * static_cast<size_t>(rank)], all[2 * static_cast<size_t>(rank) + 1]});
+    ranks.push_back({rank, counts[static_cast<size_t>(rank)], peaks[static_cast<size_t>(rank)]});
   return ranks;
 }
 
 std::optional<Summary> TrainingRun::finish() {
-  const std::vector<nn::Parameter> weights = parameters();
-  std::optional<KeptWeights> last;  // with which the moments go, should an interrupt end this
-  if (best_) {
-    last.emplace(weights);
-    best_->restore(weights);
-  }
+  const auto swap_best = [&] {
+    if (!best_.empty()) nn::swap_tensors(parameters(), best_);
+  };
+  swap_best();
   const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) {
-    if (last) last->restore(weights);
+    swap_best();  // moments go with the last weights
     return std::nullopt;
   }
   check_finite(evaluation.loss, "test loss", state_.step);

@@ -65,7 +65,7 @@ class TrainingRun {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool interrupted_ = false, has_begun_output_ = false;
   int64_t peak_bytes_ = 0;
-  std::optional<KeptWeights> best_;     // by validation
+  std::vector<nn::Parameter> best_;     // the weights that did best in validation, where there was one
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;

@@ -44,13 +44,4 @@ bool Validations::count(int64_t step, double loss) {
   return is_best;
 }
 
-KeptWeights::KeptWeights(const std::vector<nn::Parameter>& parameters) : copies_(parameters) {
-  for (nn::Parameter& copy : copies_) copy.tensor = copy.tensor.detach().clone();
-}
-
-void KeptWeights::restore(const std::vector<nn::Parameter>& parameters) const {
-  require(parameters.size() == copies_.size(), "KeptWeights: expected the parameters that were copied");
-  for (size_t i = 0; i < copies_.size(); ++i) parameters[i].tensor.detach().copy_(copies_[i].tensor);
-}
-
 }  // namespace adjoin::train

@@ -4,8 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "adjoin/nn/parameter.hpp"
-
 namespace adjoin::train {
 
 /// Training samples, some of which are held out to tell how good a model becomes, so that nothing is chosen on the test part.
@@ -25,20 +23,6 @@ struct Validations {
 
   /// Whether this one is the best.
   bool count(int64_t step, double loss);
-};
-
-/// A copy of a worker's parameters.
-class KeptWeights {
- public:
-  /// Copies them.
-  explicit KeptWeights(const std::vector<nn::Parameter>& parameters);
-  /// Puts them back. Throws: InvalidArgument where the parameters are others
-  void restore(const std::vector<nn::Parameter>& parameters) const;
-  /// The copies, by the names and layouts of the originals.
-  const std::vector<nn::Parameter>& parameters() const { return copies_; }
-
- private:
-  std::vector<nn::Parameter> copies_;
 };
 
 }  // namespace adjoin::train

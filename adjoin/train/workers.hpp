@@ -23,6 +23,14 @@ struct WorkerOptions {
   double deadline = 0;           ///< seconds, as in LaunchOptions; 0: its default
 };
 
+/// What use of a trained model, such as an evaluation, is asked.
+struct ModelUse {
+  std::string model;  // the output folder of a training run
+  Plan plan;
+  std::string backend = "auto";
+  int64_t threads_per_rank = 0;
+};
+
 /// Those of a configuration.
 WorkerOptions worker_options(const Configuration& configuration);
 

@@ -114,5 +114,20 @@ TEST(State, of_another_module_is_refused_on_every_worker) {
   });
 }
 
+TEST(State, of_pieces_can_be_kept_and_swapped) {
+  OneWorker module;
+  const Grid alone(Communicator(), {{"all", 1}});
+  const std::vector<Parameter> pieces = parameters_of(module, alone), kept = cloned(pieces);
+  const at::NoGradGuard no_gradient;
+  const State before = numbered(module);
+  scatter_state(before, kept);
+  for (const Parameter& piece : pieces) piece.tensor.fill_(2);
+  swap_tensors(pieces, kept);
+  for (const auto& [name, tensor] : gather_state(pieces)) EXPECT_TRUE(tensor.equal(before.at(name).to(tensor))) << name;
+  EXPECT_TRUE(kept[0].tensor.equal(at::full_like(kept[0].tensor, 2)));
+  EXPECT_TRUE(module.linear->weight.equal(pieces[0].tensor));
+  EXPECT_THROW(swap_tensors(pieces, {}), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace adjoin::nn

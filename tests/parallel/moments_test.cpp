@@ -8,6 +8,8 @@
 #include <torch/optim/sgd.h>
 
 #include "adjoin/nn/distributed/linear.hpp"
+#include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/layouts.hpp"
 #include "tests/support/one_worker.hpp"
@@ -52,7 +54,7 @@ void expect_to_go_on_elsewhere(const Options& options) {
         before.step();
       }
       nn::scatter_state(nn::gather_state(parameters), others);
-      scatter_moments(gather_moments(before, parameters), after, others);
+      nn::scatter_state(nn::gather_state(state_of(before, parameters)), state_of(after, others));
       set_gradients(*first, 2);
       set_gradients(*second, 2);
       before.step();
@@ -94,12 +96,12 @@ TEST(Moments, of_an_optimizer_on_any_layouts_go_on_in_another_layout) {
     gradients(first, 0);
     before.step(0.1);
     nn::scatter_state(nn::gather_state(nn::parameters_of(*first)), nn::parameters_of(*second));
-    const nn::State moments = gather_moments(before);
+    const nn::State moments = nn::gather_state(before.state());
     if (world.rank() == 0) {
       EXPECT_EQ(moments.at("first.weight").sizes(), (at::IntArrayRef{7, 5}));
       EXPECT_EQ(moments.at("steps").item<int64_t>(), 1);
     }
-    scatter_moments(moments, after);
+    nn::scatter_state(moments, after.state());
     gradients(first, 1);
     gradients(second, 1);
     before.step(0.1);
@@ -112,7 +114,7 @@ TEST(Moments, of_an_optimizer_that_it_does_not_know_are_refused) {
   const Grid alone = one_worker();
   nn::Linear layer = layer_on(Layout(alone.shape(), {7, 5}), alone);
   torch::optim::Adagrad optimizer(layer->parameters());
-  EXPECT_EQ(thrown_by<InvalidArgument>([&] { gather_moments(optimizer, nn::parameters_of(*layer)); }),
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { state_of(optimizer, nn::parameters_of(*layer)); }),
             "the moments of an optimizer: expected SGD, Adam or AdamW of torch::optim");
 }
 

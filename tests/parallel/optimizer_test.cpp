@@ -7,11 +7,12 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
-#include "adjoin/movement/move.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/state.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -57,11 +58,6 @@ Grid data_parallel(const Communicator& world) {
   return Grid(world, {{"dp", world.size()}, {"tp", 1}});
 }
 
-/// What the first of the workers that hold copies has, for all of them.
-at::Tensor on_all(const at::Tensor& x, const nn::Parameter& parameter) {
-  return move(x, first_copy(parameter.layout), stored(parameter.layout), parameter.grid);
-}
-
 OptimizerOptions options() {
   return {.weight_decay = 0.1, .clip = 0.5};
 }
@@ -96,6 +92,38 @@ TEST(Optimizer, takes_a_parameter_whose_memory_is_in_another_order) {
   layer->weight.mutable_grad() = at::ones_like(layer->weight);
   optimizer.step(0.5);
   EXPECT_TRUE(at::allclose(layer->weight, at::full({301, 300}, 0.5)));
+}
+
+TEST(Optimizer, takes_the_norm_over_the_workers_that_it_is_given) {
+  for_each_world({2, 4}, [](const Communicator& world) {
+    const int half = world.size() / 2;
+    const Communicator mine = *world.split(world.rank() / half, world.rank());  // each half has a model of its own
+    CutAndCopied module(Grid(mine, {{"w", half}}), Grid(mine, {{"v", 1}, {"u", half}}), half);
+    Optimizer optimizer(nn::parameters_of(module), sgd(), {.workers = world});
+    module.cut.mutable_grad() = at::ones_like(module.cut);
+    module.copied.mutable_grad() = at::ones_like(module.copied) / half;
+    if (world.rank() >= half) module.cut.mutable_grad().fill_(3);
+    EXPECT_NEAR(optimizer.step(0.5).norm, std::sqrt(4 + 2 * 9 + 2), 1e-6);
+    // A fault in one half makes both skip the step.
+    if (world.rank() == 0) module.cut.mutable_grad() = at::full_like(module.cut, std::nan(""));
+    EXPECT_TRUE(optimizer.step(0.5).skipped);
+  });
+}
+
+TEST(Optimizer, keeps_shards_of_whole_rows) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    Layers layers(data_parallel(world));
+    int64_t kept = 0;
+    for (const nn::Parameter& moment : Optimizer(nn::parameters_of(layers), sgd({.momentum = 0.5})).moments()) {
+      const int64_t rows = moment.layout.shape()[0], rank = world.rank(), size = world.size();
+      EXPECT_EQ(moment.tensor.size(0), rows / size + (rank < rows % size ? 1 : 0)) << moment.name;
+      EXPECT_EQ(moment.tensor.sizes().slice(1), at::IntArrayRef(moment.layout.shape()).slice(1)) << moment.name;
+      kept += moment.tensor.numel();
+    }
+    std::array<int64_t, 1> all{kept};
+    world.all_reduce(buffer(all));
+    EXPECT_EQ(all[0], 301 * 7 + 301 + 223 * 301 + 223);
+  });
 }
 
 TEST(Optimizer, leaves_frozen_parameters_alone) {
@@ -196,10 +224,7 @@ TEST(Optimizer, with_a_rule_of_a_users_own_is_that_rule_on_one_worker) {
 /// All that a skipped step is to leave as it was.
 std::map<std::string, at::Tensor> weights_and_moments(const torch::nn::Module& module, const Optimizer& optimizer) {
   std::map<std::string, at::Tensor> all = global_tensors(module, false);
-  const std::vector<nn::Parameter> parameters = optimizer.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    for (size_t which = 0; which < optimizer.rule().moments.size(); ++which)
-      all[optimizer.rule().moments[which] + parameters[i].name] = optimizer.moment(i, which).clone();
+  for (const nn::Parameter& moment : optimizer.moments()) all[moment.name] = moment.tensor;
   for (auto& [name, tensor] : all) tensor = tensor.clone();
   return all;
 }
@@ -268,15 +293,10 @@ TEST(Optimizer, continues_from_the_state_that_it_gave) {
 
       Optimizer before(nn::parameters_of(halves), rule, options());
       train(halves, before, 0, 3);
-      std::map<std::pair<std::string, std::string>, at::Tensor> state;
-      for (size_t i = 0; i < before.parameters().size(); ++i)
-        for (size_t which = 0; which < rule.moments.size(); ++which)
-          state[{before.parameters()[i].name, rule.moments[which]}] =
-              on_all(before.moment(i, which), before.parameters()[i]);
+      const nn::State state = nn::gather_state(before.state());
       Optimizer after(nn::parameters_of(halves), rule, options());
-      after.load_state(3, [&](const nn::Parameter& p, const std::string& moment) {
-        return state.at({p.name, moment});
-      });
+      nn::scatter_state(state, after.state());
+      EXPECT_EQ(after.steps_taken(), 3);
       train(halves, after, 3, 6);
       for (const auto& [name, tensor] : global_tensors(whole, false))
         EXPECT_TRUE(global_tensors(halves, false).at(name).equal(tensor)) << name;

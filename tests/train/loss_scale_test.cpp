@@ -1,4 +1,4 @@
-#include "adjoin/train/loss_scale.hpp"
+#include "adjoin/train/skipped_steps.hpp"
 
 #include <gtest/gtest.h>
 

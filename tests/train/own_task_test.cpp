@@ -11,8 +11,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/seeded.hpp"
+#include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
-#include "adjoin/train/run.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
@@ -81,7 +81,7 @@ TEST(OwnTask, of_a_plain_module_trains_the_same_model_in_every_layout_and_is_eva
   EXPECT_NEAR(trained_loss(folder / "dp", 3, 1), alone, 1e-9);
   EXPECT_NEAR(trained_loss(folder / "tp", 2, 2), alone, 1e-9);
 
-  const EvaluationResult found = evaluate({.model = (folder / "dp").string(), .source = {}, .plan = {.dp = 2}}, make);
+  const EvaluationResult found = evaluate({{.model = (folder / "dp").string(), .plan = {.dp = 2}}, {}}, make);
   EXPECT_NEAR(found.evaluation.loss, alone, 1e-9);
 
   std::vector<std::string> texts{"0.5", "-0.25", "0"};

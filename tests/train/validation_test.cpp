@@ -1,13 +1,11 @@
 #include "adjoin/train/validation.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/layer_norm.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -40,18 +38,6 @@ TEST(Validations, count_how_many_were_no_better_than_the_best) {
   EXPECT_TRUE(validations.count(40, 0.4));
   EXPECT_EQ(validations.best_step, 40);
   EXPECT_EQ(validations.since_best, 0);
-}
-
-TEST(KeptWeights, are_what_the_parameters_were) {
-  const nn::ReplicatedLayerNorm norm(3, Grid(Communicator(), {{"tp", 1}}), "tp", at::kDouble);
-  nn::initialize(*norm, /*seed=*/1);
-  const std::vector<nn::Parameter> parameters = nn::parameters_of(*norm);
-  const KeptWeights kept(parameters);
-  const at::NoGradGuard no_gradient;
-  parameters[0].tensor.fill_(2);
-  kept.restore(parameters);
-  EXPECT_EQ(parameters[0].tensor.sum().item<double>(), 3);  // norms begin as ones
-  EXPECT_THROW(kept.restore({}), InvalidArgument);
 }
 
 }  // namespace

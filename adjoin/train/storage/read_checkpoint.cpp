@@ -1,15 +1,14 @@
 #include "adjoin/train/storage/read_checkpoint.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
-#include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/train/storage/folder_replacement.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 
@@ -47,27 +46,11 @@ bool has_changed(const std::filesystem::path& run, const std::filesystem::path& 
   return !state.empty();
 }
 
-/// Gives rank 0's text to all.
-std::string shared(const std::string& text, const Communicator& world) {
-  std::array<int64_t, 1> size{static_cast<int64_t>(text.size())};
-  world.broadcast(buffer(size), 0);
-  std::vector<uint8_t> bytes(text.begin(), text.end());
-  bytes.resize(static_cast<size_t>(size[0]));
-  world.broadcast(buffer(bytes), 0);
-  return {bytes.begin(), bytes.end()};
-}
-
 std::string name_in(const std::string& state) {
   const auto json = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
   return json.is_object() && json.contains(kCheckpointKey) && json[kCheckpointKey].is_string()
              ? json[kCheckpointKey].get<std::string>()
              : "";
-}
-
-int32_t largest(int32_t mine, const Communicator& world) {
-  std::array<int32_t, 1> number{mine};
-  world.all_reduce(buffer(number), Reduction::max);
-  return number[0];
 }
 
 }  // namespace
@@ -101,12 +84,12 @@ void read_checkpoint(const std::filesystem::path& run, const Communicator& world
     std::string state;
     std::filesystem::path folder;
     if (world.rank() == 0) tried([&] { state = read_state(run); });
-    state = shared(state, world);
+    state = text_of(0, state, world);
     if (!state.empty()) tried([&] { read({folder = find(run), state, name_in(state)}); });
-    const auto worst = static_cast<Outcome>(largest(static_cast<int32_t>(mine), world));
+    const auto worst = static_cast<Outcome>(largest_of_all(static_cast<int64_t>(mine), world));
     if (worst == Outcome::read) return;
     const bool is_replaced = mine != Outcome::read && has_changed(run, folder, state);
-    const bool may_pass = largest(is_replaced, world) != 0 || worst == Outcome::of_another;
+    const bool may_pass = largest_of_all(is_replaced, world) != 0 || worst == Outcome::of_another;
     if (!may_pass || attempt == kAttempts) {
       if (error) std::rethrow_exception(error);
       return world.barrier();  // until the error of another worker ends the world

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/loss_scale.hpp"
 #include "adjoin/train/skipped_steps.hpp"
 #include "adjoin/train/validation.hpp"
 

@@ -78,15 +78,6 @@ void SafetensorsWriter::publish() {
   file_.publish();
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
-                       const Metadata& metadata) {
-  std::vector<TensorEntry> entries;
-  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-  SafetensorsWriter file(path, entries, metadata);
-  for (const auto& [name, tensor] : tensors) file.write(tensor);
-  file.publish();
-}
-
 SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) refuse(std::string("cannot be opened: ") + std::strerror(errno));
@@ -121,10 +112,10 @@ SafetensorsFile::~SafetensorsFile() {
   ::close(descriptor_);
 }
 
-std::vector<std::string> SafetensorsFile::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors_) names.push_back(name);
-  return names;
+std::map<std::string, std::vector<int64_t>> SafetensorsFile::shapes() const {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, tensor] : tensors_) shapes.emplace(name, tensor.shape);
+  return shapes;
 }
 
 at::Tensor SafetensorsFile::read(const std::string& name) const {

@@ -37,9 +37,6 @@ class SafetensorsWriter {
   AtomicFile file_;
 };
 
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
-                       const Metadata& metadata = {});
-
 /// A safetensors file open for reading. Opening checks all of its header against the file's size before anything of
 /// the size that it claims is allocated. Reading is safe from several threads.
 /// Throws: InvalidArgument, everywhere, with one line that names the file and what is wrong.
@@ -50,8 +47,8 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  /// In ascending order.
-  std::vector<std::string> names() const;
+  /// The shapes of all tensors, by their names.
+  std::map<std::string, std::vector<int64_t>> shapes() const;
   bool contains(const std::string& name) const { return tensors_.contains(name); }
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }

@@ -19,7 +19,7 @@ namespace {
 
 /// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
 void check_described(const std::filesystem::path& path, const Task& task) {
-  check_weights(path, parameters_of(described_model(task)));
+  check_state(path, parameters_of(described_model(task)));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
-  save_weights(folder / "model.safetensors", parameters, grid, metadata);
+  save_state(folder / "model.safetensors", parameters, grid, metadata);
 }
 
 SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make) {
@@ -66,10 +66,18 @@ SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make
   return *std::move(saved);
 }
 
+Configuration configured(const SavedModel& saved, const ModelUse& use) {
+  Configuration configuration = on_plan(saved.configuration, use.plan);
+  configuration.backend = use.backend;
+  configuration.threads_per_rank = use.threads_per_rank;
+  validate(configuration);
+  return configuration;
+}
+
 void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
-  if (saved.is_finished) return load_weights(saved.run / "model.safetensors", parameters);
+  if (saved.is_finished) return load_state(saved.run / "model.safetensors", parameters);
   read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
-    load_weights(checkpoint.folder / "model.safetensors", parameters, checkpoint.name);
+    load_state(checkpoint.folder / "model.safetensors", parameters, {.checkpoint = checkpoint.name});
   });
 }
 

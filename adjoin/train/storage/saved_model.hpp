@@ -8,6 +8,7 @@
 #include "adjoin/train/storage/safetensors.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace torch::nn {
 class Module;
@@ -37,12 +38,15 @@ Configuration read_configuration(const std::filesystem::path& path);
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
 SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make = {});
 
+/// The configuration of a saved model on other workers. Throws: InvalidArgument as validate
+Configuration configured(const SavedModel& saved, const ModelUse& use);
+
 /// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
 void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters);
 
 /// A worker's model with the weights of a training run, in the layout of `configuration`; called by all workers of the
 /// world, which read the same ones. `saved` outlives it.
-/// Throws: InvalidArgument as load_weights does
+/// Throws: InvalidArgument as load_state does
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world);
 
 /// The run that `--resume` means: a folder, or with "auto" the one that `--out` names where it holds a checkpoint, else
@@ -63,7 +67,7 @@ Configuration configuration_to_resume(const std::string& folder);
 
 /// Checks that the checkpoint in a training run's output folder holds the weights of the task's model. Nothing of the
 /// model's size is allocated.
-/// Throws: InvalidArgument as load_weights does
+/// Throws: InvalidArgument as load_state does
 void check_weights_to_resume(const std::string& folder, const Task& task);
 
 }  // namespace adjoin::train

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
@@ -64,13 +65,15 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
         after(nn::parameters_of(loaded), parallel::adamw()), alone(nn::parameters_of(single), parallel::adamw());
     (saved.weight.square().sum() + saved.bias.sum()).backward();
     before.step(0.1);
-    save_weights(weights, nn::parameters_of(saved), grid);
-    save_moments(moments, before, grid);
+    save_state(weights, nn::parameters_of(saved), grid);
+    save_state(moments, before.moments(), grid);
     world.barrier();
-    load_weights(weights, nn::parameters_of(loaded));
-    load_moments(moments, 1, after);
-    load_weights(weights, nn::parameters_of(single));
-    load_moments(moments, 1, alone);
+    load_state(weights, nn::parameters_of(loaded));
+    load_state(weights, nn::parameters_of(single));
+    for (parallel::Optimizer* optimizer : {&after, &alone}) {
+      load_state(moments, optimizer->moments());
+      optimizer->set_steps_taken(1);
+    }
     expect_same_tensors(global_tensors(loaded, false), global_tensors(single, false), "weights and buffers");
     EXPECT_EQ(loaded.calls.item<int64_t>(), 41);
     // The same gradient then makes the same step: so the moments are the same.
@@ -94,9 +97,10 @@ TEST(Checkpoint, of_another_optimizers_moments_is_refused) {
   parallel::Optimizer adamw(nn::parameters_of(layers), parallel::adamw()),
       momentum(nn::parameters_of(layers), parallel::sgd({.momentum = 0.9})),
       plain(nn::parameters_of(layers), parallel::sgd());
-  const auto message = [&](const parallel::Optimizer& saved, parallel::Optimizer& loaded) {
-    save_moments(folder / "moments", saved, alone);
-    return thrown_by<InvalidArgument>([&] { load_moments(folder / "moments", 1, loaded); });
+  const auto message = [&](const parallel::Optimizer& saved, const parallel::Optimizer& loaded) {
+    save_state(folder / "moments", saved.moments(), alone);
+    return thrown_by<InvalidArgument>(
+        [&] { load_state(folder / "moments", loaded.moments(), {.rule = loaded.rule().name}); });
   };
   const std::string file = (folder / "moments").string();
   EXPECT_EQ(message(adamw, momentum), file + ": holds 'first.bias', which is no moment of sgd");
@@ -112,9 +116,9 @@ TEST(Checkpoint, of_a_module_of_one_worker_holds_its_buffers_too) {
     torch::nn::BatchNorm1d saved(3), loaded(3);
     saved->running_mean.fill_(7);
     const std::filesystem::path path = shared_path(folder, world) / "weights";
-    save_weights(path, nn::parameters_of(*saved, grid), grid);
+    save_state(path, nn::parameters_of(*saved, grid), grid);
     world.barrier();
-    load_weights(path, nn::parameters_of(*loaded, grid));
+    load_state(path, nn::parameters_of(*loaded, grid));
     EXPECT_TRUE(loaded->running_mean.equal(at::full({3}, 7.0)));
     EXPECT_TRUE(loaded->num_batches_tracked.equal(saved->num_batches_tracked));
     world.barrier();

@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/storage/folder_replacement.hpp"
 #include "adjoin/train/storage/read_text.hpp"
+#include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -32,7 +33,7 @@ void save(const fs::path& run, const std::string& name) {
   fresh.publish();
 }
 
-/// What load_weights does: reads a file, and refuses one of another checkpoint.
+/// What load_state does: reads a file, and refuses one of another checkpoint.
 void expect_part_of(const SavedCheckpoint& saved) {
   const std::string found = read_text(saved.folder / "model");
   if (found != saved.name) throw OtherCheckpoint("model is of " + found);

@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "paths.hpp"
+#include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
@@ -61,7 +62,7 @@ TEST(Safetensors, gives_back_every_type_empty_tensors_scalars_and_metadata) {
   write_safetensors(folder / "a.safetensors", tensors, {{"format", "pt"}});
 
   const SafetensorsFile file(folder / "a.safetensors");
-  ASSERT_EQ(file.names().size(), tensors.size());
+  ASSERT_EQ(file.shapes().size(), tensors.size());
   EXPECT_EQ(file.metadata(), (Metadata{{"format", "pt"}}));
   for (const auto& [name, tensor] : tensors) {
     EXPECT_EQ(file.dtype(name), tensor.scalar_type()) << name;
@@ -73,7 +74,7 @@ TEST(Safetensors, gives_back_every_type_empty_tensors_scalars_and_metadata) {
 TEST(Safetensors, holds_no_tensors_at_all) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", std::map<std::string, at::Tensor>{});
-  EXPECT_TRUE(SafetensorsFile(folder / "a").names().empty());
+  EXPECT_TRUE(SafetensorsFile(folder / "a").shapes().empty());
 }
 
 TEST(Safetensors, keeps_every_bit_of_special_numbers) {
@@ -190,7 +191,7 @@ save_file(t | {"flag": torch.tensor([True, False]), "empty": torch.zeros(0, 7), 
           "a.safetensors", {"format": "pt"}))"),
             "0 ");
   const SafetensorsFile file(folder / "a.safetensors");
-  EXPECT_EQ(file.names().size(), 10u);
+  EXPECT_EQ(file.shapes().size(), 10u);
   for (int i = 0; i < 7; ++i)
     EXPECT_TRUE(at::equal(file.read("t" + std::to_string(i)), counting({3, 5}, kTypes[i]))) << i;
   EXPECT_TRUE(at::equal(file.read("flag"), at::tensor({1, 0}).to(at::kBool)));
@@ -230,7 +231,7 @@ TEST(Safetensors, either_refuses_a_damaged_header_or_still_reads_exactly_the_dat
     try {
       const SafetensorsFile file(folder / "damaged");
       int64_t read = 0;
-      for (const std::string& name : file.names()) read += static_cast<int64_t>(file.read(name).nbytes());
+      for (const auto& [name, shape] : file.shapes()) read += static_cast<int64_t>(file.read(name).nbytes());
       EXPECT_EQ(read, data_bytes) << "trial " << trial;
     } catch (const InvalidArgument& error) {
       ++refused;
@@ -294,7 +295,7 @@ TEST(Safetensors, says_what_is_wrong_in_one_line_that_names_the_file) {
         << contents.substr(0, 200);
   }
   put(path, file_of(good, 8));
-  EXPECT_EQ(SafetensorsFile(path).names(), std::vector<std::string>{"x"});
+  EXPECT_EQ(SafetensorsFile(path).shapes(), (std::map<std::string, std::vector<int64_t>>{{"x", {2}}}));
 }
 
 TEST(Safetensors, refuses_a_boolean_that_is_neither_0_nor_1) {

@@ -1,4 +1,4 @@
-#include "adjoin/train/run.hpp"
+#include "adjoin/train/commands.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -128,10 +128,7 @@ void dry_run(const Configuration& configuration) {
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
   const SavedModel saved = open_model(options.model, make);
-  Configuration configuration = on_plan(saved.configuration, options.plan);
-  configuration.backend = options.backend;
-  configuration.threads_per_rank = options.threads_per_rank;
-  validate(configuration);
+  const Configuration configuration = configured(saved, options);
   check_workers(worker_options(configuration));
   if (!make || !options.source.data.empty()) saved.task->read_test(options.source);
   EvaluationResult result{.task = saved.task, .evaluation = {}};

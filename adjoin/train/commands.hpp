@@ -6,9 +6,9 @@
 #include <string>
 
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 
@@ -23,13 +23,9 @@ void train(const Configuration& configuration, const TaskMaker& make);
 void dry_run(const Configuration& configuration);
 
 /// What `adjoin evaluate` is asked.
-struct EvaluateOptions {
-  std::string model;  // the output folder of a training run
+struct EvaluateOptions : ModelUse {
   TextSource source;  // without names of columns those of the training run
   int64_t batch = 0;  // samples computed at once over all ranks; 0: as in the training run
-  Plan plan;
-  std::string backend = "auto";
-  int64_t threads_per_rank = 0;
 };
 
 struct EvaluationResult {
