@@ -22,9 +22,8 @@ std::string wrong_with(const State& state, const std::vector<Parameter>& pieces)
   Shapes shapes;
   for (const auto& [name, tensor] : state) shapes.emplace(name, tensor.sizes().vec());
   if (const auto name = stranger(shapes, pieces)) return "scatter_state: the module has no tensor '" + *name + "'";
-  for (const Parameter& piece : pieces)
-    if (const auto text = misfit(shapes, piece, "module")) return "scatter_state: " + *text;
-  return "";
+  const auto wrong = misfit(shapes, pieces, "module");
+  return wrong ? "scatter_state: " + *wrong : "";
 }
 
 }  // namespace
@@ -75,12 +74,17 @@ std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Par
   return std::nullopt;
 }
 
-std::optional<std::string> misfit(const Shapes& tensors, const Parameter& piece, const std::string& owner) {
-  const auto found = tensors.find(piece.name);
-  if (found == tensors.end()) return "there is no tensor '" + piece.name + "'";
-  if (found->second == piece.layout.shape()) return std::nullopt;
-  return "tensor '" + piece.name + "' is " + shape_text(found->second) + ", the " + owner + "'s is " +
-         shape_text(piece.layout.shape());
+std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Parameter>& pieces,
+                                  const std::string& owner) {
+  Shapes shapes;
+  for (const Parameter& piece : pieces) shapes.emplace(piece.name, piece.layout.shape());
+  for (const auto& [name, shape] : shapes) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) return "there is no tensor '" + name + "'";
+    if (found->second != shape)
+      return "tensor '" + name + "' is " + shape_text(found->second) + ", the " + owner + "'s is " + shape_text(shape);
+  }
+  return std::nullopt;
 }
 
 std::vector<Parameter> cloned(std::vector<Parameter> pieces) {

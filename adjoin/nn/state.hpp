@@ -32,10 +32,12 @@ State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 /// Throws: InvalidArgument on all of them where a tensor lacks, is none of the pieces, or has another shape
 void scatter_state(const State& state, const std::vector<Parameter>& pieces, int rank = 0);
 
-/// The first of some tensors which is none of the pieces, and how a piece differs from its tensor; nothing where all fits.
+/// The first of some tensors, by name, which is none of the pieces; and what is wrong with the first piece that has no tensor
+/// of its shape. Nothing where all fits.
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces);
-std::optional<std::string> misfit(const Shapes& tensors, const Parameter& piece, const std::string& owner);
+std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Parameter>& pieces,
+                                  const std::string& owner);
 
 /// The same pieces with copies of their tensors.
 std::vector<Parameter> cloned(std::vector<Parameter> pieces);

@@ -32,13 +32,12 @@ void check_tensors(const SafetensorsFile& file, const std::filesystem::path& pat
     return path.string() + (rule.empty() ? ": the model has no tensor '" + *other + "'"
                                          : ": holds '" + *other + "', which is no moment of " + rule);
   });
-  for (const nn::Parameter& piece : pieces) {
-    const auto wrong = nn::misfit(shapes, piece, "model");
-    require(!wrong, [&] { return path.string() + ": " + *wrong; });
+  const auto wrong = nn::misfit(shapes, pieces, "model");
+  require(!wrong, [&] { return path.string() + ": " + *wrong; });
+  for (const nn::Parameter& piece : pieces)
     require(at::isFloatingType(file.dtype(piece.name)) == at::isFloatingType(piece.tensor.scalar_type()), [&] {
       return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(file.dtype(piece.name));
     });
-  }
 }
 
 /// This worker's piece of a global tensor in a file.
