@@ -1,3 +1,7 @@
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <torch/headeronly/version.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -5,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -14,7 +19,6 @@
 #include "adjoin/base/version.hpp"
 #include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
-#include "adjoin/cli/libtorch.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
@@ -37,11 +41,19 @@ int fail(int code, std::string message) {
   return code;
 }
 
+/// The LibTorch that this process has loaded: "2.13.0 in /usr/lib".
+std::string loaded_libtorch() {
+  Dl_info found{};
+  const bool is_found = ::dladdr(reinterpret_cast<const void*>(&at::globalContext), &found) != 0;
+  return std::string(TORCH_VERSION) +
+         (is_found ? " in " + std::filesystem::path(found.dli_fname).parent_path().string() : "");
+}
+
 int run(int argc, char** argv) {
   using namespace adjoin::cli;
   adjoin::cli::Program program;
-  program.app.set_version_flag(
-      "--version", std::string("adjoin ") + adjoin::kVersion + "\nLibTorch " + adjoin::cli::loaded_libtorch());
+  program.app.set_version_flag("--version",
+                               std::string("adjoin ") + adjoin::kVersion + "\nLibTorch " + loaded_libtorch());
   for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_tokenize, add_bench, add_doctor,
                          add_collective, add_layout})
     add(program);
