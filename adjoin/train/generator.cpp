@@ -61,16 +61,16 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
            std::to_string(prompt.size()) + " tokens, and the model's context is " +
            std::to_string(saved.configuration.sequence);
   });
-  validate(on_plan(saved.configuration, request.plan));
+  validate(on_grid(saved.configuration, request.grid));
   const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, room)),
                                         .sampling = request.sampling,
                                         .end = vocabulary.end_of_document()};
   const WorkerOptions workers{
-      .plan = request.plan, .backend = request.backend, .threads_per_rank = request.threads_per_rank};
+      .grid = request.grid, .backend = request.backend, .threads_per_rank = request.threads_per_rank};
   run_workers(workers, [&](const Communicator& world) {
     models::DecoderOptions sizes = LanguageModelling::model_options(saved.configuration, vocabulary.size());
     sizes.tensor = tensor_options(saved.configuration);
-    const models::Decoder model(sizes, Grid(world, request.plan.grid()), "tp");
+    const models::Decoder model(sizes, Grid(world, request.grid.shape()), "tp");
     read_weights(saved, world, nn::parameters_of(*model));
     WholeCharacters characters([&](std::string_view text) {
       if (world.rank() == 0) write(text);

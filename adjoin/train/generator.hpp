@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "adjoin/models/generate.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
 
@@ -17,7 +17,7 @@ struct GenerationRequest {
   std::string prompt;
   std::optional<int64_t> tokens;  // the most that are written; else 100, or what the model's context has room for
   std::optional<models::Sampling> sampling;  // else always the likeliest token
-  Plan plan;
+  GridSizes grid;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };

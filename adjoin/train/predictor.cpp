@@ -121,7 +121,7 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
 
 void predict(const PredictOptions& options, const Conversation& conversation, const TaskMaker& make) {
   const SavedModel saved = open_model(options.model, make);
-  Configuration configuration = on_plan(saved.configuration, options.plan);
+  Configuration configuration = on_grid(saved.configuration, options.grid);
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);

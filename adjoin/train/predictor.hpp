@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
@@ -13,7 +13,7 @@ namespace adjoin::train {
 /// What `adjoin predict` is asked.
 struct PredictOptions {
   std::string model;  // the output folder of a training run
-  Plan plan;
+  GridSizes grid;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };

@@ -8,9 +8,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/step_plan.hpp"
@@ -23,7 +23,7 @@ namespace adjoin::train {
 namespace {
 
 void say_plan(const Configuration& c, const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
+  const Grid one_worker(Communicator(), GridSizes().shape());
   double parameters = 0;
   for (const nn::Parameter& parameter :
        parameters_of(*task.model(one_worker, tensor_options(c).device(at::kMeta)).module, one_worker))
@@ -39,8 +39,8 @@ void say_plan(const Configuration& c, const Task& task) {
   say(counted(steps, "step") + (c.steps > 0 ? "" : ": " + counted(c.epochs, "epoch")) + " in batches of " +
       grouped(c.batch));
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
-  const Plan plan = plan_of(c);
-  say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
+  const GridSizes sizes = grid_sizes(c);
+  say(counted(sizes.ranks(), "rank") + ": " + sizes.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
   if (const std::string remark = recompute_remark(c); !remark.empty()) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
@@ -116,8 +116,8 @@ void train(const Configuration& configuration, const TaskMaker& make) {
 
 void dry_run(const Configuration& configuration) {
   validate(configuration);
-  require(plan_of(configuration).ranks() <= kMostThreads, [&] {
-    return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
+  require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
+    return grid_sizes(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
   require(!keeps_scores(configuration), "--dry-run does not know the messages of --cp-method gathered");
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
@@ -131,7 +131,7 @@ void dry_run(const Configuration& configuration) {
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
   const SavedModel saved = open_model(options.model, make);
-  Configuration configuration = on_plan(saved.configuration, options.plan);
+  Configuration configuration = on_grid(saved.configuration, options.grid);
   configuration.backend = options.backend;
   configuration.threads_per_rank = options.threads_per_rank;
   validate(configuration);

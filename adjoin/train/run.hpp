@@ -6,7 +6,7 @@
 #include <string>
 
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -27,7 +27,7 @@ struct EvaluateOptions {
   std::string model;  // the output folder of a training run
   TextSource source;  // without names of columns those of the training run
   int64_t batch = 0;  // samples computed at once over all ranks; 0: as in the training run
-  Plan plan;
+  GridSizes grid;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };
@@ -42,22 +42,5 @@ struct EvaluationResult {
 /// Of a model of one's own task, which `make` gives, on that task's test part unless the options name texts.
 /// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make = {});
-
-/// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
-struct BenchStepOptions {
-  Configuration configuration;
-  int64_t steps = 10;   // measured
-  int64_t warm_up = 3;  // run before them, not measured
-};
-
-struct BenchStepResult {
-  double step_seconds = 0;  // median
-  double samples_per_second = 0;
-  double matmul_fraction = 0;              // of the speed that the machine's matrix products reach alone
-  std::vector<int64_t> peak_memory_bytes;  // of each rank's tensors, in the first step
-};
-
-/// Times training steps on random tokens; the same on every process of an MPI job.
-BenchStepResult bench_step(const BenchStepOptions& options);
 
 }  // namespace adjoin::train

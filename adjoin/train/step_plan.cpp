@@ -12,9 +12,9 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/optimizer.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {
@@ -53,7 +53,7 @@ models::Needs recomputed(models::Needs needs) {
 
 RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int64_t> samples,
                    const Communicator& world) {
-  const Grid grid(world, plan_of(c).grid());
+  const Grid grid(world, grid_sizes(c).shape());
   const models::Model model = task.model(grid, tensor_options(c).device(at::kMeta));
   for (const models::Segment& segment : model.segments)
     require(segment.needs != nullptr, [&] { return "the model's " + segment.name + " does not say what it needs"; });
@@ -76,14 +76,12 @@ RankPlan plan_rank(const Configuration& c, const Task& task, std::span<const int
     const MicroBatch batch = part_of(
         task.micro_batch(data::Part::train, samples, data::part_of(mine, i, static_cast<int>(c.microbatches)), {}),
         model, grid.axis("cp"));
-    const bool is_16_bit = c.precision == "bf16" || c.precision == "fp16";
-    const int64_t bytes = c.precision == "fp64" ? 8 : 4;
     const auto& rows = batch.context.rows;
     const models::Load load{.all = rows,
                             .rows = batch.input.size(0),
                             .samples = rows ? std::ssize(rows->lengths()) : batch.input.size(0),
-                            .bytes = bytes,
-                            .product_bytes = is_16_bit ? 2 : bytes};
+                            .bytes = static_cast<int64_t>(at::elementSize(weight_type(c.precision))),
+                            .product_bytes = static_cast<int64_t>(at::elementSize(product_type(c.precision)))};
     int64_t kept = 0;
     std::vector<models::Needs> needs;
     for (const models::Segment& segment : model.segments) {
@@ -191,7 +189,7 @@ struct Unit {
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task,
                                 std::span<const int64_t> samples) {
-  std::vector<RankPlan> ranks(static_cast<size_t>(plan_of(configuration).ranks()));
+  std::vector<RankPlan> ranks(static_cast<size_t>(grid_sizes(configuration).ranks()));
   launch_threads(static_cast<int>(ranks.size()), [&](const Communicator& world) {
     ranks[static_cast<size_t>(world.rank())] = plan_rank(configuration, task, samples, world);
   });

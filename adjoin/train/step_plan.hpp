@@ -24,7 +24,7 @@ struct RankPlan {
 };
 
 /// The step of these training samples, by the formulas of segments, optimizer and task: no tensor is allocated and no model
-/// computed. For the workers of the configuration's plan, each of which is a thread for a moment.
+/// computed. For the workers of the configuration's grid, each of which is a thread for a moment.
 /// Throws: InvalidArgument where the model cannot be cut so, a segment does not say what it needs, or attention is gathered
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
 

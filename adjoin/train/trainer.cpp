@@ -10,9 +10,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
-#include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -20,11 +20,12 @@ namespace {
 /// Matrix products in a 16-bit type while it lives, where a precision has one.
 class Autocast {
  public:
-  explicit Autocast(const std::string& precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_dtype(at::kCPU, precision == "fp16" ? at::kHalf : at::kBFloat16);
+  explicit Autocast(Precision precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+    const bool is_on = product_type(precision) != weight_type(precision);
+    if (is_on) at::autocast::set_autocast_dtype(at::kCPU, product_type(precision));
     // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
     at::autocast::set_autocast_cache_enabled(false);
-    at::autocast::set_autocast_enabled(at::kCPU, precision == "bf16" || precision == "fp16");
+    at::autocast::set_autocast_enabled(at::kCPU, is_on);
   }
   ~Autocast() { at::autocast::set_autocast_enabled(at::kCPU, before_); }
   Autocast(const Autocast&) = delete;
@@ -35,9 +36,9 @@ class Autocast {
 };
 
 GridShape grid_shape(const Configuration& configuration, const Communicator& world) {
-  const Plan plan = plan_of(configuration);
-  require(plan.ranks() == world.size(), [&] { return plan.needs() + ", there are " + std::to_string(world.size()); });
-  return plan.grid();
+  const GridSizes sizes = grid_sizes(configuration);
+  require(sizes.ranks() == world.size(), [&] { return sizes.needs() + ", there are " + std::to_string(world.size()); });
+  return sizes.shape();
 }
 
 /// Whether any worker was interrupted, which all act on together.
@@ -50,7 +51,7 @@ bool any_interrupted(const Communicator& world) {
 }  // namespace
 
 at::TensorOptions tensor_options(const Configuration& configuration) {
-  return configuration.precision == "fp64" ? at::kDouble : at::kFloat;
+  return weight_type(configuration.precision);
 }
 
 Trainer::Trainer(const Configuration& configuration, const Task& task, const Communicator& world)

@@ -20,7 +20,7 @@ TEST(BenchLayers, prints_json_of_each_layer_on_threads_and_in_an_mpi_job) {
        {run(kSmallLayers + "--json --ranks 3 --cut channels"), run(kSmallLayers + "--json", {.ranks = 2})}) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto rows = nlohmann::json::parse(outcome.out);
-    ASSERT_EQ(rows.size(), 5);
+    ASSERT_EQ(rows.size(), 6);
     EXPECT_EQ(rows[0].at("layer"), "conv");
     for (const auto& row : rows) {
       for (const char* key : {"seconds", "forward_seconds", "backward_seconds", "local_seconds", "ratio"})

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <sstream>
 #include <tuple>
 
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/peak_memory.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/worlds.hpp"
@@ -76,7 +77,11 @@ Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator
 }
 
 /// Sizes that neither 2 nor 3 divide, and every part that calls something.
-Configuration uneven(const std::string& model, const std::string& precision) {
+const char* name(Precision precision) {
+  return std::array{"fp64", "fp32", "bf16", "fp16"}[static_cast<size_t>(precision)];
+}
+
+Configuration uneven(const std::string& model, Precision precision) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
   c.precision = precision;
   c.hidden = 35;
@@ -110,7 +115,7 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
 
 TEST(PlanStep, tells_what_each_rank_then_calls) {
   for (const char* model : {"classifier", "decoder"})
-    for (const char* precision : {"fp64", "fp32", "bf16"})
+    for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16})
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
         for (Configuration c : layouts_of(uneven(model, precision), world.size())) {
           c.microbatches = 1 + world.size() % 2;
@@ -119,14 +124,14 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
           const Seen seen = seen_in_a_step(c, *task, world);
           EXPECT_EQ(plan.parameters, seen.parameters);
           EXPECT_EQ(text_of(plan.calls), text_of(seen.calls))
-              << model << " in " << precision << " on " << plan_of(c).to_string() << " " << c.cp_method << " "
+              << model << " in " << name(precision) << " on " << grid_sizes(c).to_string() << " " << c.cp_method << " "
               << c.recompute;
         }
       });
 }
 
 /// Large enough for what grows with the model to be nearly all; of a narrow decoder the scores are much of it.
-Configuration large(const std::string& model, const std::string& precision) {
+Configuration large(const std::string& model, Precision precision) {
   Configuration c = configuration_of(model == "classifier" ? "small" : "gpt-small");
   c.precision = precision;
   c.layers = model == "narrow decoder" ? 2 : 3;
@@ -141,7 +146,7 @@ Configuration large(const std::string& model, const std::string& precision) {
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
   for (const char* model : {"classifier", "decoder", "narrow decoder"})
-    for (const char* precision : {"fp32", "bf16"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
       for (const int tp : {1, 2})
         for (const int64_t microbatches : {1, 2, 4}) {
           Configuration c = large(model, precision);
@@ -153,15 +158,15 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
             if (world.size() != tp) return;
             const auto highest = static_cast<double>(plans.at(static_cast<size_t>(world.rank())).highest);
             const auto peak = static_cast<double>(seen_in_a_step(c, *task, world).peak);
-            EXPECT_NEAR(highest / peak, 1, 0.1) << model << " in " << precision << ", tp " << tp << ", " << microbatches
-                                                << " micro-batches, " << peak << " bytes";
+            EXPECT_NEAR(highest / peak, 1, 0.1) << model << " in " << name(precision) << ", tp " << tp << ", "
+                                                << microbatches << " micro-batches, " << peak << " bytes";
           });
         }
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation_need) {
   for (const char* model : {"classifier", "decoder"})
-    for (const char* precision : {"fp32", "bf16"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
       for_each_world({1, 2, 4}, [&](const Communicator& world) {
         for (const Configuration& c : layouts_of(large(model, precision), world.size()))
           for (const char* recompute : {"none", "segment"}) {
@@ -171,9 +176,9 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
             const RankPlan plan = plan_step(with, *task, all_samples(*task)).at(static_cast<size_t>(world.rank()));
             const auto peak = static_cast<double>(seen_in_a_step(with, *task, world).peak);
             // What a block computes again lies beside casts and gradients of 16 bits, which the formula does not tell apart.
-            const bool is_rough = with.recompute == "segment" && with.precision == "bf16";
+            const bool is_rough = with.recompute == "segment" && with.precision == Precision::bf16;
             EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, is_rough ? 0.15 : 0.1)
-                << model << " in " << precision << ", " << plan_of(c).to_string() << " by " << c.cp_method
+                << model << " in " << name(precision) << ", " << grid_sizes(c).to_string() << " by " << c.cp_method
                 << ", recomputes " << recompute << ", " << peak << " bytes";
           }
       });

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/on_root.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 /// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
 void check_described(const std::filesystem::path& path, const Configuration& configuration, const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
+  const Grid one_worker(Communicator(), GridSizes().shape());
   const models::Model model = task.model(one_worker, tensor_options(configuration).device(at::kMeta));
   check_weights(path, parameters_of(*model.module, one_worker));
 }
