@@ -1,5 +1,5 @@
 // The collectives by size on threads, on MPI itself and on MPI through this project, and what memory allows. One run
-// measures all of them on this machine and writes PREFIX.json and PREFIX.svg.
+// measures all of them on this machine and writes PREFIX.json, which tools/plot_collectives draws.
 //
 // usage: bench_collectives [--ranks 2,4] [--op NAME,…] [--sizes 64,1K,…] [--seconds PER_CONTENDER] [--out PREFIX]
 
@@ -19,7 +19,6 @@
 #include "adjoin/lab/measure/collectives.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "bench/contenders.hpp"
-#include "bench/picture.hpp"
 
 namespace {
 
@@ -138,9 +137,6 @@ void measure_and_write(const Options& options, const std::vector<std::string>& w
   }
   std::remove((options.out + ".rows").c_str());
   write_json(options.out + ".json", rows);
-  std::ofstream picture(options.out + ".svg");
-  picture << bench::picture_of(rows);
-  if (!picture.flush()) throw adjoin::IoError(options.out + ".svg: cannot be written");
 }
 
 }  // namespace

@@ -16,19 +16,19 @@ namespace {
 
 using adjoin::Collective;
 using adjoin::Communicator;
-using adjoin::measure::Call;
+using adjoin::measure::Contender;
 using adjoin::measure::Effort;
 using adjoin::measure::Workload;
 
 constexpr int kRounds = 3;
 
-/// The blocks of two contenders, of all rounds together.
+/// Microseconds of two contenders, in the turns of all rounds together.
 struct Times {
   std::vector<double> first, second;
 
-  void add(const std::vector<std::vector<double>>& times) {
-    first.insert(first.end(), times[0].begin(), times[0].end());
-    second.insert(second.end(), times[1].begin(), times[1].end());
+  void add(const std::vector<adjoin::measure::Times>& times) {
+    for (const double seconds : times[0].all) first.push_back(1e6 * seconds);
+    for (const double seconds : times[1].all) second.push_back(1e6 * seconds);
   }
 };
 
@@ -72,8 +72,8 @@ void call_mpi(Collective collective, const Workload& work) {
 void time_threads(int ranks, Collective collective, int64_t bytes, const Effort& effort, Times& times) {
   adjoin::launch_threads(ranks, [&](const Communicator& world) {
     const Workload work(world, bytes);
-    const Call contenders[] = {[&] { work.call(collective); }, [&] { work.copy(); }};
-    const auto measured = adjoin::measure::time_blocks(world, contenders, effort);
+    const Contender contenders[] = {{{[&] { work.call(collective); }}}, {{[&] { work.copy(); }}}};
+    const auto measured = adjoin::measure::time_in_turns(world, contenders, effort);
     if (world.rank() == 0) times.add(measured);
   });
 }
@@ -81,8 +81,8 @@ void time_threads(int ranks, Collective collective, int64_t bytes, const Effort&
 /// MPI's own call, and the same through the backend.
 void time_mpi(const Communicator& world, const Workload& work, Collective collective, const Effort& effort,
               Times& times) {
-  const Call contenders[] = {[&] { call_mpi(collective, work); }, [&] { work.call(collective); }};
-  times.add(adjoin::measure::time_blocks(world, contenders, effort));
+  const Contender contenders[] = {{{[&] { call_mpi(collective, work); }}}, {{[&] { work.call(collective); }}}};
+  times.add(adjoin::measure::time_in_turns(world, contenders, effort));
 }
 
 /// Waits for all ranks without using a core.
@@ -99,7 +99,7 @@ void meet_asleep() {
 Row measure_contenders(Collective collective, int64_t bytes, double seconds) {
   const adjoin::MpiSession session;
   const Communicator world(session.world());
-  const Effort effort{.seconds = seconds / kRounds, .least_blocks = 3, .most_blocks = 11};
+  const Effort effort{.turns = 11, .least_turns = 3, .seconds = seconds / kRounds};
   Times threads, mpi;
   for (int round = 0; round < kRounds; ++round) {
     meet_asleep();

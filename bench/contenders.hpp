@@ -7,7 +7,7 @@
 
 namespace bench {
 
-/// Microseconds of one call, each the median of its blocks (adjoin/lab/measure/timing.hpp).
+/// Microseconds of one call, each the median of its turns (adjoin/lab/measure/timing.hpp).
 struct Row {
   adjoin::Collective collective;
   int ranks = 0;
@@ -20,7 +20,7 @@ struct Row {
 
 /// Measures all contenders for one operation and size. Called by all ranks of an MPI job; right on rank 0, which also runs
 /// the threads, as many as the job has ranks, while the other processes sleep. Threads and MPI take turns three times, and
-/// the two that use MPI block by block, in one process at one thread level.
+/// the two that use MPI turn by turn, in one process at one thread level.
 Row measure_contenders(adjoin::Collective collective, int64_t bytes, double seconds);
 
 }  // namespace bench

@@ -7,14 +7,12 @@
 #include <ATen/ops/ones.h>
 #include <mpi.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/move.hpp"
 
 using namespace adjoin;
@@ -54,11 +52,6 @@ class Alltoallw {
   std::vector<MPI_Datatype> sent_, received_;
 };
 
-double median(std::vector<double>& seconds) {
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -78,24 +71,17 @@ int main(int argc, char** argv) {
     const Alltoallw alltoallw(by_rows, by_columns, world.rank());
     const at::Tensor in = at::ones(from.shape_of(grid.cell()));
     at::Tensor out = at::empty(to.shape_of(grid.cell()));
-    std::array<std::vector<double>, 2> seconds;
-    for (int i = 0; i <= times; ++i)
-      for (size_t which = 0; which < 2; ++which) {
-        world.barrier();
-        const auto begin = std::chrono::steady_clock::now();
-        if (which == 0) {
-          out = at::Tensor();
-          out = move(in);
-        } else {
-          out = at::Tensor();
-          out = at::empty(to.shape_of(grid.cell()));
-          alltoallw(in, out);
-        }
-        world.barrier();
-        if (i > 0)
-          seconds[which].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      }
-    const double ours = median(seconds[0]), theirs = median(seconds[1]);
+    const measure::Contender contenders[] = {{{[&] {
+                                               out = at::Tensor();
+                                               out = move(in);
+                                             }}},
+                                             {{[&] {
+                                               out = at::Tensor();
+                                               out = at::empty(to.shape_of(grid.cell()));
+                                               alltoallw(in, out);
+                                             }}}};
+    const auto all = measure::time_in_turns(world, contenders, {.turns = times, .least_turns = times});
+    const double ours = measure::median(all[0].all), theirs = measure::median(all[1].all);
     if (world.rank() == 0)
       std::printf("Move %.3f ms, MPI_Alltoallw %.3f ms: %.2f of its speed\n", 1e3 * ours, 1e3 * theirs, theirs / ours);
   });

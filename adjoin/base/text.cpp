@@ -1,6 +1,12 @@
 #include "adjoin/base/text.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin {
 
@@ -15,9 +21,49 @@ std::string counted(int64_t number, const std::string& thing, const std::string&
   return grouped(number) + " " + (number == 1 ? thing : many.empty() ? thing + "s" : many);
 }
 
+std::string fixed(double number, int digits) {
+  char text[400];  // a double has up to 309 digits before the point
+  std::snprintf(text, sizeof text, "%.*f", digits, number);
+  return text;
+}
+
+std::string text_of_seconds(double seconds) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}};
+  const auto* unit = std::end(kUnits) - 1;
+  while (seconds > 0 && seconds < unit->first && unit != kUnits) --unit;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g %s", seconds / unit->first, unit->second);
+  return text;
+}
+
 std::string shortest_text(double number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+template <class Number>
+Number number_from(std::string_view text, const std::string& name) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc() && end == text.data() + text.size(), [&] {
+    return name + " is " + (text.empty() ? "empty" : std::string(text)) + ", expected a " +
+           (std::is_integral_v<Number> ? "whole " : "") + "decimal number" +
+           (error == std::errc::result_out_of_range ? " of fewer digits" : "");
+  });
+  return number;
+}
+
+template int64_t number_from<int64_t>(std::string_view, const std::string&);
+template double number_from<double>(std::string_view, const std::string&);
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 std::string ranges_text(std::span<const int> numbers) {
@@ -28,6 +74,31 @@ std::string ranges_text(std::span<const int> numbers) {
     text += (text.empty() ? "" : ", ") + std::to_string(numbers[i]);
     if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
     i = last + 1;
+  }
+  return text;
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows, std::string_view sides, size_t page) {
+  const auto width_of = [](const std::string& text) {
+    return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xc0) != 0x80; }));
+  };
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string text;
+  const auto end_line = [&] { text.erase(text.find_last_not_of(' ') + 1) += '\n'; };
+  for (const auto& row : rows) {
+    size_t used = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (used > 0 && used + 2 + widths[i] > page) end_line(), text += "    ", used = 4;
+      const std::string space(widths[i] - width_of(row[i]), ' ');
+      text += used > 0 ? "  " : "";
+      text += sides[std::min(i, sides.size() - 1)] == 'l' ? row[i] + space : space + row[i];
+      used += (used > 0 ? 2 : 0) + widths[i];
+    }
+    end_line();
   }
   return text;
 }

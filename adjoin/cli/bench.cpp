@@ -5,8 +5,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/train/commands.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/bench/benches.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -19,10 +19,8 @@ struct StepOptions {
 
 void run_step(StepOptions& options) {
   options.bench.configuration = options.given->resolve();
-  require(options.bench.steps >= 0,
-          [&] { return "--steps is " + std::to_string(options.bench.steps) + ", expected 0 or more"; });
-  require(options.bench.warm_up >= 0,
-          [&] { return "--warm-up is " + std::to_string(options.bench.warm_up) + ", expected 0 or more"; });
+  check_least("--steps", options.bench.steps, 0);
+  check_least("--warm-up", options.bench.warm_up, 0);
   const train::BenchStepResult result = train::bench_step(options.bench);
   if (!prints()) return;
   if (options.json) {
@@ -60,11 +58,8 @@ void add_bench(Program& program) {
       "[false]");
   options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
   step->footer(preset_table());
-  add_bench_attention(program, *bench);
   add_bench_collectives(program, *bench);
-  add_bench_layers(program, *bench);
-  add_bench_matmul(program, *bench);
-  add_bench_moves(program, *bench);
+  add_benches_side_by_side(program, *bench);
 }
 
 }  // namespace adjoin::cli

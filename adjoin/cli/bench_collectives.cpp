@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/measure/collectives.hpp"
@@ -84,17 +85,17 @@ void print_json(const std::vector<Result>& results) {
 }
 
 void print_table(const std::vector<Result>& results) {
-  std::printf("%-15s %5s %10s %13s %12s %10s\n", "operation", "ranks", "size", "median", "bandwidth", "of limit");
+  std::vector<std::vector<std::string>> rows{{"operation", "ranks", "size", "median", "bandwidth", "of limit"}};
   for (const Result& result : results) {
-    const std::string operation(name(result.collective));
-    std::printf("%-15s %5d ", operation.c_str(), result.ranks);
-    if (result.bytes == 0) {
-      std::printf("%10s %10.2f us\n", "-", result.median_us);
-      continue;
-    }
-    std::printf("%10s %10.2f us %7.2f GB/s %8.0f %%\n", measure::text_of_bytes(result.bytes).c_str(), result.median_us,
-                static_cast<double>(result.bytes) / result.median_us * 1e-3, 100 * result.limit_us / result.median_us);
+    const double bytes = static_cast<double>(result.bytes);
+    rows.push_back({std::string(name(result.collective)), std::to_string(result.ranks),
+                    result.bytes == 0 ? "-" : measure::text_of_bytes(result.bytes),
+                    fixed(result.median_us, 2) + " us"});
+    if (result.bytes > 0)
+      rows.back().insert(rows.back().end(), {fixed(bytes / result.median_us * 1e-3, 2) + " GB/s",
+                                             fixed(100 * result.limit_us / result.median_us, 0) + " %"});
   }
+  std::fputs(table_text(rows, "lr").c_str(), stdout);
 }
 
 void run_collectives(const CollectiveOptions& options) {
@@ -110,20 +111,14 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
   auto options = std::make_shared<CollectiveOptions>();
   CLI::App* command = add_command(program, bench, "collectives", "Time collectives against the bandwidth of memory",
                                   [options] { run_collectives(*options); });
-  command->add_option("--backend", options->backend, "Workers are threads of one process, or processes under mpirun")
-      ->option_text("threads|mpi");
-  command->add_option("--ranks", options->ranks, "Workers, up to 1024 [2, or those of the MPI job]")
-      ->option_text("INTEGER");
-  command
-      ->add_option(
-          "--op", options->operations,
-          "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
-          "reduce_scatter, all_to_all [all]")
-      ->option_text("NAME,...");
-  command
-      ->add_option("--sizes", options->sizes,
-                   "Bytes of the largest buffer of each rank, multiples of 4 [4K,64K,1M,16M,64M]")
-      ->option_text("SIZE,...");
+  add_text(*command, "--backend", options->backend, "threads|mpi",
+           "Workers are threads of one process, or processes under mpirun");
+  add_text(*command, "--ranks", options->ranks, "INTEGER", "Workers, up to 1024 [2, or those of the MPI job]");
+  add_text(*command, "--op", options->operations, "NAME,...",
+           "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
+           "reduce_scatter, all_to_all [all]");
+  add_text(*command, "--sizes", options->sizes, "SIZE,...",
+           "Bytes of the largest buffer of each rank, multiples of 4 [4K,64K,1M,16M,64M]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");
   command->footer(

@@ -8,7 +8,6 @@
 #include "adjoin/cli/collective_report.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/lab/comparison.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
@@ -157,26 +156,23 @@ void add_collective(Program& program) {
   CLI::App* command = add_command(program, program.app, "collective",
                                   "Run one collective operation on thread workers and show who sends what to whom",
                                   [options] { run_collective(*options); });
-  const auto add = [&](const char* name, auto& variable, const char* help, const char* what) {
-    command->add_option(name, variable, help)->option_text(what);
-  };
-  add("operation", options->operation,
-      "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all", "OPERATION");
-  add("--algorithm", options->algorithm, "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]",
-      "NAME");
-  add("--ranks", options->ranks,
+  add_text(*command, "operation", options->operation, "OPERATION",
+           "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all");
+  add_text(*command, "--algorithm", options->algorithm, "NAME",
+           "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]");
+  add_text(
+      *command, "--ranks", options->ranks, "RANKS",
       "Workers, up to 1024; with --alpha or --beta up to 8192, which are then simulated alone (not all_to_all); with "
-      "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]",
-      "RANKS");
-  add("--root", options->root, "The rank that gives or gets; of no effect where there is none [0]", "RANK");
-  add("--bytes", options->bytes,
-      "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
-      "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]",
-      "BYTES");
-  add("--chunk", options->chunk,
+      "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]");
+  add_text(*command, "--root", options->root, "RANK",
+           "The rank that gives or gets; of no effect where there is none [0]");
+  add_text(*command, "--bytes", options->bytes, "BYTES",
+           "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
+           "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]");
+  add_text(
+      *command, "--chunk", options->chunk, "BYTES",
       "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; the best where the choice of "
-      "--algorithm is left open, and with --compare]",
-      "BYTES");
+      "--algorithm is left open, and with --compare]");
   add_number(
       *command, "--alpha", options->alpha,
       "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "
@@ -184,8 +180,8 @@ void add_collective(Program& program) {
       ->option_text("SECONDS");
   add_number(*command, "--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]")
       ->option_text("SECONDS");
-  add("--svg", options->svg,
-      "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks", "FILE");
+  add_text(*command, "--svg", options->svg, "FILE",
+           "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks");
   command->add_flag("--compare", options->compare,
                     "Print which algorithm is the quickest at each size on each number of ranks, by formula [false]");
   command->add_flag("--json", options->json,

@@ -19,7 +19,6 @@ constexpr size_t kMostListed = 2000;  // messages
 constexpr int kMostShown = 16;        // ranks whose elements are shown
 constexpr size_t kElementsShown = 8;
 
-using lab::text_of_seconds;
 using measure::text_of_bytes;
 
 template <class Message>

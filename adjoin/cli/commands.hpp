@@ -24,16 +24,9 @@ void add_predict(Program& program);
 void add_generate(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
-/// `bench attention`, below `bench`.
-void add_bench_attention(Program& program, CLI::App& bench);
-/// `bench collectives`, below `bench`.
+/// The commands below `bench`: `attention`, `layers`, `matmul` and `moves`, which time work beside other work.
+void add_benches_side_by_side(Program& program, CLI::App& bench);
 void add_bench_collectives(Program& program, CLI::App& bench);
-/// `bench layers`, below `bench`.
-void add_bench_layers(Program& program, CLI::App& bench);
-/// `bench matmul`, below `bench`.
-void add_bench_matmul(Program& program, CLI::App& bench);
-/// `bench moves`, below `bench`.
-void add_bench_moves(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
 void add_layout(Program& program);

@@ -12,7 +12,6 @@
 #include "adjoin/cli/doctor_report.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/cli/sizes.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/self_test.hpp"
@@ -151,8 +150,8 @@ void add_doctor(Program& program) {
   CLI::App* command = add_command(program, program.app, "doctor",
                                   "Show what this machine offers, and try every operation between workers",
                                   [options] { run_doctor(*options); });
-  command->add_option("--ranks", options->ranks, "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]")
-      ->option_text("INTEGER");
+  add_text(*command, "--ranks", options->ranks, "INTEGER",
+           "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]");
   add_number(*command, "--timeout", options->timeout, "Seconds that one operation may take [60]");
   command->add_flag("--json", options->json, "Print one JSON object [false]");
 }

@@ -38,10 +38,10 @@ void print(const train::EvaluationResult& result) {
 void run(const Options& options) {
   require_given(options.model, "--model");
   require_given(options.source.data, "--data");
-  for (const auto& [name, value] : {std::pair{"--samples", options.source.samples}, {"--batch", options.batch}})
-    require(value >= 0, [&] { return std::string(name) + " is " + std::to_string(value) + ", expected 0 or more"; });
-  for (const auto& [name, value] : {std::pair{"--dp", options.plan.dp}, {"--tp", options.plan.tp}})
-    require(value >= 1, [&] { return std::string(name) + " is " + std::to_string(value) + ", expected 1 or more"; });
+  check_least("--samples", options.source.samples, 0);
+  check_least("--batch", options.batch, 0);
+  check_least("--dp", options.grid.dp, 1);
+  check_least("--tp", options.grid.tp, 1);
   const train::EvaluationResult result = train::evaluate(options);
   if (!prints()) return;
   if (options.json)
@@ -56,24 +56,20 @@ void add_evaluate(Program& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test texts",
                                   [options] { run(*options); });
-  command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
-  command->add_option("--data", options->source.data, "Texts, as for adjoin train; the test part is used (required)")
-      ->option_text("PATH");
-  command
-      ->add_option("--text-column", options->source.columns.text,
-                   "Name of the column of texts [that of the training run]")
-      ->option_text("NAME");
-  command
-      ->add_option("--label-column", options->source.columns.label,
-                   "Name of the column of labels [that of the training run]")
-      ->option_text("NAME");
+  add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
+  add_text(*command, "--data", options->source.data, "PATH",
+           "Texts, as for adjoin train; the test part is used (required)");
+  add_text(*command, "--text-column", options->source.columns.text, "NAME",
+           "Name of the column of texts [that of the training run]");
+  add_text(*command, "--label-column", options->source.columns.label, "NAME",
+           "Name of the column of labels [that of the training run]");
   add_number(*command, "--samples", options->source.samples, "Test samples to use, in a balanced order; 0: all [0]");
   add_number(*command, "--batch", options->batch,
              "Samples computed at once over all ranks; 0: as in the training run [0]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
                     "perplexity and bits_per_byte [false]");
-  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend,
+  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, options->backend,
                      options->threads_per_rank);
 }
 

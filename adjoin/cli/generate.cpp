@@ -40,10 +40,8 @@ void run_generate(GenerateCommand& options) {
   require_given(request.model, "--model");
   request.prompt = prompt_of(options);
   require(!request.prompt.empty(), "the prompt is empty");
-  require(!request.tokens || *request.tokens >= 1,
-          [&] { return "--tokens is " + std::to_string(*request.tokens) + ", expected 1 or more"; });
-  require(!options.seed || *options.seed >= 0,
-          [&] { return "--seed is " + std::to_string(*options.seed) + ", expected 0 or more"; });
+  check_least("--tokens", request.tokens.value_or(1), 1);
+  check_least("--seed", options.seed.value_or(0), 0);
   if (options.temperature || options.top_k || options.top_p || options.seed) {
     models::Sampling sampling{.temperature = options.temperature.value_or(1),
                               .top_k = options.top_k,
@@ -68,8 +66,7 @@ void add_generate(Program& program) {
   CLI::App* command = add_command(program, program.app, "generate", "Write a text on by a trained decoder",
                                   [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
-  command->add_option("--model", request.model, "Output folder of a training run of a decoder (required)")
-      ->option_text("DIR");
+  add_text(*command, "--model", request.model, "DIR", "Output folder of a training run of a decoder (required)");
   add_number(
       *command, "--tokens", request.tokens,
       "The most tokens that are written; fewer where the document ends before [100, or what the context has room for]");
@@ -81,11 +78,9 @@ void add_generate(Program& program) {
   add_number(*command, "--top-p", options->top_p,
              "Draws among the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
   add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
-  command
-      ->add_option("prompt", options->prompt,
-                   "The beginning of the text; without it standard input is, but for its last line end")
-      ->option_text("PROMPT");
-  add_layout_options(*command, {{"tp", &request.plan.tp}}, request.backend, request.threads_per_rank);
+  add_text(*command, "prompt", options->prompt, "PROMPT",
+           "The beginning of the text; without it standard input is, but for its last line end");
+  add_layout_options(*command, {{"tp", &request.grid.tp}}, request.backend, request.threads_per_rank);
 }
 
 }  // namespace adjoin::cli

@@ -5,8 +5,8 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/layout_picture.hpp"
 #include "adjoin/cli/layout_report.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/cli/sizes.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::cli {
@@ -175,30 +175,26 @@ void add_layout(Program& program) {
   CLI::App* command = add_command(program, program.app, "layout",
                                   "Show which rank holds what of a tensor, and what a move or windows bring to whom",
                                   [options] { run_layout(*options); });
-  const auto add = [&](const char* name, std::string& variable, const char* help, const char* what) {
-    command->add_option(name, variable, help)->option_text(what);
-  };
-  add("--shape", options->shape, "The tensor's sizes, as in 4x4x3", "SIZES");
-  add("--grid", options->grid,
+  add_text(*command, "--shape", options->shape, "SIZES", "The tensor's sizes, as in 4x4x3");
+  add_text(
+      *command, "--grid", options->grid, "SIZES",
       "Ranks along each dim, as in 1x2x2: each dim is cut into balanced parts; sizes beyond the dims' are axes that "
       "cut "
-      "nothing",
-      "SIZES");
-  add("--kind", options->kind,
-      "What the tensor is along axes that cut nothing: replicated, copied or partial [replicated]", "KIND");
-  add("--to-grid", options->to_grid, "Show what a move to this grid sends", "SIZES");
-  add("--to-kind", options->to_kind, "As --kind, of the grid that it is moved to [replicated]", "KIND");
-  add("--window", options->window,
-      "Show what each rank fetches for windows of this kernel: a number for all dims, or one a dim as in 1x3x3",
-      "SIZES");
-  add("--stride", options->stride, "Of the windows [1]", "SIZES");
-  add("--dilation", options->dilation, "Of the windows [1]", "SIZES");
-  add("--padding", options->padding, "At both ends of each dim [0]", "SIZES");
-  add("--padding-mode", options->padding_mode, "zeros, replicate, reflect or circular [zeros]", "MODE");
+      "nothing");
+  add_text(*command, "--kind", options->kind, "KIND",
+           "What the tensor is along axes that cut nothing: replicated, copied or partial [replicated]");
+  add_text(*command, "--to-grid", options->to_grid, "SIZES", "Show what a move to this grid sends");
+  add_text(*command, "--to-kind", options->to_kind, "KIND", "As --kind, of the grid that it is moved to [replicated]");
+  add_text(*command, "--window", options->window, "SIZES",
+           "Show what each rank fetches for windows of this kernel: a number for all dims, or one a dim as in 1x3x3");
+  add_text(*command, "--stride", options->stride, "SIZES", "Of the windows [1]");
+  add_text(*command, "--dilation", options->dilation, "SIZES", "Of the windows [1]");
+  add_text(*command, "--padding", options->padding, "SIZES", "At both ends of each dim [0]");
+  add_text(*command, "--padding-mode", options->padding_mode, "MODE", "zeros, replicate, reflect or circular [zeros]");
   command->add_flag("--ceil-mode", options->ceil_mode, "A last window may leave the padded tensor [false]");
   command->add_flag("--transposed", options->transposed, "The windows are those of a transposed convolution [false]");
-  add("--svg", options->svg, "Draw it: each rank's part in a colour, what comes from another rank with an arrow",
-      "FILE");
+  add_text(*command, "--svg", options->svg, "FILE",
+           "Draw it: each rank's part in a colour, what comes from another rank with an arrow");
   command->add_flag("--json", options->json,
                     "Print one JSON object: from and to (layout, ranks), move (boxes, elements, bytes, staying, "
                     "transfers), windows (outputs, dims) [false]");

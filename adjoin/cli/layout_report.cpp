@@ -17,30 +17,8 @@ constexpr int64_t kBytes = 4;             // of a float32
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
-size_t columns_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-/// Prints the rows under the first, their heads. Columns that do not fit on the page go on below, indented.
-void print_table(const std::vector<Row>& rows, size_t numbers) {
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const Row& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
-  for (const Row& row : rows) {
-    std::string line;
-    size_t used = 0;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - columns_of(row[i]), ' ');
-      const bool is_number = i < numbers;
-      if (used > 0 && used + 2 + widths[i] > kPage) {
-        std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
-        line = "    ", used = 4;
-      }
-      line += (used > 0 ? "  " : "") + (is_number ? space + row[i] : row[i] + space);
-      used += (used > 0 ? 2 : 0) + widths[i];
-    }
-    std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
-  }
+void print_table(const std::vector<Row>& rows, std::string_view sides) {
+  std::fputs(table_text(rows, sides, kPage).c_str(), stdout);
 }
 
 std::string sizes_text(const GridShape& grid) {
@@ -69,7 +47,7 @@ void print_holders(const Layout& layout) {
   for (int cell = 0; cell < layout.grid().cells(); ++cell)
     rows.push_back({std::to_string(layout.grid().rank_of(cell)), std::to_string(elements_of(layout.shape_of(cell))),
                     joined(layout.grid().coordinates(cell), ","), ranges_text(layout.ranges_of(cell))});
-  print_table(rows, 2);
+  print_table(rows, "rrl");
 }
 
 /// "[1|0, 0|0]": what is added on the left and on the right of each dim.
@@ -88,7 +66,7 @@ void print_windows(const Placement& placement) {
   for (int cell = 0; cell < placement.to->grid().cells(); ++cell)
     rows.push_back({std::to_string(cell), ranges_text(windows.plan.outputs.ranges_of(cell)),
                     ranges_text(placement.to->ranges_of(cell)), pads_of(windows, placement.to->parts_of(cell))});
-  print_table(rows, 1);
+  print_table(rows, "rl");
 }
 
 const char* name(MoveKind::Way way) {
@@ -122,7 +100,7 @@ void print_traffic(const Placement& placement) {
                     std::to_string(transfer.elements), std::to_string(transfer.elements * kBytes)});
   }
   std::printf("\n");
-  print_table(rows, rows[0].size());
+  print_table(rows, "r");
   if (traffic.transfers.size() > kMostPairsListed)
     std::printf("… and between %zu more pairs of ranks; --json lists all\n",
                 traffic.transfers.size() - kMostPairsListed);

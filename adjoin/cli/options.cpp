@@ -25,21 +25,16 @@ namespace {
 using train::Configuration;
 using train::Field;
 
-std::string shown_default(const Field& field, const Configuration& defaults) {
-  std::ostringstream text;
-  text << std::boolalpha;
-  std::visit([&](auto member) { text << defaults.*member; }, field.member);
-  return text.str();
-}
-
 std::string metavariable(const Field& field) {
   if (!field.choices.empty()) return std::string(field.choices);
+  if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
+  if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
   if (field.name.ends_with("_column")) return "NAME";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 
 std::string shown(const Field& field, const Configuration& values) {
-  const std::string text = shown_default(field, values);
+  const std::string text = text_of(field, values);
   return text.empty() ? "none" : text;
 }
 
@@ -82,11 +77,8 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, values.**flag, help);
   }
-  if (const auto* text = std::get_if<std::string Configuration::*>(&field.member))
-    return command.add_option(option, values.**text, help)->option_text(metavariable(field));
-  if (const auto* whole = std::get_if<int64_t Configuration::*>(&field.member))
-    return add_number(command, option, values.**whole, help);
-  return add_number(command, option, values.*std::get<double Configuration::*>(field.member), help);
+  const std::function<void(const std::string&)> read = [&](const std::string& text) { set(field, text, values); };
+  return command.add_option_function(option, read, help)->option_text(metavariable(field));
 }
 
 }  // namespace
@@ -149,41 +141,28 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
     if (!is_wanted(field.group) && !is_wanted(field.name)) continue;
     CLI::Option* option = add_field(command, field, given->values);
     option->group(std::string(field.group));
-    const std::string value = train::preset_decides(field.name) ? "the preset's" : shown_default(field, defaults);
+    const std::string value = train::preset_decides(field.name) ? "the preset's" : text_of(field, defaults);
     if (!value.empty()) option->description(std::string(field.help) + " [" + value + "]");
   }
   return given;
 }
 
 std::string preset_table() {
+  const auto& rows = train::presets();
   std::ostringstream out;
-  out << std::boolalpha << std::left;
-  using P = train::Preset;
+  out << std::left;
   for (const std::string_view model : {"classifier", "decoder"}) {
     out << (model == "classifier" ? "" : "\n") << "Presets of a " << model << ":\n";
-    const auto row = [&](const char* name, auto member) {
-      out << "  " << std::setw(17) << name;
-      for (const P& preset : train::presets())
-        if (preset.model == model) out << std::setw(12) << preset.*member;
+    for (size_t column = 0; column < rows[0].size(); ++column) {
+      if (rows[0][column] == "model") continue;
+      std::vector<std::string_view> values;
+      for (const auto& row : rows)
+        if (row[1] == model) values.push_back(row[column]);
+      if (values[0] == "-") continue;
+      out << "  " << std::setw(17) << (column == 0 ? "" : train::option_of(rows[0][column]).substr(2));
+      for (const std::string_view value : values) out << std::setw(12) << value;
       out << '\n';
-    };
-    row("", &P::name);
-    row("vocabulary-size", &P::vocabulary_size);
-    row("layers", &P::layers);
-    row("hidden", &P::hidden);
-    row("heads", &P::heads);
-    row("sequence", &P::sequence);
-    if (model == "classifier") row("pooling", &P::pooling);
-    row("positions", &P::positions);
-    if (model == "classifier") row("score-scale", &P::score_scale);
-    if (model == "classifier") row("final-norm", &P::final_norm);
-    row("dropout", &P::dropout);
-    if (model == "classifier") row("token-dropout", &P::token_dropout);
-    row("batch", &P::batch);
-    row("epochs", &P::epochs);
-    row("lr", &P::lr);
-    row("weight-decay", &P::weight_decay);
-    row("precision", &P::precision);
+    }
   }
   return out.str();
 }
@@ -195,7 +174,7 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
     return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
   };
   const auto help_of = [](const Field& field) {
-    return std::string(field.help) + " [" + shown_default(field, Configuration{}) + "]";
+    return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
   };
   const auto add = [&](std::string_view name, int64_t& variable) {
     add_number(command, train::option_of(name), variable, help_of(field_of(name)))->group("Layout");

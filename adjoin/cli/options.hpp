@@ -8,7 +8,7 @@
 
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::cli {
 

@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/line_reader.hpp"
+#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/predictor.hpp"
@@ -47,7 +48,7 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
 void run_predict(PredictRequest options, std::span<const std::string> texts) {
   require_given(options.model, "--model");
   if (options.command->count("--dp") == 0)
-    options.plan.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.plan.tp));
+    options.grid.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.grid.tp));
   LineReader input(STDIN_FILENO);
   const auto next = [&, rest = texts]() mutable {
     if (texts.empty()) return input.next(kAtOnce);
@@ -67,18 +68,16 @@ void add_predict(Program& program) {
                                   "tab; or how many bits a decoder needs for a byte of it",
                                   [options, &program] { run_predict(*options, program.texts); });
   options->command = command;
-  command->add_option("--model", options->model, "Output folder of a training run (required)")->option_text("DIR");
+  add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
   command->add_flag("--all", options->all,
                     "Print behind it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");
   command->add_flag("--json", options->json,
                     "Print one JSON object a line: label and probability, or bits_per_byte [false]");
-  command
-      ->add_option("text", program.texts,
-                   "Texts; without any, one a line is read from standard input and answered as it comes. A text that "
-                   "begins with two dashes stands after --")
-      ->option_text("TEXT ...");
-  add_layout_options(*command, {{"dp", &options->plan.dp}, {"tp", &options->plan.tp}}, options->backend,
+  add_text(*command, "text", program.texts, "TEXT ...",
+           "Texts; without any, one a line is read from standard input and answered as it comes. A text that "
+           "begins with two dashes stands after --");
+  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, options->backend,
                      options->threads_per_rank);
   program.takes_texts = command;
 }

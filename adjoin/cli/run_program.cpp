@@ -1,5 +1,9 @@
 #include "adjoin/cli/run_program.hpp"
 
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <torch/headeronly/version.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -7,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -16,7 +21,6 @@
 #include "adjoin/base/version.hpp"
 #include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
-#include "adjoin/cli/libtorch.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
@@ -38,6 +42,14 @@ int fail(int code, std::string message) {
   }
   std::cerr << "adjoin: " + message + "\n" << std::flush;
   return code;
+}
+
+/// The LibTorch that this process has loaded: "2.13.0 in /usr/lib".
+std::string loaded_libtorch() {
+  Dl_info found{};
+  const bool is_found = ::dladdr(reinterpret_cast<const void*>(&at::globalContext), &found) != 0;
+  return std::string(TORCH_VERSION) +
+         (is_found ? " in " + std::filesystem::path(found.dli_fname).parent_path().string() : "");
 }
 
 int run(int argc, char** argv) {

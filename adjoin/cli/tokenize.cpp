@@ -7,7 +7,6 @@
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/cli/sizes.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
@@ -77,32 +76,19 @@ void add_tokenize(Program& program) {
                   "Write documents as tokens into a folder, to train a language model on. Without --out: "
                   "read one text a line and print its WordPiece ids a line, without special tokens",
                   [options] { run_tokenize(*options); });
-  command
-      ->add_option("--out", options->out,
-                   "A new folder, for vocab.model, train.tokens and test.tokens, which are mapped, not read")
-      ->option_text("DIR");
-  command
-      ->add_option(
-          "--data", options->source.data,
-          "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
-          ".txt files of a folder or the rows of its others, or \"sample\" (required with --out)")
-      ->option_text("PATH");
-  command
-      ->add_option(
-          "--test", options->source.test,
-          "Documents of the test part; without it the test part of a folder with train and test files, else the "
-          "last 5 % are held out")
-      ->option_text("PATH");
-  command
-      ->add_option("--text-column", options->source.text_column,
-                   "Name of the column of texts; without it \"text\" or \"review\"")
-      ->option_text("NAME");
-  command
-      ->add_option(
-          "--vocab", options->vocab,
-          "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
-          "Without --out a WordPiece vocabulary, one piece a line (required)")
-      ->option_text("FILE");
+  add_text(*command, "--out", options->out, "DIR",
+           "A new folder, for vocab.model, train.tokens and test.tokens, which are mapped, not read");
+  add_text(*command, "--data", options->source.data, "PATH",
+           "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
+           ".txt files of a folder or the rows of its others, or \"sample\" (required with --out)");
+  add_text(*command, "--test", options->source.test, "PATH",
+           "Documents of the test part; without it the test part of a folder with train and test files, else the "
+           "last 5 % are held out");
+  add_text(*command, "--text-column", options->source.text_column, "NAME",
+           "Name of the column of texts; without it \"text\" or \"review\"");
+  add_text(*command, "--vocab", options->vocab, "FILE",
+           "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
+           "Without --out a WordPiece vocabulary, one piece a line (required)");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }

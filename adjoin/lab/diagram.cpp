@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 
 namespace adjoin::lab {
@@ -12,12 +12,6 @@ namespace {
 
 constexpr int64_t kMostStepsMarked = 40;
 constexpr double kMarksOfTime = 10;  // about as many
-
-std::string with_digits(const char* format, double number) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, number);
-  return text;
-}
 
 std::string tip_of(int from, int to, int64_t bytes, int64_t step) {
   return "step " + std::to_string(step) + ": " + std::to_string(from) + " -> " + std::to_string(to) + ", " +
@@ -33,14 +27,6 @@ double round_step(double end, double most) {
 }
 
 }  // namespace
-
-std::string text_of_seconds(double seconds) {
-  if (seconds == 0) return "0 s";
-  if (seconds < 1e-6) return with_digits("%.3g ns", 1e9 * seconds);
-  if (seconds < 1e-3) return with_digits("%.3g us", 1e6 * seconds);
-  if (seconds < 1) return with_digits("%.3g ms", 1e3 * seconds);
-  return with_digits("%.3g s", seconds);
-}
 
 Diagram diagram_of(const Recording& recording, const std::string& title) {
   Diagram diagram{.title = title, .axis = "step", .ranks = recording.ranks, .ticks = {{0, ""}}, .arrows = {}};

@@ -1,13 +1,41 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "adjoin/lab/recording.hpp"
 #include "adjoin/lab/simulator.hpp"
-#include "adjoin/lab/space_time.hpp"
 
 namespace adjoin::lab {
+
+/// One message in a diagram, from the line of one rank to that of another.
+struct Arrow {
+  int from = 0, to = 0;
+  double begin = 0, end = 0;  // on the axis
+  std::string label;
+  std::string tip;  // what a pointer that rests on it shows
+};
+
+/// A space-time diagram: a line a rank, time or steps along the axis, messages as arrows.
+struct Diagram {
+  std::string title, axis;  // "broadcast by tree", "step"
+  int ranks = 1;
+  struct Tick {
+    double at = 0;
+    std::string label;
+    double label_shift = 0;  // from `at`
+  };
+  std::vector<Tick> ticks;  // of the axis, from 0 to its end
+  std::vector<Arrow> arrows;
+};
+
+/// Labels are drawn on up to this many ranks; beyond, they would hide the arrows.
+inline constexpr int kMostLabelledRanks = 16;
+
+/// The diagram as SVG, with a colour for each sender.
+std::string svg_of(const Diagram& diagram);
 
 /// Recorded messages along their steps.
 Diagram diagram_of(const Recording& recording, const std::string& title);
@@ -15,8 +43,5 @@ Diagram diagram_of(const Recording& recording, const std::string& title);
 /// Simulated messages along the time.
 Diagram diagram_of(std::span<const SimulatedMessage> messages, int ranks, const algorithm::Network& network,
                    const std::string& title);
-
-/// "0 s", "850 ns", "12.5 us", "3.07 ms", "1.2 s": three digits.
-std::string text_of_seconds(double seconds);
 
 }  // namespace adjoin::lab

@@ -3,19 +3,108 @@
 #include <algorithm>
 #include <memory>
 #include <queue>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/diagnosis.hpp"
-#include "adjoin/lab/plan.hpp"
 
 namespace adjoin::lab {
 
 namespace {
 
 using algorithm::Network;
+using algorithm::Transfer;
 using diagnosis::Worker;
+
+/// The messages of one rank's program, packed so that thousands of ranks fit into memory: peers are counted from the
+/// rank itself, so that ranks of a symmetric algorithm have equal ones, and equal steps in a row are kept once.
+class PackedProgram {
+ public:
+  struct Item {
+    int32_t shift = 0;  // the peer is rank + shift, counted around
+    int32_t place = 0;  // among the step's transfers
+    int64_t bytes = 0;
+    bool is_send = false;
+    bool operator==(const Item&) const = default;
+  };
+
+  /// Throws: InvalidArgument for a peer that is none of the ranks.
+  PackedProgram(const algorithm::Program& program, int rank, int ranks, int64_t bytes_per_element);
+
+  /// A place in the program; the default is the first step.
+  struct Cursor {
+    size_t index = 0;
+    int64_t repeat = 0, step = 0;
+  };
+  bool is_over(const Cursor& at) const { return at.index == repeated_.size(); }
+  /// The items of a step by direction, peer and place, each peer's in the order of the program.
+  std::span<const Item> items(const Cursor& at) const;
+  void advance(Cursor& at) const;
+  int64_t steps() const { return steps_; }
+
+  bool operator==(const PackedProgram&) const = default;
+
+ private:
+  struct Repeated {  // of equal steps
+    size_t first = 0, count = 0;
+    int64_t repeats = 0;
+    bool operator==(const Repeated&) const = default;
+  };
+  void add(std::span<const Item> step);
+
+  std::vector<Item> items_;
+  std::vector<Repeated> repeated_;
+  int64_t steps_ = 0;
+};
+
+PackedProgram::PackedProgram(const algorithm::Program& program, int rank, int ranks, int64_t bytes_per_element) {
+  std::vector<Item> step;
+  for (const algorithm::Step& given : program.steps) {
+    step.clear();
+    for (const Transfer& transfer : given.transfers) {
+      require(transfer.peer >= 0 && transfer.peer < ranks, [&] {
+        return "the program of rank " + std::to_string(rank) + ": expected peers from 0 to " +
+               std::to_string(ranks - 1) + ", got " + std::to_string(transfer.peer);
+      });
+      step.push_back({.shift = (transfer.peer - rank + ranks) % ranks,
+                      .place = static_cast<int32_t>(step.size()),
+                      .bytes = transfer.slice.count * bytes_per_element,
+                      .is_send = transfer.kind == Transfer::Kind::send});
+    }
+    std::sort(step.begin(), step.end(), [](const Item& a, const Item& b) {
+      return std::tie(a.is_send, a.shift, a.place) < std::tie(b.is_send, b.shift, b.place);
+    });
+    add(step);
+  }
+}
+
+void PackedProgram::add(std::span<const Item> step) {
+  ++steps_;
+  if (!repeated_.empty()) {
+    Repeated& last = repeated_.back();
+    if (std::equal(step.begin(), step.end(), items_.begin() + static_cast<std::ptrdiff_t>(last.first), items_.end())) {
+      ++last.repeats;
+      return;
+    }
+  }
+  repeated_.push_back({.first = items_.size(), .count = step.size(), .repeats = 1});
+  items_.insert(items_.end(), step.begin(), step.end());
+}
+
+std::span<const PackedProgram::Item> PackedProgram::items(const Cursor& at) const {
+  const Repeated& here = repeated_[at.index];
+  return {items_.data() + here.first, here.count};
+}
+
+void PackedProgram::advance(Cursor& at) const {
+  ++at.step;
+  if (++at.repeat < repeated_[at.index].repeats) return;
+  at.repeat = 0;
+  ++at.index;
+}
 
 /// A moment with its place on the clock, by which moments are compared.
 struct Time {
@@ -24,8 +113,8 @@ struct Time {
 };
 
 struct Rank {
-  std::shared_ptr<const Plan> plan;
-  Plan::Cursor at = {};
+  std::shared_ptr<const PackedProgram> program;
+  PackedProgram::Cursor at = {};
   std::vector<bool> met = {};  // the items of the step whose other end is posted
   size_t pending = 0;          // items that are not complete
   bool sends = false, receives = false;
@@ -45,11 +134,11 @@ class Simulator {
   Simulator(int ranks, const ProgramOf& program_of, int64_t bytes_per_element, const Network& network,
             const OnMessage& on_message)
       : network_(network), on_message_(on_message), ranks_(static_cast<size_t>(ranks)) {
-    std::shared_ptr<const Plan> last;
+    std::shared_ptr<const PackedProgram> last;
     for (int r = 0; r < ranks; ++r) {
-      auto plan = std::make_shared<const Plan>(program_of(r), r, ranks, bytes_per_element);
-      if (!last || *plan != *last) last = std::move(plan);
-      rank(r).plan = last;
+      auto program = std::make_shared<const PackedProgram>(program_of(r), r, ranks, bytes_per_element);
+      if (!last || *program != *last) last = std::move(program);
+      rank(r).program = last;
     }
   }
 
@@ -78,17 +167,17 @@ class Simulator {
   int size() const { return static_cast<int>(ranks_.size()); }
   Rank& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
   Flight& flight(int id) { return flights_[static_cast<size_t>(id)]; }
-  int peer_of(int r, const Plan::Item& item) const { return (r + item.shift) % size(); }
+  int peer_of(int r, const PackedProgram::Item& item) const { return (r + item.shift) % size(); }
 
   /// Posts the next step that has transfers.
   void post(int r) {
     Rank& me = rank(r);
-    while (!me.plan->is_over(me.at) && me.plan->items(me.at).empty()) me.plan->advance(me.at);
-    if (me.plan->is_over(me.at)) {
+    while (!me.program->is_over(me.at) && me.program->items(me.at).empty()) me.program->advance(me.at);
+    if (me.program->is_over(me.at)) {
       me.end = now_.moment;
       return;
     }
-    const auto items = me.plan->items(me.at);
+    const auto items = me.program->items(me.at);
     me.pending = items.size();
     me.met.assign(items.size(), false);
     for (size_t i = 0; i < items.size(); ++i)
@@ -97,15 +186,16 @@ class Simulator {
 
   /// Looks for the other end of an item among what its peer has posted.
   void meet(int r, size_t mine) {
-    const Plan::Item& item = rank(r).plan->items(rank(r).at)[mine];
+    const PackedProgram::Item& item = rank(r).program->items(rank(r).at)[mine];
     const int p = peer_of(r, item);
     Rank& peer = rank(p);
     if (peer.pending == 0) return;
-    const auto items = peer.plan->items(peer.at);
+    const auto items = peer.program->items(peer.at);
     const auto key = std::tuple(!item.is_send, (r - p + size()) % size());
-    const auto of = [](const Plan::Item& other) { return std::tuple(other.is_send, other.shift); };
-    auto found = std::lower_bound(items.begin(), items.end(), key,
-                                  [&](const Plan::Item& other, const auto& wanted) { return of(other) < wanted; });
+    const auto of = [](const PackedProgram::Item& other) { return std::tuple(other.is_send, other.shift); };
+    auto found =
+        std::lower_bound(items.begin(), items.end(), key,
+                         [&](const PackedProgram::Item& other, const auto& wanted) { return of(other) < wanted; });
     const auto index = [&] { return static_cast<size_t>(found - items.begin()); };
     while (found != items.end() && of(*found) == key && peer.met[index()]) ++found;
     if (found == items.end() || of(*found) != key) return;
@@ -117,7 +207,7 @@ class Simulator {
       make_ready(p, *found, r, item);
   }
 
-  void make_ready(int from, const Plan::Item& send, int to, const Plan::Item& receive) {
+  void make_ready(int from, const PackedProgram::Item& send, int to, const PackedProgram::Item& receive) {
     if (send.bytes != receive.bytes)
       throw CommunicationError("the message of rank " + std::to_string(from) + " in its " + step_of(from) +
                                " to rank " + std::to_string(to) + " in its " + step_of(to) + " is sent as " +
@@ -170,7 +260,7 @@ class Simulator {
     look_again(rank(f.to).incoming);
     for (const int r : {f.from, f.to})
       if (--rank(r).pending == 0) {
-        rank(r).plan->advance(rank(r).at);
+        rank(r).program->advance(rank(r).at);
         post(r);
       }
   }
@@ -187,14 +277,14 @@ class Simulator {
   }
 
   std::string step_of(int r) {
-    return "step " + std::to_string(rank(r).at.step + 1) + " of " + std::to_string(rank(r).plan->steps());
+    return "step " + std::to_string(rank(r).at.step + 1) + " of " + std::to_string(rank(r).program->steps());
   }
 
   Worker waiting(int r) {
     constexpr size_t kNamed = 4;
     const Rank& me = rank(r);
     Worker worker{.rank = r, .state = Worker::State::waits};
-    const auto items = me.plan->items(me.at);
+    const auto items = me.program->items(me.at);
     for (size_t i = 0; i < items.size(); ++i) {
       if (me.met[i]) continue;
       const int peer = peer_of(r, items[i]);
@@ -213,7 +303,7 @@ class Simulator {
     Simulation simulation{.ends = {}, .end = {}, .seconds = 0, .messages = messages_};
     std::vector<Worker> workers;
     for (int r = 0; r < size(); ++r) {
-      if (!rank(r).plan->is_over(rank(r).at)) workers.push_back(waiting(r));
+      if (!rank(r).program->is_over(rank(r).at)) workers.push_back(waiting(r));
       simulation.ends.push_back(rank(r).end);
       if (rank(r).end.seconds(network_) >= simulation.seconds)
         simulation.end = rank(r).end, simulation.seconds = rank(r).end.seconds(network_);

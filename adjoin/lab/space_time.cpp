@@ -1,4 +1,4 @@
-#include "adjoin/lab/space_time.hpp"
+#include "adjoin/lab/diagram.hpp"
 
 #include <algorithm>
 #include <limits>

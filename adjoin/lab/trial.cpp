@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <tuple>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 
 namespace adjoin::lab {
 
@@ -50,22 +50,15 @@ void name_steps(Recording& recording, const std::vector<Bench>& benches) {
   });
 }
 
-double measure(std::vector<Bench>& benches, const Exercise& exercise) {
+double measured_seconds(std::vector<Bench>& benches, const Exercise& exercise) {
   const auto ranks = static_cast<int>(benches.size());
-  std::vector<double> seconds(ranks <= 64 ? 5 : 1);
+  double seconds = 0;
   launch_threads(ranks, [&](const Communicator& world) {
-    for (double& of_run : seconds) {
-      world.barrier();
-      const auto begin = std::chrono::steady_clock::now();
-      benches[static_cast<size_t>(world.rank())].run(world, exercise);
-      double elapsed[] = {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
-      world.all_reduce(buffer(elapsed), Reduction::max);
-      if (world.rank() == 0) of_run = elapsed[0];
-    }
+    const measure::Contender run{{[&] { benches[static_cast<size_t>(world.rank())].run(world, exercise); }}};
+    const auto times = measure::time_in_turns(world, {&run, 1}, {.turns = ranks <= 64 ? 5 : 1, .turn_seconds = 0});
+    if (world.rank() == 0) seconds = measure::median(times[0].all);
   });
-  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return seconds;
 }
 
 }  // namespace
@@ -90,7 +83,7 @@ Trial try_out(const Exercise& exercise, std::string_view algorithm) {
   trial.steps = static_cast<int64_t>(benches[0].program.steps.size());
   for (const Bench& bench : benches) trial.held.push_back(bench.output.values());
   name_steps(trial.recording, benches);
-  trial.seconds = measure(benches, exercise);
+  trial.seconds = measured_seconds(benches, exercise);
   return trial;
 }
 

@@ -4,11 +4,12 @@
 
 namespace adjoin::train {
 
-Autocast::Autocast(const std::string& precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-  at::autocast::set_autocast_dtype(at::kCPU, precision == "fp16" ? at::kHalf : at::kBFloat16);
+Autocast::Autocast(Precision precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+  const bool is_on = product_type(precision) != weight_type(precision);
+  if (is_on) at::autocast::set_autocast_dtype(at::kCPU, product_type(precision));
   // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
   at::autocast::set_autocast_cache_enabled(false);
-  at::autocast::set_autocast_enabled(at::kCPU, precision == "bf16" || precision == "fp16");
+  at::autocast::set_autocast_enabled(at::kCPU, is_on);
 }
 
 Autocast::~Autocast() {

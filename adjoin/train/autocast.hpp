@@ -1,13 +1,13 @@
 #pragma once
 
-#include <string>
+#include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
 
 /// While it lives, matrix products of this thread are of a 16-bit type, where a precision has one.
 class Autocast {
  public:
-  explicit Autocast(const std::string& precision);
+  explicit Autocast(Precision precision);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;

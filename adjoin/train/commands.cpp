@@ -8,9 +8,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/step_plan.hpp"
@@ -37,8 +37,8 @@ void say_plan(const Configuration& c, const Task& task) {
   say(counted(steps, "step") + (c.steps > 0 ? "" : ": " + counted(c.epochs, "epoch")) + " in batches of " +
       grouped(c.batch));
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
-  const Plan plan = plan_of(c);
-  say(counted(plan.ranks(), "rank") + ": " + plan.to_string() +
+  const GridSizes sizes = grid_sizes(c);
+  say(counted(sizes.ranks(), "rank") + ": " + sizes.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
   if (const std::string remark = recompute_remark(c); !remark.empty()) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
@@ -114,8 +114,8 @@ void train(const Configuration& configuration, const TaskMaker& make) {
 
 void dry_run(const Configuration& configuration) {
   validate(configuration);
-  require(plan_of(configuration).ranks() <= kMostThreads, [&] {
-    return plan_of(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
+  require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
+    return grid_sizes(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   if (mpi_job_rank() != 0) return;

@@ -39,21 +39,4 @@ struct EvaluationResult {
 /// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make = {});
 
-/// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
-struct BenchStepOptions {
-  Configuration configuration;
-  int64_t steps = 10;   // measured
-  int64_t warm_up = 3;  // run before them, not measured
-};
-
-struct BenchStepResult {
-  double step_seconds = 0;  // median
-  double samples_per_second = 0;
-  double matmul_fraction = 0;              // of the speed that the machine's matrix products reach alone
-  std::vector<int64_t> peak_memory_bytes;  // of each rank's tensors, in the first step
-};
-
-/// Times training steps on random tokens; the same on every process of an MPI job.
-BenchStepResult bench_step(const BenchStepOptions& options);
-
 }  // namespace adjoin::train

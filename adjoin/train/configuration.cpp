@@ -4,10 +4,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <type_traits>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -83,36 +85,31 @@ constexpr Field kFields[] = {
     {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
 };
 
-constexpr Preset kPresets[] = {
-    // name  model         vocabulary layers hidden heads sequence  pooling  positions  score_scale final_norm dropout token_dropout  batch epochs    lr weight_decay precision
-    {"tiny", "classifier",        2000,     2,    64,    4,      64,  "mean", "learned", "head",     true,          0.1,          0.0,    32,    10, 1e-3,        0.01,  "fp32"},
-    {"small", "classifier",       8000,     1,    64,    4,     512,  "mean",    "none", "head",    false,          0.2,          0.5,    32,     4, 2e-3,        0.05,  "fp32"},
-    {"bert-base", "classifier",  30522,    12,   768,   12,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
-    {"bert-large", "classifier", 30522,    24,  1024,   16,     512,   "cls",    "none", "hidden",   false,         0.1,          0.0,     8,     1, 1e-4,        0.01,  "fp32"},
-    {"gpt-tiny", "decoder",      512,     2,    64,    4,     128,  "mean",  "rotary", "head",     true,          0.0,          0.0,    16,    10, 3e-3,        0.01,  "fp32"},
-    {"gpt-small", "decoder",    4000,     4,   256,    8,     256,  "mean",  "rotary", "head",     true,          0.1,          0.0,    16,     1, 1e-3,         0.1,  "fp32"},
-    {"gpt2", "decoder",        50257,    12,   768,   12,    1024,  "mean", "learned", "head",     true,          0.1,          0.0,     8,     1, 3e-4,         0.1,  "fp32"},
+// A row a preset, a column a field. "-": the model has no such thing.
+constexpr std::string_view kPresets[] = {
+    "preset     model      vocabulary_size layers hidden heads sequence pooling positions score_scale final_norm dropout token_dropout batch epochs lr     weight_decay precision",
+    "tiny       classifier            2000      2     64     4       64 mean    learned   head        true           0.1             0    32     10 0.001          0.01 fp32",
+    "small      classifier            8000      1     64     4      512 mean    none      head        false          0.2           0.5    32      4 0.002          0.05 fp32",
+    "bert-base  classifier           30522     12    768    12      512 cls     none      hidden      false          0.1             0     8      1 0.0001         0.01 fp32",
+    "bert-large classifier           30522     24   1024    16      512 cls     none      hidden      false          0.1             0     8      1 0.0001         0.01 fp32",
+    "gpt-tiny   decoder                512      2     64     4      128 -       rotary    -           -                0             -    16     10 0.003          0.01 fp32",
+    "gpt-small  decoder               4000      4    256     8      256 -       rotary    -           -              0.1             -    16      1 0.001           0.1 fp32",
+    "gpt2       decoder              50257     12    768    12     1024 -       learned   -           -              0.1             -     8      1 0.0003          0.1 fp32",
 };
 // clang-format on
 
-constexpr std::string_view kOfPresets[] = {"model",        "vocabulary_size", "layers",    "hidden",      "heads",
-                                           "sequence",     "pooling",         "positions", "score_scale", "final_norm",
-                                           "dropout",      "token_dropout",   "batch",     "epochs",      "lr",
-                                           "weight_decay", "precision"};
-
-bool is_among(std::string_view choices, std::string_view value) {
-  while (true) {
-    const size_t bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == choices.npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
+/// The place of a value among the field's choices.
+size_t choice_of(const Field& field, std::string_view value) {
+  const std::vector<std::string_view> choices = parts_of(field.choices, '|');
+  const auto found = std::ranges::find(choices, value);
+  require(found != choices.end(), [&] {
+    return option_of(field.name) + " is \"" + std::string(value) + "\", expected one of " + joined(choices);
+  });
+  return static_cast<size_t>(found - choices.begin());
 }
 
-std::string listed(std::string_view choices) {
-  std::string text(choices);
-  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.replace(at, 1, ", ");
-  return text;
+const Field& field_named(std::string_view name) {
+  return *std::ranges::find(kFields, name, &Field::name);
 }
 
 std::string shown(double number) {
@@ -138,8 +135,7 @@ void check_field(const Field& field, const Configuration& configuration) {
   if (const auto* member = std::get_if<std::string C::*>(&field.member)) {
     const std::string& value = configuration.**member;
     require(is_utf8(value), [&] { return option_of(field.name) + " is not UTF-8"; });
-    require(field.choices.empty() || is_among(field.choices, value),
-            [&] { return option_of(field.name) + " is \"" + value + "\", expected one of " + listed(field.choices); });
+    if (!field.choices.empty()) choice_of(field, value);
   }
 }
 
@@ -178,47 +174,60 @@ void check_model(const Configuration& c) {
 std::span<const Field> fields() {
   return kFields;
 }
-std::span<const Preset> presets() {
-  return kPresets;
+std::string text_of(const Field& field, const Configuration& configuration) {
+  const auto text = [&](const auto& value) -> std::string {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, std::string>) return value;
+    if constexpr (std::is_same_v<Value, bool>) return value ? "true" : "false";
+    if constexpr (std::is_enum_v<Value>) return std::string(parts_of(field.choices, '|')[static_cast<size_t>(value)]);
+    if constexpr (std::is_arithmetic_v<Value>) return shown(static_cast<double>(value));
+  };
+  return std::visit([&](auto member) { return text(configuration.*member); }, field.member);
+}
+
+void set(const Field& field, std::string_view text, Configuration& configuration) {
+  const size_t choice = field.choices.empty() ? 0 : choice_of(field, text);
+  const auto assign = [&](auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, std::string>)
+      value = text;
+    else if constexpr (std::is_same_v<Value, bool>)
+      value = text == "true";
+    else if constexpr (std::is_enum_v<Value>)
+      value = static_cast<Value>(choice);
+    else
+      value = number_from<Value>(text, option_of(field.name));
+  };
+  std::visit([&](auto member) { assign(configuration.*member); }, field.member);
+}
+
+const std::vector<std::vector<std::string_view>>& presets() {
+  static const auto rows = [] {
+    std::vector<std::vector<std::string_view>> words;
+    for (const std::string_view row : kPresets) std::erase(words.emplace_back(parts_of(row, ' ')), "");
+    return words;
+  }();
+  return rows;
 }
 
 Configuration configuration_of(std::string_view preset) {
-  const auto* found =
-      std::find_if(std::begin(kPresets), std::end(kPresets), [&](const Preset& p) { return p.name == preset; });
-  if (found == std::end(kPresets)) {
-    Configuration unknown;
-    unknown.preset = preset;
-    validate(unknown);
-    throw InternalError("preset " + std::string(preset) + " is listed and not in the table");
-  }
   Configuration c;
-  c.preset = found->name;
-  c.model = found->model;
-  c.vocabulary_size = found->vocabulary_size;
-  c.layers = found->layers;
-  c.hidden = found->hidden;
-  c.heads = found->heads;
-  c.sequence = found->sequence;
-  c.pooling = found->pooling;
-  c.positions = found->positions;
-  c.score_scale = found->score_scale;
-  c.final_norm = found->final_norm;
-  c.dropout = found->dropout;
-  c.token_dropout = found->token_dropout;
-  c.batch = found->batch;
-  c.epochs = found->epochs;
-  c.lr = found->lr;
-  c.weight_decay = found->weight_decay;
-  c.precision = found->precision;
+  set(field_named("preset"), preset, c);
+  const auto& names = presets()[0];
+  const auto& values = *std::ranges::find(presets(), preset, [](const auto& row) { return row[0]; });
+  for (size_t i = 1; i < names.size(); ++i)
+    if (values[i] != "-") set(field_named(names[i]), values[i], c);
   return c;
 }
 
 std::string_view default_preset(std::string_view model) {
-  return model == "decoder" ? "gpt-small" : Configuration().preset;
+  static const Configuration defaults;
+  return model == "decoder" ? "gpt-small" : std::string_view(defaults.preset);
 }
 
 bool preset_decides(std::string_view field) {
-  return std::find(std::begin(kOfPresets), std::end(kOfPresets), field) != std::end(kOfPresets);
+  const auto& names = presets()[0];
+  return field != names[0] && std::ranges::find(names, field) != names.end();
 }
 
 bool resumed_run_keeps(const Field& field) {
@@ -228,7 +237,7 @@ bool resumed_run_keeps(const Field& field) {
 
 void validate(const Configuration& c) {
   for (const Field& field : kFields) check_field(field, c);
-  validate(plan_of(c));
+  validate(grid_sizes(c));
   require(c.dropout < 1, "--dropout is 1, expected less");
   require(c.token_dropout < 1, "--token-dropout is 1, expected less");
   require(c.momentum < 1, "--momentum is 1, expected less");
@@ -262,7 +271,15 @@ void validate(const Configuration& c) {
 nlohmann::ordered_json to_json(const Configuration& configuration) {
   nlohmann::ordered_json json;
   for (const Field& field : kFields)
-    std::visit([&](auto member) { json[std::string(field.name)] = configuration.*member; }, field.member);
+    std::visit(
+        [&](auto member) {
+          auto& value = json[std::string(field.name)];
+          if constexpr (std::is_enum_v<std::decay_t<decltype(configuration.*member)>>)
+            value = text_of(field, configuration);
+          else
+            value = configuration.*member;
+        },
+        field.member);
   return json;
 }
 
@@ -274,21 +291,24 @@ Configuration configuration_from_json(const nlohmann::ordered_json& json) {
   const auto get = [&](const Field& field, Configuration& into) {
     const auto found = json.find(std::string(field.name));
     if (found == json.end()) return;
-    const bool fits = std::visit(
+    std::visit(
         [&](auto member) {
           using Value = std::decay_t<decltype(into.*member)>;
-          if constexpr (std::is_same_v<Value, std::string>) return found->is_string();
-          if constexpr (std::is_same_v<Value, bool>) return found->is_boolean();
-          if constexpr (std::is_same_v<Value, double>) return found->is_number();
-          return found->is_number_integer();
+          constexpr bool is_text = std::is_same_v<Value, std::string> || std::is_enum_v<Value>;
+          const bool fits = is_text                         ? found->is_string()
+                            : std::is_same_v<Value, bool>   ? found->is_boolean()
+                            : std::is_same_v<Value, double> ? found->is_number()
+                                                            : found->is_number_integer();
+          require(fits, "the configuration's " + std::string(field.name) + " is of another type: " + found->dump());
+          if constexpr (is_text)
+            set(field, found->template get_ref<const std::string&>(), into);
+          else
+            found->get_to(into.*member);
         },
         field.member);
-    require(fits, "the configuration's " + std::string(field.name) + " is of another type: " + found->dump());
-    std::visit([&](auto member) { found->get_to(into.*member); }, field.member);
   };
   Configuration named;
-  for (const Field& field : kFields)
-    if (field.name == "preset") get(field, named);
+  get(field_named("preset"), named);
   Configuration configuration = configuration_of(named.preset);
   for (const Field& field : kFields) get(field, configuration);
   return configuration;

@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
+
+#include "adjoin/train/precision.hpp"
 
 namespace adjoin::train {
 
@@ -34,7 +37,7 @@ struct Configuration {
   std::string score_scale = "head";
   bool final_norm = true;
   double dropout = 0.1;
-  double token_dropout = 0.1;
+  double token_dropout = 0;
 
   int64_t batch = 32;
   int64_t microbatches = 1;
@@ -49,7 +52,7 @@ struct Configuration {
   double lr_end = 0.0;
   double weight_decay = 0.01;
   double clip = 1.0;
-  std::string precision = "fp32";
+  Precision precision = Precision::fp32;
   int64_t seed = 1;
 
   int64_t dp = 1;
@@ -78,33 +81,29 @@ struct Configuration {
 /// One member of Configuration, as the command line, the configuration files and the checks see it.
 struct Field {
   using Member = std::variant<int64_t Configuration::*, double Configuration::*, bool Configuration::*,
-                              std::string Configuration::*>;
+                              std::string Configuration::*, Precision Configuration::*>;
 
   std::string_view group;  // the heading in --help
   std::string_view name;   // "eval_every": the key in config.json; the option is --eval-every
   Member member;
   std::string_view help;       // meaning and unit
-  std::string_view choices;    // "a|b": the only values of a string; "": any
+  std::string_view choices;    // "a|b": the only values of a string or an enumeration, in its order; "": any
   double least = 0, most = 0;  // of a number, both included
 };
 
 /// The table of all fields, in the order of the help text.
 std::span<const Field> fields();
 
-/// What a preset decides: the other fields keep their defaults.
-struct Preset {
-  std::string_view name, model;
-  int64_t vocabulary_size, layers, hidden, heads, sequence;
-  std::string_view pooling, positions, score_scale;
-  bool final_norm;
-  double dropout, token_dropout;
-  int64_t batch, epochs;
-  double lr, weight_decay;
-  std::string_view precision;
-};
+/// The value of a field as the command line takes it: "0.1", "true", "bf16".
+std::string text_of(const Field& field, const Configuration& configuration);
 
-/// The table of all presets.
-std::span<const Preset> presets();
+/// Sets a field to what a text says.
+/// Throws: InvalidArgument that names the option, for a number that is none, and for none of the choices
+void set(const Field& field, std::string_view text, Configuration& configuration);
+
+/// The table of presets: the first row has the names of the fields that they decide, "preset" and "model" before the others,
+/// and each other row their values; "-" where the model has no such thing, and the field keeps its default.
+const std::vector<std::vector<std::string_view>>& presets();
 
 /// The preset of a model, where none is named.
 std::string_view default_preset(std::string_view model);

@@ -67,7 +67,7 @@ void generate(const GenerationRequest& request, const std::function<void(std::st
                                         .end = vocabulary.end_of_document()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
-    const Grid grid(world, request.plan.grid());
+    const Grid grid(world, request.grid.shape());
     const models::Model model(models::decoder(sizes), grid.at("pp", 0), tensor_options(configuration));
     read_weights(saved, world, parameters_of(model));
     WholeCharacters characters([&](std::string_view text) {

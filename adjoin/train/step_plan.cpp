@@ -16,7 +16,7 @@
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/train/optimizer.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/segment_needs.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -139,9 +139,9 @@ struct LoneRank {
   Grid grid;
   int64_t rows = 0;  ///< of its largest micro-batch
 
-  LoneRank(const Plan& plan, int rank)
-      : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(plan.ranks())), calls),
-             plan.grid()) {}
+  LoneRank(const GridSizes& sizes, int rank)
+      : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
+             sizes.shape()) {}
 };
 
 /// One stretch of zeros for all parameters of a rank and their gradients. Of pages that nobody writes to there is only one.
@@ -213,8 +213,8 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
                                 std::span<const int64_t> samples) {
   MicroBatches batches(configuration, task, samples);
   std::vector<LoneRank> ranks;
-  for (int number = 0; number < plan_of(configuration).ranks(); ++number) {
-    LoneRank& rank = ranks.emplace_back(plan_of(configuration), number);
+  for (int number = 0; number < grid_sizes(configuration).ranks(); ++number) {
+    LoneRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
   }
   // Those of most rows first, so that they are run.

@@ -4,7 +4,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
 
@@ -13,7 +13,7 @@ std::vector<nn::Parameter> parameters_of(const models::Model& model) {
 }
 
 models::Model described_model(const Task& task) {
-  const Grid one_worker(Communicator(), Plan().grid());
+  const Grid one_worker(Communicator(), GridSizes().shape());
   return models::Model(task.segments(), one_worker.at("pp", 0), at::TensorOptions(at::kMeta));
 }
 

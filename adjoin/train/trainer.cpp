@@ -10,17 +10,17 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/train/autocast.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
-#include "adjoin/train/plan.hpp"
 
 namespace adjoin::train {
 namespace {
 
 GridShape grid_shape(const Configuration& configuration, const Communicator& world) {
-  const Plan plan = plan_of(configuration);
-  require(plan.ranks() == world.size(), [&] { return plan.needs() + ", there are " + std::to_string(world.size()); });
-  return plan.grid();
+  const GridSizes sizes = grid_sizes(configuration);
+  require(sizes.ranks() == world.size(), [&] { return sizes.needs() + ", there are " + std::to_string(world.size()); });
+  return sizes.shape();
 }
 
 /// Whether any worker was interrupted, which all act on together.
@@ -41,7 +41,7 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 }
 
 at::TensorOptions tensor_options(const Configuration& configuration) {
-  return configuration.precision == "fp64" ? at::kDouble : at::kFloat;
+  return weight_type(configuration.precision);
 }
 
 Trainer::Trainer(const Configuration& configuration, const Task& task, const Communicator& world)

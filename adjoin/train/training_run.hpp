@@ -50,7 +50,7 @@ class TrainingRun {
   std::optional<Summary> finish();
   std::vector<nn::Parameter> parameters() const { return trainer_.parameters(); }
   bool root() const { return world_.rank() == 0; }
-  bool scales_loss() const { return configuration_.precision == "fp16"; }
+  bool scales_loss() const { return configuration_.precision == Precision::fp16; }
   int64_t total_steps() const { return train::total_steps(configuration_, std::ssize(samples_.train)); }
 
   const Configuration& configuration_;

@@ -24,7 +24,7 @@ namespace {
 
 /// Ranks that share this machine.
 int64_t ranks_here(const WorkerOptions& options) {
-  return started_by_mpi() ? mpi_job_ranks_here() : options.plan.ranks();
+  return started_by_mpi() ? mpi_job_ranks_here() : options.grid.ranks();
 }
 
 int threads_of_a_rank(const WorkerOptions& options) {
@@ -81,7 +81,7 @@ LaunchOptions launch_options(const WorkerOptions& options) {
 }  // namespace
 
 WorkerOptions worker_options(const Configuration& c) {
-  return {.plan = plan_of(c),
+  return {.grid = grid_sizes(c),
           .backend = c.backend,
           .threads_per_rank = c.threads_per_rank,
           .deterministic = c.deterministic,
@@ -90,13 +90,13 @@ WorkerOptions worker_options(const Configuration& c) {
 }
 
 void check_workers(const WorkerOptions& options) {
-  validate(options.plan);
-  const int64_t ranks = options.plan.ranks();
+  validate(options.grid);
+  const int64_t ranks = options.grid.ranks();
   require(options.backend != "mpi" || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
   require(options.backend != "threads" || !started_by_mpi(),
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
-  const auto needs = [&] { return options.plan.needs() + ", "; };
+  const auto needs = [&] { return options.grid.needs() + ", "; };
   require(started_by_mpi() || ranks <= kMostThreads,
           [&] { return needs() + "expected at most " + std::to_string(kMostThreads) + " threads of one process"; });
   require(!started_by_mpi() || mpi_job_size() == ranks,
@@ -111,7 +111,7 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
     at::set_num_threads(threads);
     in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });
   };
-  launch(static_cast<int>(options.plan.ranks()), run, launch_options(options));
+  launch(static_cast<int>(options.grid.ranks()), run, launch_options(options));
 }
 
 bool speaks_for_process(const Communicator& world) {

@@ -6,7 +6,7 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
 
@@ -15,7 +15,7 @@ inline constexpr int kMostThreads = 1024;
 
 /// Where workers run and with how many threads each.
 struct WorkerOptions {
-  Plan plan;
+  GridSizes grid;
   std::string backend = "auto";  ///< auto, threads or mpi
   int64_t threads_per_rank = 0;  ///< 0: this machine's cores divided by the ranks on it
   bool deterministic = false;    ///< Communicator::deterministic
@@ -26,7 +26,7 @@ struct WorkerOptions {
 /// What use of a trained model, such as an evaluation, is asked.
 struct ModelUse {
   std::string model;  // the output folder of a training run
-  Plan plan;
+  GridSizes grid;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };
@@ -34,7 +34,7 @@ struct ModelUse {
 /// Those of a configuration.
 WorkerOptions worker_options(const Configuration& configuration);
 
-/// Runs `work(world)` on the workers of a plan: threads of this process, or this process as one of an MPI job's.
+/// Runs `work(world)` on the workers of a grid: threads of this process, or this process as one of an MPI job's.
 /// Throws: InvalidArgument where the MPI job has another number of ranks, the backend is not what started the program,
 ///         or the threads are more than kMostThreads or than the machine has;
 ///         else as launch does.

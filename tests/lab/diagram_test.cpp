@@ -47,13 +47,5 @@ TEST(Diagrams, of_nothing_have_no_time) {
   EXPECT_THAT(labels_of(diagram_of(std::vector<SimulatedMessage>(), 2, {}, "")), ElementsAre("0"));
 }
 
-TEST(Diagrams, write_seconds_as_people_do) {
-  EXPECT_EQ(text_of_seconds(0), "0 s");
-  EXPECT_EQ(text_of_seconds(8.5e-7), "850 ns");
-  EXPECT_EQ(text_of_seconds(1.25e-5), "12.5 us");
-  EXPECT_EQ(text_of_seconds(3.07e-3), "3.07 ms");
-  EXPECT_EQ(text_of_seconds(12), "12 s");
-}
-
 }  // namespace
 }  // namespace adjoin::lab

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/plan.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/worlds.hpp"
@@ -21,7 +21,7 @@ constexpr int64_t kLayoutSteps = 8;
 /// Sizes that neither 2, 3 nor 4 divide, and every option that has a mask.
 Configuration odd_sizes(const std::string& model) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
-  c.precision = "fp64";
+  c.precision = Precision::fp64;
   c.hidden = 30;
   c.heads = 5;
   c.sequence = 22;
@@ -88,7 +88,7 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
           const std::vector<double> found = losses_in(c, world);
           for (size_t step = 0; step < expected.size(); ++step)
             ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
-                << model << " " << variant << " on " << plan_of(c).to_string() << " by " << c.cp_method
+                << model << " " << variant << " on " << grid_sizes(c).to_string() << " by " << c.cp_method
                 << ", recomputes " << c.recompute << ", micro-batches " << c.microbatches << ", step " << step;
         }
       });

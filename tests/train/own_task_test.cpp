@@ -67,7 +67,7 @@ std::unique_ptr<Task> make(const Configuration&) {
 }
 
 double trained_loss(const std::filesystem::path& folder, int64_t dp, int64_t tp) {
-  Configuration c{.batch = 7, .epochs = 60, .lr = 3e-2, .precision = "fp64", .dp = dp, .tp = tp};
+  Configuration c{.batch = 7, .epochs = 60, .lr = 3e-2, .precision = Precision::fp64, .dp = dp, .tp = tp};
   c.threads_per_rank = 1;
   c.out = folder.string();
   train(c, make);
@@ -81,12 +81,12 @@ TEST(OwnTask, of_a_plain_module_trains_the_same_model_in_every_layout_and_is_eva
   EXPECT_NEAR(trained_loss(folder / "dp", 3, 1), alone, 1e-9);
   EXPECT_NEAR(trained_loss(folder / "tp", 2, 2), alone, 1e-9);
 
-  const EvaluationResult found = evaluate({{.model = (folder / "dp").string(), .plan = {.dp = 2}}, {}}, make);
+  const EvaluationResult found = evaluate({{.model = (folder / "dp").string(), .grid = {.dp = 2}}, {}}, make);
   EXPECT_NEAR(found.evaluation.loss, alone, 1e-9);
 
   std::vector<std::string> texts{"0.5", "-0.25", "0"};
   std::vector<double> squares;
-  predict({.model = (folder / "tp").string(), .plan = {.dp = 2}},
+  predict({.model = (folder / "tp").string(), .grid = {.dp = 2}},
           {.next = [&] { return std::exchange(texts, {}); },
            .answer =
                [&](std::span<const Prediction> predictions) {

@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/peak_memory.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/worlds.hpp"
@@ -93,7 +93,11 @@ Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator
 }
 
 /// Sizes that neither 2 nor 3 divide, and every part that calls something.
-Configuration uneven(const std::string& model, const std::string& precision) {
+const char* name(Precision precision) {
+  return std::array{"fp64", "fp32", "bf16", "fp16"}[static_cast<size_t>(precision)];
+}
+
+Configuration uneven(const std::string& model, Precision precision) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
   c.precision = precision;
   c.hidden = 35;
@@ -128,7 +132,7 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
 
 TEST(PlanStep, tells_what_each_rank_then_calls) {
   for (const char* model : {"classifier", "decoder"})
-    for (const char* precision : {"fp64", "fp32", "bf16"})
+    for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16})
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
         for (Configuration c : layouts_of(uneven(model, precision), world.size())) {
           c.microbatches = 1 + world.size() % 2;
@@ -137,14 +141,14 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
           const Seen seen = seen_in_a_step(c, *task, world);
           EXPECT_EQ(plan.parameters, seen.parameters);
           EXPECT_EQ(text_of(plan.calls), text_of(seen.calls))
-              << model << " in " << precision << " on " << plan_of(c).to_string() << " " << c.cp_method << " "
+              << model << " in " << name(precision) << " on " << grid_sizes(c).to_string() << " " << c.cp_method << " "
               << c.recompute;
         }
       });
 }
 
 /// Large enough for what grows with the model to be nearly all; of a narrow decoder the scores are much of it.
-Configuration large(const std::string& model, const std::string& precision) {
+Configuration large(const std::string& model, Precision precision) {
   Configuration c = configuration_of(model == "classifier" ? "small" : "gpt-small");
   c.precision = precision;
   c.layers = model == "narrow decoder" ? 2 : 3;
@@ -159,7 +163,7 @@ Configuration large(const std::string& model, const std::string& precision) {
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
   for (const char* model : {"classifier", "decoder", "narrow decoder"})
-    for (const char* precision : {"fp32", "bf16"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
       for (const int tp : {1, 2})
         for (const int64_t microbatches : {1, 2, 4}) {
           Configuration c = large(model, precision);
@@ -171,15 +175,15 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
             if (world.size() != tp) return;
             const auto highest = static_cast<double>(plans.at(static_cast<size_t>(world.rank())).highest);
             const auto peak = static_cast<double>(seen_in_a_step(c, *task, world).peak);
-            EXPECT_NEAR(highest / peak, 1, 0.1) << model << " in " << precision << ", tp " << tp << ", " << microbatches
-                                                << " micro-batches, " << peak << " bytes";
+            EXPECT_NEAR(highest / peak, 1, 0.1) << model << " in " << name(precision) << ", tp " << tp << ", "
+                                                << microbatches << " micro-batches, " << peak << " bytes";
           });
         }
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation_need) {
   for (const char* model : {"classifier", "decoder"})
-    for (const char* precision : {"fp32", "bf16"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
       for_each_world({1, 2, 4}, [&](const Communicator& world) {
         for (const Configuration& c : layouts_of(large(model, precision), world.size()))
           for (const char* recompute : {"none", "segment"}) {
@@ -189,7 +193,7 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
             const RankPlan plan = planned(with, *task, world);
             const auto peak = static_cast<double>(seen_in_a_step(with, *task, world).peak);
             EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
-                << model << " in " << precision << ", " << plan_of(c).to_string() << " by " << c.cp_method
+                << model << " in " << precision << ", " << grid_sizes(c).to_string() << " by " << c.cp_method
                 << ", recomputes " << recompute << ", " << peak << " bytes";
           }
       });

@@ -26,7 +26,7 @@ using namespace adjoin::testing;
 /// divide.
 Configuration uneven() {
   Configuration c = configuration_of("tiny");
-  c.precision = "fp64";
+  c.precision = Precision::fp64;
   c.hidden = 25;
   c.heads = 5;
   c.dropout = 0.1;
@@ -188,11 +188,11 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
 
 TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_every_layout) {
   Configuration c = uneven();
-  c.precision = "fp32";
+  c.precision = Precision::fp32;
   constexpr int64_t kFew = 3;
   const std::vector<double> single = losses(c, Communicator(), kFew);
   // They differ by rounding: bfloat16 has 8 bits of precision, float16 11.
-  for (const auto& [precision, tolerance] : {std::pair("bf16", 0.01), std::pair("fp16", 0.002)}) {
+  for (const auto& [precision, tolerance] : {std::pair(Precision::bf16, 0.01), std::pair(Precision::fp16, 0.002)}) {
     c.precision = precision;
     for_each_world({1, 2}, [&, tolerance = tolerance](const Communicator& world) {
       for (const int64_t tp : {1, world.size()}) {
@@ -213,7 +213,7 @@ TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_eve
 TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_with_a_lower_scale) {
   for_each_world({1, 2}, [&](const Communicator& world) {
     Configuration c = uneven();
-    c.precision = "fp16";
+    c.precision = Precision::fp16;
     c.dp = world.size();
     Learner learner(c, world);
     Trainer& trainer = learner.trainer;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/lab/measure/workload.hpp"
 
@@ -12,10 +13,11 @@ namespace {
 
 Result measure_size(const Communicator& world, Collective collective, int64_t bytes, const Effort& effort) {
   const Workload workload(world, bytes);
-  const Call contenders[] = {[&] { workload.call(collective); }, [&] { workload.copy(); }};
-  const auto times = time_blocks(world, contenders, effort);
-  const double copy_us = median(times[1]);
-  return {collective, world.size(), bytes, median(times[0]), limit_us(collective, world.size(), bytes, copy_us)};
+  const Contender contenders[] = {{{[&] { workload.call(collective); }}}, {{[&] { workload.copy(); }}}};
+  const auto times = time_in_turns(world, contenders, effort);
+  const double copy_us = 1e6 * median(times[1].all);
+  return {collective, world.size(), bytes, 1e6 * median(times[0].all),
+          limit_us(collective, world.size(), bytes, copy_us)};
 }
 
 }  // namespace

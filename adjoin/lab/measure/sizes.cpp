@@ -1,21 +1,11 @@
 #include "adjoin/lab/measure/sizes.hpp"
 
-#include <algorithm>
 #include <charconv>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::measure {
-
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 int64_t bytes_of(std::string_view text, std::string_view option) {
   constexpr std::string_view units = "KMG";

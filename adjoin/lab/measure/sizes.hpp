@@ -7,9 +7,6 @@
 
 namespace adjoin::measure {
 
-/// What lies between the separators: "a,b" are "a" and "b", "" is one that is empty.
-std::vector<std::string_view> parts_of(std::string_view text, char separator = ',');
-
 /// "512", "4K", "1M" or "2G" (1024-based) as bytes; up to 2^50.
 /// Throws: InvalidArgument that names the option, for anything else.
 int64_t bytes_of(std::string_view text, std::string_view option);

@@ -10,64 +10,85 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A block is as long as this, so that neither the clock nor the meetings around it matter.
-constexpr double kBlockMicroseconds = 500;
-
-/// Microseconds for one of `calls` calls, from when the first rank begins until the last has ended.
-double time_block(const Communicator& world, const Call& call, int calls) {
-  call();
-  world.barrier();
-  const auto begin = Clock::now();
-  for (int i = 0; i < calls; ++i) call();
-  world.barrier();
-  double slowest[] = {std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / calls};
-  world.all_reduce(buffer(slowest), Reduction::max);
-  return slowest[0];
-}
-
-/// One contender while it is measured. Times are the same on all ranks, and so is what follows from them.
-class Contender {
+/// A contender while it is measured. Its times are the same on all ranks, and so is what follows from them.
+class Measurement {
  public:
-  Contender(const Communicator& world, const Call& call, const Effort& effort)
-      : world_(world), call_(call), effort_(effort) {
-    time_block(world, call, 1);  // touches memory, opens connections
-    adapt(time_block(world, call, 3));
+  Measurement(const Communicator& world, const Contender& contender, const Effort& effort, bool is_alone)
+      : world_(world), contender_(contender), effort_(effort), is_alone_(is_alone) {
+    times_.parts.resize(contender.parts.size());
+    if (effort.turn_seconds > 0) adapt(total(turn()));
   }
 
-  void run_block() {
-    const auto blocks = static_cast<int>(times_.size());
-    if (blocks >= effort_.most_blocks || (blocks >= effort_.least_blocks && spent_ > 1e6 * effort_.seconds)) return;
-    times_.push_back(time_block(world_, call_, calls_));
-    spent_ += times_.back() * calls_;
-    adapt(times_.back());
+  void take_turn() {
+    const auto turns = static_cast<int>(times_.all.size());
+    if (turns >= effort_.least_turns && spent_ > effort_.seconds) return;
+    const std::vector<double> seconds = turn();
+    for (size_t part = 0; part < seconds.size(); ++part) times_.parts[part].push_back(seconds[part]);
+    times_.all.push_back(total(seconds));
+    spent_ += times_.all.back() * calls_;
+    if (effort_.turn_seconds > 0) adapt(times_.all.back());
   }
 
-  const std::vector<double>& times() const { return times_; }
+  const Times& times() const { return times_; }
 
  private:
+  /// Seconds of each part of a call, for the rank that saw the longest.
+  std::vector<double> turn() {
+    if (effort_.lets_threads_sleep && !is_alone_) let_threads_sleep(world_);
+    if (contender_.begin) contender_.begin();
+    if (!is_alone_)
+      for (size_t part = 0; part < contender_.parts.size(); ++part) call(part);
+    std::vector<double> seconds(contender_.parts.size());
+    world_.barrier();
+    auto begin = Clock::now();
+    for (int i = 1; i <= calls_; ++i)
+      for (size_t part = 0; part < seconds.size(); ++part) {
+        call(part);
+        if (seconds.size() == 1 && i < calls_) continue;
+        world_.barrier();
+        const auto end = Clock::now();
+        seconds[part] += std::chrono::duration<double>(end - begin).count() / calls_;
+        begin = end;
+      }
+    if (contender_.end) contender_.end();
+    world_.all_reduce(buffer(seconds), Reduction::max);
+    return seconds;
+  }
+
+  void call(size_t part) const {
+    if (contender_.parts[part]) contender_.parts[part]();
+  }
+
+  static double total(const std::vector<double>& seconds) {
+    double total = 0;
+    for (const double of_part : seconds) total += of_part;
+    return total;
+  }
+
   /// A call that another program slows down ten thousand times must not be made as often.
-  void adapt(double microseconds) {
-    calls_ = static_cast<int>(std::clamp(kBlockMicroseconds / microseconds, 1.0, double(effort_.most_calls)));
+  void adapt(double seconds) {
+    calls_ = static_cast<int>(std::clamp(effort_.turn_seconds / seconds, 1.0, double(effort_.most_calls)));
   }
 
   const Communicator& world_;
-  const Call& call_;
-  Effort effort_;
+  const Contender& contender_;
+  const Effort effort_;
+  const bool is_alone_;
   int calls_ = 1;
   double spent_ = 0;
-  std::vector<double> times_;
+  Times times_;
 };
 
 }  // namespace
 
-std::vector<std::vector<double>> time_blocks(const Communicator& world, std::span<const Call> contenders,
-                                             const Effort& effort) {
-  std::vector<Contender> all;
-  for (const Call& call : contenders) all.emplace_back(world, call, effort);
-  for (int block = 0; block < effort.most_blocks; ++block)
-    for (Contender& contender : all) contender.run_block();
-  std::vector<std::vector<double>> times;
-  for (const Contender& contender : all) times.push_back(contender.times());
+std::vector<Times> time_in_turns(const Communicator& world, std::span<const Contender> contenders,
+                                 const Effort& effort) {
+  std::vector<Measurement> all;
+  for (const Contender& contender : contenders) all.emplace_back(world, contender, effort, contenders.size() == 1);
+  for (int turn = 0; turn < effort.turns; ++turn)
+    for (Measurement& measurement : all) measurement.take_turn();
+  std::vector<Times> times;
+  for (const Measurement& measurement : all) times.push_back(measurement.times());
   return times;
 }
 
@@ -82,6 +103,12 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double median_ratio(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) ratios.push_back(a[i] / b[i]);
+  return median(ratios);
 }
 
 }  // namespace adjoin::measure

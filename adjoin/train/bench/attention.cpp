@@ -1,5 +1,3 @@
-#include "adjoin/train/bench/attention.hpp"
-
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -8,6 +6,7 @@
 #include <memory>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/bench/benches.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -45,22 +44,23 @@ Pass pass_of_libtorch(const BenchAttentionOptions& options) {
 
 }  // namespace
 
-SideBySide bench_attention(const BenchAttentionOptions& options) {
+Comparison bench_attention(const BenchAttentionOptions& options) {
   require(options.length >= 1 && options.heads >= 1 && options.size >= 1,
           "bench attention: expected at least one row, one head and one feature");
-  require(options.method || (options.run.workers.plan.dp == 1 && options.dropout == 0),
+  require(options.method || (options.run.workers.grid.dp == 1 && options.dropout == 0),
           "bench attention: expected one worker and no dropout for LibTorch's own");
   const auto pass = [](const BenchAttentionOptions& asked) {
     return [asked](const Communicator& world) {
       return asked.method ? pass_of_method(asked, world) : pass_of_libtorch(asked);
     };
   };
-  BenchAttentionOptions plain = options;
+  BenchAttentionOptions local = options, plain = options;
+  local.method = {};
   plain.causal = false;
   plain.dropout = 0;
-  std::function<Pass(const Communicator&)> other;
-  if (options.causal || options.dropout > 0) other = pass(plain);
-  return side_by_side(options.run, {{pass(options), [&] { return pass_of_libtorch(options); }, other}}).front();
+  std::vector<Entrant> entrants{{"attention", pass(options)}, {"one worker, all threads", pass(local), true}};
+  if (options.causal || options.dropout > 0) entrants.push_back({"neither causal nor dropped", pass(plain)});
+  return side_by_side(options.run, {entrants}).front();
 }
 
 }  // namespace adjoin::train

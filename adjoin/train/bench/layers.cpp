@@ -1,5 +1,3 @@
-#include "adjoin/train/bench/layers.hpp"
-
 #include <ATen/ops/randn.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -21,6 +19,7 @@
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/parallel/gradients.hpp"
+#include "adjoin/train/bench/benches.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -159,14 +158,15 @@ const std::vector<std::string>& bench_layer_names() {
   return names;
 }
 
-std::vector<SideBySide> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
-  std::vector<Contenders> contenders;
+std::vector<Comparison> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
+  std::vector<std::vector<Entrant>> comparisons;
   for (const std::string& layer : layers) {
     const Axes cut = cuts_of(options.cut);
     const Bench bench = bench_named(layer, options, cut);
-    contenders.push_back({on_workers(bench, cut), bench.local});
+    const auto local = [=](const Communicator&) { return bench.local(); };
+    comparisons.push_back({{layer, on_workers(bench, cut)}, {"one worker, all threads", local, true}});
   }
-  return side_by_side(options.run, contenders);
+  return side_by_side(options.run, comparisons);
 }
 
 }  // namespace adjoin::train

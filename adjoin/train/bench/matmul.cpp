@@ -1,5 +1,3 @@
-#include "adjoin/train/bench/matmul.hpp"
-
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/partition/split.hpp"
+#include "adjoin/train/bench/benches.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -50,14 +49,16 @@ Multiply local_product(Product product) {
 
 }  // namespace
 
-SideBySide bench_matmul(const BenchMatmulOptions& options) {
+Comparison bench_matmul(const BenchMatmulOptions& options) {
   require(options.length >= 1 && options.features >= 1, "bench matmul: expected at least one row and one feature");
   const auto distributed = [&](const Communicator& world) {
     const Split rows = Split::balanced(options.length, world.size(), 0);
     return pass_of(distributed_product(options, world, rows), options, rows.size(world.rank()));
   };
-  const auto local = [&] { return pass_of(local_product(options.product), options, options.length); };
-  return side_by_side(options.run, {{distributed, local}}).front();
+  const auto local = [&](const Communicator&) {
+    return pass_of(local_product(options.product), options, options.length);
+  };
+  return side_by_side(options.run, {{{"product", distributed}, {"one worker, all threads", local, true}}}).front();
 }
 
 }  // namespace adjoin::train

@@ -2,9 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
+#include <limits>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/measure/timing.hpp"
@@ -13,101 +11,63 @@
 namespace adjoin::train {
 namespace {
 
-using Seconds = SideBySide::Seconds;
+using measure::Contender;
+using measure::Times;
 
-double time_together(const std::function<void()>& work, const Communicator& world) {
-  world.barrier();
-  const auto begin = std::chrono::steady_clock::now();
-  if (work) work();
-  world.barrier();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+/// With a part for backward where the distributed work has one, also on ranks that have nothing to do.
+Contender contender_of(const Entrant& entrant, const Pass& pass, bool has_backward, const Communicator& world) {
+  Contender contender{.parts = {pass.forward}};
+  if (has_backward) contender.parts.push_back(pass.backward);
+  if (!entrant.is_one_worker) return contender;
+  const int threads = at::get_num_threads(), of_all = world.rank() == 0 ? threads * world.size() : threads;
+  contender.begin = [of_all] { at::set_num_threads(of_all); };
+  contender.end = [threads] { at::set_num_threads(threads); };
+  return contender;
 }
 
-void run(const Pass& pass) {
-  if (pass.forward) pass.forward();
-  if (pass.backward) pass.backward();
-}
-
-/// Long enough that neither the clock nor the sleep before it matters.
-constexpr double kTurnSeconds = 0.03;
-constexpr double kMostCalls = 200;
-
-/// As it is alone: other contenders' threads sleep, and its own are awake. The means of as many calls as a turn has time for.
-Seconds time_pass(const Pass& pass, const Communicator& world) {
-  measure::let_threads_sleep(world);
-  double seconds[] = {time_together([&] { run(pass); }, world)};
-  world.all_reduce(buffer(seconds), Reduction::max);
-  const double calls = std::clamp(std::floor(kTurnSeconds / seconds[0]), 1.0, kMostCalls);
-  Seconds sum;
-  for (int i = 0; i < calls; ++i) {
-    sum.forward += time_together(pass.forward, world) / calls;
-    sum.backward += time_together(pass.backward, world) / calls;
-  }
-  sum.both = sum.forward + sum.backward;
-  return sum;
-}
-
-Seconds median_of_each(const std::vector<Seconds>& all) {
-  const auto of = [&](double Seconds::*part) {
-    std::vector<double> values;
-    for (const Seconds& seconds : all) values.push_back(seconds.*part);
-    return measure::median(values);
-  };
-  return {of(&Seconds::forward), of(&Seconds::backward), of(&Seconds::both)};
-}
-
-SideBySide measure(const Contenders& contenders, int64_t times, const Communicator& world) {
-  SideBySide result;
+Comparison compare(const std::vector<Entrant>& entrants, int64_t times, const Communicator& world) {
+  Comparison comparison;
   PeakMemory memory;
-  const Pass ours = contenders.distributed(world);
-  run(ours);
-  result.peak_memory_bytes = memory.peak_bytes_of_all(world);
-  if (times == 0) return result;
+  const Pass distributed = entrants.front().make(world);
+  const bool has_backward = distributed.backward != nullptr;
+  distributed.forward();
+  if (has_backward) distributed.backward();
+  comparison.peak_memory_bytes = memory.peak_bytes_of_all(world);
+  if (times == 0) return comparison;
 
-  const bool is_local = world.rank() == 0;
-  const Pass alone = is_local ? contenders.local() : Pass();
-  const Pass other = contenders.plain ? contenders.plain(world) : Pass();
-  const int threads = at::get_num_threads();
-  const auto time_alone = [&] {
-    at::set_num_threads(is_local ? threads * world.size() : threads);
-    const Seconds seconds = time_pass(alone, world);
-    at::set_num_threads(threads);
-    return seconds;
-  };
-  std::vector<Seconds> ours_seconds, alone_seconds, other_seconds;
-  std::vector<double> ratios, forward_ratios, plain_ratios;
-  for (int64_t i = 0; i < times; ++i) {
-    ours_seconds.push_back(time_pass(ours, world));
-    alone_seconds.push_back(time_alone());
-    ratios.push_back(ours_seconds.back().both / alone_seconds.back().both);
-    forward_ratios.push_back(ours_seconds.back().forward / alone_seconds.back().forward);
-    if (!contenders.plain) continue;
-    other_seconds.push_back(time_pass(other, world));
-    plain_ratios.push_back(ours_seconds.back().both / other_seconds.back().both);
+  std::vector<Contender> contenders{contender_of(entrants.front(), distributed, has_backward, world)};
+  for (size_t i = 1; i < entrants.size(); ++i) {
+    const bool is_here = !entrants[i].is_one_worker || world.rank() == 0;
+    contenders.push_back(contender_of(entrants[i], is_here ? entrants[i].make(world) : Pass(), has_backward, world));
   }
-  result.distributed = median_of_each(ours_seconds);
-  result.local = median_of_each(alone_seconds);
-  result.ratio = measure::median(ratios);
-  result.forward_ratio = measure::median(forward_ratios);
-  if (contenders.plain) {
-    result.plain = median_of_each(other_seconds);
-    result.plain_ratio = measure::median(plain_ratios);
-  }
-  return result;
+  const std::vector<Times> all = measure::time_in_turns(world, contenders,
+                                                        {.turns = static_cast<int>(times),
+                                                         .seconds = std::numeric_limits<double>::infinity(),
+                                                         .turn_seconds = 0.03,
+                                                         .most_calls = 200,
+                                                         .lets_threads_sleep = true});
+  for (size_t i = 0; i < all.size(); ++i)
+    comparison.results.push_back({.name = entrants[i].name,
+                                  .forward = measure::median(all[i].parts[0]),
+                                  .backward = has_backward ? measure::median(all[i].parts[1]) : 0,
+                                  .both = measure::median(all[i].all),
+                                  .forward_ratio = measure::median_ratio(all[0].parts[0], all[i].parts[0]),
+                                  .ratio = measure::median_ratio(all[0].all, all[i].all)});
+  return comparison;
 }
 
 }  // namespace
 
-std::vector<SideBySide> side_by_side(const SideBySideOptions& options, const std::vector<Contenders>& all) {
+std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std::vector<std::vector<Entrant>>& all) {
   require(options.times >= 0, "expected a number of measurements, or 0 for the memory alone");
-  std::vector<SideBySide> results;
+  std::vector<Comparison> comparisons;
   run_workers(options.workers, [&](const Communicator& world) {
-    for (const Contenders& contenders : all) {
-      const SideBySide measured = measure(contenders, options.times, world);
-      if (speaks_for_process(world)) results.push_back(measured);
+    for (const std::vector<Entrant>& entrants : all) {
+      const Comparison comparison = compare(entrants, options.times, world);
+      if (speaks_for_process(world)) comparisons.push_back(comparison);
     }
   });
-  return results;
+  return comparisons;
 }
 
 }  // namespace adjoin::train

@@ -3,9 +3,9 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -13,7 +13,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
-#include "adjoin/train/commands.hpp"
+#include "adjoin/train/bench/benches.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
@@ -74,17 +74,14 @@ std::unique_ptr<Task> random_task(const Configuration& c) {
       c, LanguageInput{std::make_shared<Numbers>(words), document(c.batch * c.sequence + 1), document(2)});
 }
 
-/// The middle of the seconds that `work` takes, its workers beginning and ending together.
+/// The middle of the seconds that `work` takes, back to back.
 double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
-  std::vector<double> seconds;
-  for (int64_t i = 0; i < times; ++i) {
-    world.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    world.barrier();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return measure::median(seconds);
+  constexpr double kForever = std::numeric_limits<double>::infinity();
+  const measure::Contender contender{{work}};
+  return measure::median(
+      measure::time_in_turns(world, {&contender, 1},
+                             {.turns = static_cast<int>(times), .seconds = kForever, .turn_seconds = 0})[0]
+          .all);
 }
 
 /// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of
@@ -94,10 +91,7 @@ class MatrixProducts {
  public:
   /// `length`: the tokens of a sample that are gone through.
   MatrixProducts(const Configuration& c, const Grid& grid, int64_t length) : layers_(c.layers) {
-    const at::TensorOptions type = c.precision == "fp64"   ? at::kDouble
-                                   : c.precision == "bf16" ? at::kBFloat16
-                                   : c.precision == "fp16" ? at::kHalf
-                                                           : at::kFloat;
+    const at::TensorOptions type = product_type(c.precision);
     const Communicator& dp = grid.axis("dp");
     const Communicator& tp = grid.axis("tp");
     const int64_t queries = length / c.cp;  // of each sample that are here
@@ -188,6 +182,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     const at::NoGradGuard no_gradient;
     const MatrixProducts products(
         c, trainer.grid(), std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
+    measure::let_threads_sleep(world);
     products.run();
     const double alone = median_seconds(options.steps, world, [&] { products.run(); });
     if (!speaks_for_process(world)) return;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/on_root.hpp"
-#include "adjoin/train/plan.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
@@ -67,7 +67,7 @@ SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make
 }
 
 Configuration configured(const SavedModel& saved, const ModelUse& use) {
-  Configuration configuration = on_plan(saved.configuration, use.plan);
+  Configuration configuration = on_grid(saved.configuration, use.grid);
   configuration.backend = use.backend;
   configuration.threads_per_rank = use.threads_per_rank;
   validate(configuration);

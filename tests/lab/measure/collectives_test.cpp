@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::for_each_world;
 
-constexpr Effort kShort{.seconds = 0.001, .least_blocks = 3, .most_blocks = 3, .most_calls = 5};
+constexpr Effort kShort{.turns = 3, .least_turns = 3, .seconds = 0.001, .most_calls = 5};
 
 TEST(Measure, times_every_collective_and_says_what_bounds_it) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
@@ -40,15 +40,38 @@ TEST(Measure, times_every_collective_and_says_what_bounds_it) {
 TEST(Measure, gives_all_ranks_the_time_of_the_slowest_one) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     const bool is_slow = world.rank() == world.size() - 1;
-    const Call waits = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(is_slow ? 2 : 0)); };
-    const auto times = time_blocks(world, std::vector<Call>{waits, [] {}}, kShort);
+    const auto waits = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(is_slow ? 2 : 0)); };
+    const auto times = time_in_turns(world, std::vector<Contender>{{{waits}}, {{[] {}}}}, kShort);
     ASSERT_EQ(times.size(), 2u);
-    ASSERT_EQ(times[0].size(), 3u);
-    for (const double us : times[0]) EXPECT_GE(us, 2000);
-    double lowest[] = {times[0][0]}, highest[] = {times[0][0]};
+    ASSERT_EQ(times[0].all.size(), 3u);
+    for (const double seconds : times[0].all) EXPECT_GE(seconds, 0.002);
+    double lowest[] = {times[0].all[0]}, highest[] = {times[0].all[0]};
     world.all_reduce(buffer(lowest), Reduction::min);
     world.all_reduce(buffer(highest), Reduction::max);
     EXPECT_EQ(lowest[0], highest[0]);
+  });
+}
+
+TEST(Measure, times_the_parts_of_a_call_in_their_order_between_begin_and_end) {
+  for_each_world({1, 3}, [](const Communicator& world) {
+    std::string called;
+    const bool is_first = world.rank() == 0;
+    const auto waits = [&] { called += "w", std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+    const Contender both{.parts = {is_first ? waits : std::function<void()>(), [&] { called += "p"; }},
+                         .begin = [&] { called += "("; },
+                         .end = [&] { called += ")"; }};
+    for (const bool is_alone : {true, false}) {
+      called.clear();
+      const std::vector<Contender> contenders(is_alone ? 1 : 2, both);
+      const auto times = time_in_turns(world, contenders, {.turns = 2, .turn_seconds = 0});
+      ASSERT_EQ(times[0].parts.size(), 2u);
+      for (size_t turn = 0; turn < 2; ++turn) {
+        EXPECT_GE(times[0].parts[0][turn], 0.002);
+        EXPECT_EQ(times[0].all[turn], times[0].parts[0][turn] + times[0].parts[1][turn]);
+      }
+      const std::string call = is_first ? "wp" : "p", turn = "(" + call + (is_alone ? "" : call) + ")";
+      EXPECT_EQ(called, turn + turn + (is_alone ? "" : turn + turn));
+    }
   });
 }
 
@@ -64,6 +87,7 @@ TEST(Measure, takes_the_middle_of_the_times) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
   EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median_ratio(std::vector{2.0, 9.0, 4.0}, std::vector{1.0, 3.0, 1.0}), 3);
 }
 
 TEST(Measure, refuses_sizes_without_an_element_for_each_rank) {

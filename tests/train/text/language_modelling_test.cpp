@@ -50,7 +50,7 @@ LanguageInput input() {
 /// Sizes that neither 2, 3 nor 4 divide, and a batch that dp does not.
 Configuration uneven_decoder() {
   Configuration c = configuration_of("gpt-tiny");
-  c.precision = "fp64";
+  c.precision = Precision::fp64;
   c.layers = 1;
   c.hidden = 30;
   c.heads = 5;

@@ -1,4 +1,4 @@
-#include "adjoin/cli/sizes.hpp"
+#include "adjoin/cli/numbers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

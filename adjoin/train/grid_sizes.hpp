@@ -8,34 +8,32 @@
 
 namespace adjoin::train {
 
-/// How a training step is laid over workers: the sizes of the axes of their grid, and in how many parts each goes through
-/// its samples.
-struct Plan {
+/// The grid of workers that a configuration asks for, by the sizes of its axes.
+struct GridSizes {
   int64_t dp = 1;   ///< workers that each take a part of the batch
   int64_t pp = 1;   ///< those that each hold some of the model's segments: 1 so far
   int64_t cp = 1;   ///< those that each hold a part of every sequence
   int64_t tp = 1;   ///< those that each hold a part of every layer
   bool sp = false;  ///< whether ranks along tp share the rows between those layers
-  int64_t microbatches = 1;
 
   int64_t ranks() const { return dp * pp * cp * tp; }
   /// {dp, pp, cp, tp}: ranks along tp are next to each other.
-  GridShape grid() const;
+  GridShape shape() const;
   /// "dp 2, tp 4"; pp and cp where they are above 1, "sp" where rows are split.
   std::string to_string() const;
   /// "--dp 2 times --tp 4 needs 8 ranks", as messages begin.
   std::string needs() const;
 };
 
-/// That of a configuration, and the same configuration with another one.
-Plan plan_of(const Configuration& configuration);
-Configuration on_plan(Configuration configuration, const Plan& plan);
+/// The grid of a configuration, and the same configuration with another grid.
+GridSizes grid_sizes(const Configuration& configuration);
+Configuration on_grid(Configuration configuration, const GridSizes& sizes);
 /// Whether attention keeps its scores for backward, so that --recompute attention saves something.
 bool keeps_scores(const Configuration& configuration);
 /// Why --recompute attention saves nothing there; "" where it does, or is not asked for.
 std::string recompute_remark(const Configuration& configuration);
 
 /// Throws: InvalidArgument for an axis below 1, and for one that cannot be above 1 yet
-void validate(const Plan& plan);
+void validate(const GridSizes& sizes);
 
 }  // namespace adjoin::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace adjoin::train {
+
+/// The numbers of the forward and backward pass.
+enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };
+
+/// The type of weights, and of all that is computed but matrix products.
+inline at::ScalarType weight_type(Precision precision) {
+  return precision == Precision::fp64 ? at::kDouble : at::kFloat;
+}
+
+/// The type of matrix products.
+inline at::ScalarType product_type(Precision precision) {
+  return precision == Precision::bf16   ? at::kBFloat16
+         : precision == Precision::fp16 ? at::kHalf
+                                        : weight_type(precision);
+}
+
+}  // namespace adjoin::train
