@@ -19,7 +19,6 @@
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
-#include "adjoin/nn/distributed/adaptive_pool.hpp"
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"

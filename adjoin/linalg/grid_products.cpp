@@ -14,13 +14,6 @@
 namespace adjoin::linalg {
 namespace {
 
-Communicator group_along(const std::vector<std::string>& axes, const GridShape& shape, const Grid& grid) {
-  std::vector<int> ranks;
-  for (const int cell : shape.cells_along(*shape.cell_of(grid.world().rank()), axes))
-    ranks.push_back(shape.rank_of(cell));
-  return ranks.size() == 1 ? Communicator() : grid.group_of(ranks);
-}
-
 /// A panel that `owner` of the group has, on all of it; `panel` is looked at there alone.
 at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communicator& group, int owner,
                   Staging& memory) {
@@ -52,9 +45,9 @@ GridProducts::GridProducts(const Layout& layout, const Grid& grid, std::optional
   std::vector<std::string> others;
   for (const GridShape::Axis& axis : layout.grid().axes())
     if (axis.name != rows && axis.name != columns) others.push_back(axis.name);
-  row_ = group_along({columns}, layout.grid(), grid);
-  column_ = group_along({rows}, layout.grid(), grid);
-  copies_ = group_along(others, layout.grid(), grid);
+  row_ = grid.group_along(layout.grid(), {columns});
+  column_ = grid.group_along(layout.grid(), {rows});
+  copies_ = grid.group_along(layout.grid(), others);
 }
 
 void GridProducts::for_each_panel(const Split& from, const Split& to, int64_t bytes,

@@ -14,6 +14,10 @@ std::function<at::Tensor(const at::Tensor&)> sum_over(const Communicator& group)
   return [=](const at::Tensor& t) { return sum(t, group); };
 }
 
+at::Tensor applied(const LinearMap& map, const at::Tensor& x, const Communicator& group) {
+  return on_reals(x, [&](const at::Tensor& t) { return apply(map, t, group); });
+}
+
 }  // namespace
 
 at::Tensor sum(const at::Tensor& x, const Communicator& group) {
@@ -25,27 +29,22 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group) {
 
 at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return on_reals(x,
-                  [&](const at::Tensor& t) { return apply({.forward = same, .adjoint = sum_over(group)}, t, group); });
+  return applied({.forward = same, .adjoint = sum_over(group)}, x, group);
 }
 
 at::Tensor reduce_from(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return on_reals(x,
-                  [&](const at::Tensor& t) { return apply({.forward = sum_over(group), .adjoint = same}, t, group); });
+  return applied({.forward = sum_over(group), .adjoint = same}, x, group);
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return on_reals(x, [&](const at::Tensor& t) {
-    return apply({.forward = sum_over(group), .adjoint = sum_over(group)}, t, group);
-  });
+  return applied({.forward = sum_over(group), .adjoint = sum_over(group)}, x, group);
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,
                           CallSite::Where where) {
-  const CallSite site(where);
-  return all_sum_reduce(x, grid.group(axes));
+  return all_sum_reduce(x, grid.group(axes), where);
 }
 
 }  // namespace adjoin

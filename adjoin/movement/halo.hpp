@@ -30,7 +30,6 @@ class HaloExchange {
 
   /// Where the windows' outputs lie: the layout of what is computed from the result.
   const Layout& outputs() const { return plan_.outputs; }
-  const std::vector<Halo>& halos() const { return plan_.halos; }
   /// The exchange alone, before padding is added.
   const Move& fetch() const { return fetch_; }
 

@@ -27,7 +27,7 @@ std::vector<int64_t> last_first(const std::vector<Pads>& pads) {
 at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
   for (size_t dim = 0; dim < pads.size(); ++dim) {
     const auto d = static_cast<int64_t>(dim);
-    y = y.narrow(d, pads[dim].left, y.size(d) - pads[dim].left - pads[dim].right);
+    if (pads[dim] != Pads{}) y = y.narrow(d, pads[dim].left, y.size(d) - pads[dim].left - pads[dim].right);
   }
   return y;
 }
@@ -39,29 +39,42 @@ at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> s
   const at::Tensor y = at::empty(shape, options);
   for (size_t dim = 0; dim < pads.size(); ++dim) {
     const auto d = static_cast<int64_t>(dim);
-    y.narrow(d, 0, pads[dim].left).fill_(fill);
-    y.narrow(d, y.size(d) - pads[dim].right, pads[dim].right).fill_(fill);
+    if (pads[dim].left > 0) y.narrow(d, 0, pads[dim].left).fill_(fill);
+    if (pads[dim].right > 0) y.narrow(d, y.size(d) - pads[dim].right, pads[dim].right).fill_(fill);
   }
   return y;
+}
+
+/// Whether each worker has already what it wants, as it is.
+bool is_identity(const MoveKind& kind) {
+  return kind.way == Way::local && kind.taken.empty();
 }
 
 /// One direction of a move, without autograd.
 class Passage {
  public:
   Passage(const Layout& from, const Layout& to, const Grid& grid)
-      : from_(from), to_(to), kind_(kind_of_move(from, to)), rank_(grid.world().rank()) {
+      : from_(from),
+        to_(to),
+        kind_(kind_of_move(from, to)),
+        rank_(grid.world().rank()),
+        own_shape_(from.shape_on(rank_)) {
     if (kind_.way == Way::exchange)
       exchange_.emplace(plan_move(from_, to_, rank_), to_.shape_on(rank_), grid.world());
     else if (const auto cell = from_.grid().cell_of(rank_)) {
       parts_ = to_.parts_of(*cell);
-      if (kind_.way != Way::local) group_ = grid.group_of(ranks_along(*cell));
+      if (kind_.way != Way::local) group_ = grid.group_along(from_.grid(), kind_.axes);
     }
   }
 
+  void check(const at::Tensor& x) const {
+    if (x.sizes() != own_shape_ || x.layout() != at::kStrided) check_piece("move", x, from_, rank_);
+  }
+
   at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads, double fill) {
+    check(x);
     if (kind_.way != Way::exchange)
       return pads.empty() ? carried(x) : at::constant_pad_nd(carried(x), last_first(pads), fill);
-    check_piece("move", x, from_, rank_);
     if (pads.empty()) return (*exchange_)(x.resolve_neg());
     const at::Tensor y = with_margins(x.options().requires_grad(false), to_.shape_on(rank_), pads, fill);
     exchange_->into(x.resolve_neg(), within(y, pads));
@@ -71,7 +84,6 @@ class Passage {
  private:
   /// By a collective, or where nothing moves.
   at::Tensor carried(const at::Tensor& x) {
-    check_piece("move", x, from_, rank_);
     at::Tensor y = x.resolve_neg();
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
     for (const int64_t dim : kind_.taken) y = take_block(y, to_.split(dim), parts_[static_cast<size_t>(dim)]);
@@ -87,15 +99,10 @@ class Passage {
     }
   }
 
-  std::vector<int> ranks_along(int cell) const {
-    std::vector<int> ranks;
-    for (const int c : from_.grid().cells_along(cell, kind_.axes)) ranks.push_back(from_.grid().rank_of(c));
-    return ranks;
-  }
-
   const Layout from_, to_;
   const MoveKind kind_;
   const int rank_;
+  const std::vector<int64_t> own_shape_;
   std::vector<int> parts_;
   Communicator group_;
   BlockStaging staging_;
@@ -119,13 +126,15 @@ struct Move::State {
         });
     const GridShape both = GridShape::united(from.grid(), to.grid());
     takes_part = both.cell_of(grid.world().rank()).has_value();
-    if (takes_part) forward.emplace(from, to, grid);
-    if (takes_part && grid.world().checked()) workers = grid.group_of(both.ranks());
+    if (!takes_part) return;
+    forward.emplace(from, to, grid);
+    moves_nothing = is_identity(kind_of_move(from, to)) && is_identity(kind_of_move(to.dual(), from.dual()));
+    if (grid.world().checked() && !moves_nothing) workers = grid.group_of(both.ranks());
   }
 
   Layout from, to;
   Grid grid;
-  bool takes_part = false;
+  bool takes_part = false, moves_nothing = false;
   Communicator workers;                     // all that take part, in checked mode
   std::optional<Passage> forward, adjoint;  // the adjoint is prepared when backward asks for it first
   std::optional<Move> of_reals;             // the same for a complex tensor as pairs of reals
@@ -152,6 +161,10 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
   if (!state.takes_part) {
     require(x.numel() == 0, "move: expected a tensor of no elements on a worker outside both grids");
     return x.reshape({0});  // in the graph as it was, for later movements in which this worker takes part
+  }
+  if (state.moves_nothing) {  // forward and backward
+    state.forward->check(x);
+    return pads.empty() ? x : at::constant_pad_nd(x, last_first(pads), fill);
   }
   if (x.is_complex()) {
     if (!state.of_reals) state.of_reals.emplace(layout_of_pairs(state.from), layout_of_pairs(state.to), state.grid);

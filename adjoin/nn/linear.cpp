@@ -99,7 +99,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(ParallelLinearOptions options, cons
   weight_ = register_piece("weight", weight_piece(options_, grid, axis), options_.tensor);
   if (!options_.bias) return;  // added once, after the sum, so every rank holds all of it
   ShardedModule::Piece piece = bias_piece(options_, grid, axis, {});
-  if (options_.split_rows) piece.layout = copied(grid, piece.layout.shape());
+  if (options_.split_rows) piece.layout = copied_on(grid.shape(), piece.layout.shape());
   bias_ = register_piece("bias", std::move(piece), options_.tensor);
 }
 

@@ -12,11 +12,6 @@
 namespace adjoin::nn {
 namespace {
 
-/// The cell of this worker on a layout's grid, which may be another than that of `grid`; none outside.
-std::optional<int> cell_here(const Layout& layout, const Grid& grid) {
-  return layout.grid().cell_of(grid.world().rank());
-}
-
 /// A tensor of a module, with its piece where a ShardedModule owns it.
 struct Found {
   std::string name;
@@ -56,8 +51,8 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
       return "parameters_of: '" + f.name + "' has no layout, as no ShardedModule owns it; name the grid along whose " +
              "axes such tensors are copied: parameters_of(module, grid)";
     });
-    parameters.push_back({f.name, f.tensor, copied(*elsewhere, f.tensor.sizes().vec(), replicated), *elsewhere,
-                          std::nullopt, f.is_buffer});
+    parameters.push_back({f.name, f.tensor, copied_on(elsewhere->shape(), f.tensor.sizes().vec(), replicated),
+                          *elsewhere, std::nullopt, f.is_buffer});
   }
   return parameters;
 }
@@ -73,12 +68,9 @@ void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, Ph
 }  // namespace
 
 std::vector<int> ranks_of_copies(const Parameter& parameter) {
+  const int rank = parameter.grid.world().rank();
   const GridShape& shape = parameter.layout.grid();
-  const auto cell = cell_here(parameter.layout, parameter.grid);
-  std::vector<int> ranks;
-  if (!cell) return ranks;
-  for (const int c : shape.cells_along(*cell, parameter.layout.axes(Kind::copied))) ranks.push_back(shape.rank_of(c));
-  return ranks;
+  return shape.cell_of(rank) ? shape.ranks_along(rank, parameter.layout.axes(Kind::copied)) : std::vector<int>();
 }
 
 Communicator copies_of(const Parameter& parameter) {
@@ -95,11 +87,11 @@ Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> sha
   return Layout(grid.shape(), std::move(shape), std::move(cuts), std::move(kinds));
 }
 
-Layout copied(const Grid& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated) {
+Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated) {
   std::map<std::string, Kind> kinds;
-  for (const auto& axis : grid.shape().axes()) kinds.emplace(axis.name, Kind::copied);
+  for (const auto& axis : grid.axes()) kinds.emplace(axis.name, Kind::copied);
   for (const std::string& axis : replicated) kinds.erase(axis);
-  return Layout(grid.shape(), std::move(shape), {}, std::move(kinds));
+  return Layout(grid, std::move(shape), {}, std::move(kinds));
 }
 
 at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,

@@ -45,9 +45,9 @@ Communicator copies_of(const Parameter& parameter);
 /// split; copied along all other axes, each of whose workers uses it for its own part of the data.
 /// Throws: InvalidArgument for an axis that the grid lacks, or a split that does not fit
 Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split = {});
-/// How a layer lays out a tensor that each worker uses for its own rows: copied along all axes but those that are
-/// `replicated`, whose workers use it for the same rows.
-Layout copied(const Grid& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated = {});
+/// A tensor that each worker uses for its own part of the work: copied along all axes but those that are `replicated`,
+/// whose workers do the same work.
+Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated = {});
 
 /// A layer that owns parameters and buffers which are pieces of global tensors.
 ///

@@ -101,8 +101,8 @@ int GridShape::cell_at(const std::vector<int>& coordinates) const {
   return cell;
 }
 
-std::vector<int> GridShape::cells_along(int cell, const std::vector<std::string>& axes) const {
-  std::vector<std::vector<int>> found{coordinates(cell)};
+std::vector<int> GridShape::ranks_along(int rank, const std::vector<std::string>& axes) const {
+  std::vector<std::vector<int>> found{coordinates(*cell_of(rank))};
   for (const std::string& axis : axes) {
     const auto index = static_cast<size_t>(axis_index(axis));
     std::vector<std::vector<int>> extended;
@@ -111,9 +111,9 @@ std::vector<int> GridShape::cells_along(int cell, const std::vector<std::string>
         extended.push_back(coordinates);
     found = std::move(extended);
   }
-  std::vector<int> cells;
-  for (const auto& coordinates : found) cells.push_back(cell_at(coordinates));
-  return cells;
+  std::vector<int> ranks;
+  for (const auto& coordinates : found) ranks.push_back(rank_of(cell_at(coordinates)));
+  return ranks;
 }
 
 std::string GridShape::to_string() const {
@@ -130,24 +130,25 @@ Grid::Grid(Communicator world, GridShape shape)
     : Grid(std::move(world), std::move(shape), std::make_shared<Groups>()) {}
 
 Grid::Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups)
-    : world_(std::move(world)), shape_(std::move(shape)), groups_(std::move(groups)) {
-  const int largest = *std::max_element(shape_.ranks().begin(), shape_.ranks().end());
-  require(largest < world_.size(), [&] {
+    : state_(std::make_shared<State>(std::move(world), std::move(shape), std::nullopt, std::move(groups))) {
+  const std::vector<int>& ranks = this->shape().ranks();
+  const int largest = *std::max_element(ranks.begin(), ranks.end());
+  require(largest < this->world().size(), [&] {
     return "grid: expected a world of at least " + std::to_string(largest + 1) + " ranks, got " +
-           std::to_string(world_.size());
+           std::to_string(this->world().size());
   });
-  cell_ = shape_.cell_of(world_.rank());
-  if (cell_)
-    for (const auto& axis : shape_.axes()) group({axis.name});
+  state_->cell = this->shape().cell_of(this->world().rank());
+  if (has_me())
+    for (const auto& axis : this->shape().axes()) group({axis.name});
 }
 
 int Grid::cell() const {
-  require(has_me(), [&] { return "grid: rank " + std::to_string(world_.rank()) + " is not a worker of the grid"; });
-  return *cell_;
+  require(has_me(), [&] { return "grid: rank " + std::to_string(world().rank()) + " is not a worker of the grid"; });
+  return *state_->cell;
 }
 
 int Grid::coordinate(std::string_view axis) const {
-  return shape_.coordinates(cell())[static_cast<size_t>(shape_.axis_index(axis))];
+  return shape().coordinates(cell())[static_cast<size_t>(shape().axis_index(axis))];
 }
 
 const Communicator& Grid::axis(std::string_view axis) const {
@@ -155,21 +156,25 @@ const Communicator& Grid::axis(std::string_view axis) const {
 }
 
 const Communicator& Grid::group(const std::vector<std::string>& axes) const {
-  std::vector<int> ranks;
-  for (const int c : shape_.cells_along(cell(), axes)) ranks.push_back(shape_.rank_of(c));
-  return group_of(ranks);
+  return group_of(shape().ranks_along(shape().rank_of(cell()), axes));
+}
+
+Communicator Grid::group_along(const GridShape& shape, const std::vector<std::string>& axes) const {
+  const std::vector<int> ranks = shape.ranks_along(world().rank(), axes);
+  return ranks.size() == 1 ? Communicator() : group_of(ranks);
 }
 
 Grid Grid::at(std::string_view axis, int coordinate) const {
-  return {world_, shape_.at(axis, coordinate), groups_};
+  return {world(), shape().at(axis, coordinate), state_->groups};
 }
 
 const Communicator& Grid::group_of(const std::vector<int>& ranks) const {
-  if (const auto found = groups_->find(ranks); found != groups_->end()) return found->second;
-  std::vector<int> all(static_cast<size_t>(world_.size()));
+  Groups& groups = *state_->groups;
+  if (const auto found = groups.find(ranks); found != groups.end()) return found->second;
+  std::vector<int> all(static_cast<size_t>(world().size()));
   std::iota(all.begin(), all.end(), 0);
   // The world is a group already, so that a grid of one axis makes none.
-  return groups_->emplace(ranks, ranks == all ? world_ : world_.subset(ranks)).first->second;
+  return groups.emplace(ranks, ranks == all ? world() : world().subset(ranks)).first->second;
 }
 
 }  // namespace adjoin

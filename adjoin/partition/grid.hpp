@@ -45,8 +45,9 @@ class GridShape {
   std::optional<int> cell_of(int rank) const;
   std::vector<int> coordinates(int cell) const;
   int cell_at(const std::vector<int>& coordinates) const;
-  /// The cells that differ from `cell` along the named axes alone, in row-major order of those axes as named.
-  std::vector<int> cells_along(int cell, const std::vector<std::string>& axes) const;
+  /// The ranks that differ from `rank`, which the grid uses, along the named axes alone, in row-major order of those axes
+  /// as named.
+  std::vector<int> ranks_along(int rank, const std::vector<std::string>& axes) const;
 
   bool operator==(const GridShape&) const = default;
   /// "{dp: 2, tp: 4}", with the ranks where they are not 0, 1, …
@@ -61,7 +62,7 @@ class GridShape {
 /// One worker's view of a grid: its coordinates, and a communicator for each axis.
 ///
 /// Made by all ranks of the world together. The grid may use only some of them; a worker outside it has no coordinates
-/// and no axis communicators. Copies share the communicators, which are kept by their ranks.
+/// and no axis communicators. Copies share all that; communicators are kept by their ranks.
 class Grid {
  public:
   /// Throws: InvalidArgument where the world has fewer ranks than the grid needs.
@@ -69,9 +70,9 @@ class Grid {
   /// As Grid(world, GridShape(axes)): `Grid(world, {{"dp", 2}, {"tp", 4}})`.
   Grid(Communicator world, std::vector<GridShape::Axis> axes);
 
-  const GridShape& shape() const { return shape_; }
-  const Communicator& world() const { return world_; }
-  bool has_me() const { return cell_.has_value(); }
+  const GridShape& shape() const { return state_->shape; }
+  const Communicator& world() const { return state_->world; }
+  bool has_me() const { return state_->cell.has_value(); }
   /// Throws: InvalidArgument for a worker outside the grid (also cell, coordinate, axis).
   int cell() const;
   int coordinate(std::string_view axis) const;
@@ -83,17 +84,22 @@ class Grid {
   /// The workers at one coordinate of an axis, as a grid of the other axes; it shares this grid's communicators.
   /// Throws: InvalidArgument as GridShape::at
   Grid at(std::string_view axis, int coordinate) const;
+  /// The same along axes of another grid of the world, which has this worker; itself alone where there is no other.
+  Communicator group_along(const GridShape& shape, const std::vector<std::string>& axes) const;
   /// The given ranks of the world, in that order; made by all of them the first time that they ask for it.
   const Communicator& group_of(const std::vector<int>& ranks) const;
 
  private:
-  using Groups = std::map<std::vector<int>, Communicator>;
+  using Groups = std::map<std::vector<int>, Communicator>;  // by their ranks of the world
+  struct State {
+    Communicator world;
+    GridShape shape;
+    std::optional<int> cell;
+    std::shared_ptr<Groups> groups;  // also those of grids at a coordinate of this one
+  };
   Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups);
 
-  Communicator world_;
-  GridShape shape_;
-  std::optional<int> cell_;
-  std::shared_ptr<Groups> groups_;  // by their ranks of the world
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace adjoin

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adjoin/base/shared.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/split.hpp"
 
@@ -24,7 +25,7 @@ Kind dual(Kind kind);
 const char* name(Kind kind);
 
 /// Where the elements of a global tensor lie on a grid of workers: each dim is whole or cut over one or more axes; along
-/// every other axis the tensor is replicated, copied or partial. Pure arithmetic.
+/// every other axis the tensor is replicated, copied or partial. Pure arithmetic. Copies share what they say.
 ///
 /// A worker outside the grid holds a zero-volume tensor.
 class Layout {
@@ -42,15 +43,15 @@ class Layout {
   Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts = {},
          std::map<std::string, Kind> kinds = {});
 
-  const GridShape& grid() const { return grid_; }
-  const std::vector<int64_t>& shape() const { return shape_; }
-  int64_t dims() const { return static_cast<int64_t>(shape_.size()); }
+  const GridShape& grid() const { return state_->grid; }
+  const std::vector<int64_t>& shape() const { return state_->shape; }
+  int64_t dims() const { return static_cast<int64_t>(shape().size()); }
   /// The cut of each dim; one without axes and with one part where the dim is whole.
-  const std::vector<Cut>& cuts() const { return cuts_; }
-  const Split& split(int64_t dim) const { return cuts_[static_cast<size_t>(dim)].split; }
+  const std::vector<Cut>& cuts() const { return state_->cuts; }
+  const Split& split(int64_t dim) const { return cuts()[static_cast<size_t>(dim)].split; }
   /// Of each axis that cuts nothing.
   std::map<std::string, Kind> kinds() const;
-  Kind kind(std::string_view axis) const { return kinds_[static_cast<size_t>(grid_.axis_index(axis))]; }
+  Kind kind(std::string_view axis) const { return state_->kinds[static_cast<size_t>(grid().axis_index(axis))]; }
   /// The axes along which the tensor is of a kind, in the grid's order.
   std::vector<std::string> axes(Kind kind) const;
   /// Whether every element lies in one piece, copies aside: no dim has a covering split.
@@ -63,12 +64,9 @@ class Layout {
   /// The same with another dim cut, or cut otherwise.
   Layout with_cut(Cut cut) const;
 
-  /// The same cuts and kinds on another grid, whose other axes of more than one worker are of kind `elsewhere`.
+  /// The same cuts and kinds on another grid, whose further axes of more than one worker are of kind `elsewhere`.
   /// Throws: InvalidArgument where an axis that cuts or has more than one worker is not as large there
-  Layout on(const GridShape& grid, Kind elsewhere) const;
-
-  /// The layout of what is held at one coordinate of an axis that cuts nothing, on the grid of the other axes.
-  Layout at(const std::string& axis, int coordinate) const;
+  Layout on(const GridShape& other, Kind elsewhere) const;
 
   /// The part of each dim that a cell of the grid owns; 0 for a dim that is whole.
   std::vector<int> parts_of(int cell) const;
@@ -89,10 +87,17 @@ class Layout {
   std::string to_json() const;
 
  private:
-  GridShape grid_;
-  std::vector<int64_t> shape_;
-  std::vector<Cut> cuts_;    // of each dim
-  std::vector<Kind> kinds_;  // of each axis
+  struct State {
+    GridShape grid;
+    std::vector<int64_t> shape;
+    std::vector<Cut> cuts = {};    // of each dim
+    std::vector<Kind> kinds = {};  // of each axis
+    bool operator==(const State&) const = default;
+  };
+  explicit Layout(State state) : state_(std::move(state)) {}
+  static State checked(State state, std::vector<Cut> cuts, const std::map<std::string, Kind>& kinds);
+
+  Shared<State> state_;
 };
 
 /// How a tensor of this layout is stored: copies of one value are one value, so copied is replicated.

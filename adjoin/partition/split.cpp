@@ -18,8 +18,12 @@ std::string text(const Range& range) {
 
 }  // namespace
 
-Split::Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim) : dim_(dim) {
+Split::Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim)
+    : dim_(dim), ranges_(indexed(parts, size)) {
   check_dim(dim);
+}
+
+Split::Ranges Split::indexed(const std::vector<std::vector<Range>>& parts, int64_t size) {
   Ranges ranges;
   ranges.size = size;
   int64_t before = 0;
@@ -46,7 +50,7 @@ Split::Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t
   }
   ranges.is_exact = ranges.is_exact && furthest == size;
   ranges.in_order = ranges.in_order && ranges.is_exact;
-  ranges_ = Shared(new Ranges(std::move(ranges)));
+  return ranges;
 }
 
 Split Split::balanced(int64_t size, int parts, int64_t dim, int64_t unit) {

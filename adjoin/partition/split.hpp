@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "adjoin/base/shared.hpp"
 
 namespace adjoin {
 
@@ -93,16 +94,11 @@ class Split {
     std::vector<Indexed> by_index;  // the ranges that are not empty, by their beginnings
     bool operator==(const Ranges&) const = default;
   };
-  /// Compares what it points to.
-  struct Shared : std::shared_ptr<const Ranges> {
-    using std::shared_ptr<const Ranges>::shared_ptr;
-    bool operator==(const Shared& other) const { return get() == other.get() || **this == *other; }
-  };
-
   Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim);
+  static Ranges indexed(const std::vector<std::vector<Range>>& parts, int64_t size);
 
   int64_t dim_ = 0;
-  Shared ranges_;
+  Shared<Ranges> ranges_;
 };
 
 /// All overlaps of two splits of the same indices, by global index; what several parts of a covering split want is

@@ -15,8 +15,8 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/partition/layout.hpp"
-#include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/segment_needs.hpp"
 #include "adjoin/train/trainer.hpp"
 

@@ -26,8 +26,7 @@ struct RandomlyPlaced : torch::nn::Module {
       return random_layout(draw.seed(), random_grid(draw.seed(), grid.world().size()), shape, Kind::copied);
     };
     linear = register_module("linear", Linear(LinearOptions(7, 5), Placement{layout({5, 7}), {}, at::kDouble}, grid));
-    norm =
-        register_module("norm", BatchNorm1d(BatchNormOptions(5), ChannelPlacement{layout({5}), {}, at::kDouble}, grid));
+    norm = register_module("norm", BatchNorm1d(BatchNormOptions(5), Placement{layout({5}), {}, at::kDouble}, grid));
   }
   Linear linear{nullptr};
   BatchNorm1d norm{nullptr};

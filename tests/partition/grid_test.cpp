@@ -16,9 +16,9 @@ TEST(GridShape, counts_row_major_with_the_last_axis_fastest) {
   EXPECT_EQ(grid.cells(), 8);
   EXPECT_EQ(grid.coordinates(6), (std::vector<int>{1, 2}));
   EXPECT_EQ(grid.cell_at({1, 2}), 6);
-  EXPECT_EQ(grid.cells_along(6, {"tp"}), (std::vector<int>{4, 5, 6, 7}));
-  EXPECT_EQ(grid.cells_along(6, {"dp"}), (std::vector<int>{2, 6}));
-  EXPECT_EQ(grid.cells_along(1, {"tp", "dp"}), (std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(grid.ranks_along(6, {"tp"}), (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(grid.ranks_along(6, {"dp"}), (std::vector<int>{2, 6}));
+  EXPECT_EQ(grid.ranks_along(1, {"tp", "dp"}), (std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7}));
 }
 
 TEST(GridShape, may_use_any_ranks_of_the_world) {

@@ -92,11 +92,11 @@ Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator
   return seen;
 }
 
-/// Sizes that neither 2 nor 3 divide, and every part that calls something.
 const char* name(Precision precision) {
   return std::array{"fp64", "fp32", "bf16", "fp16"}[static_cast<size_t>(precision)];
 }
 
+/// Sizes that neither 2 nor 3 divide, and every part that calls something.
 Configuration uneven(const std::string& model, Precision precision) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
   c.precision = precision;

@@ -5,7 +5,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
-#include "adjoin/nn/distributed/normalise.hpp"
 #include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
@@ -13,30 +12,18 @@ namespace {
 
 constexpr size_t kChannelDim = 1;
 
-Layout checked_channels(const ChannelNormGeometry& geometry, const ChannelPlacement& placement, const Grid& grid) {
+Layout checked_channels(const ChannelNormGeometry& geometry, const Placement& placement, const Grid& grid) {
   require(geometry.features >= 1, [&] { return geometry.name + ": expected at least 1 feature"; });
-  const std::vector<int64_t> shape{geometry.features};
-  if (!placement.channels) return Layout(grid.shape(), shape);
-  require(placement.channels->shape() == shape, [&] {
-    return geometry.name + ": expected a layout of " + shape_text(shape) + ", got " + placement.channels->to_string();
-  });
-  return *placement.channels;
+  return weight_layout(geometry.name, "a layout of ", placement, Layout(grid.shape(), {geometry.features}));
 }
 
 at::Tensor paired(const at::Tensor& a, const at::Tensor& b) {
   return at::stack({a.flatten(), b.flatten()});
 }
 
-std::vector<int64_t> reduced_dims(const ChannelNormGeometry& geometry, size_t dims) {
-  std::vector<int64_t> reduced;
-  for (size_t dim = geometry.per_sample ? kChannelDim + 1 : 0; dim < dims; ++dim)
-    if (dim != kChannelDim) reduced.push_back(static_cast<int64_t>(dim));
-  return reduced;
-}
-
 }  // namespace
 
-ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const ChannelPlacement& placement, const Grid& grid)
+ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const Placement& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
       channels_(checked_channels(geometry_, placement, grid)),
       output_(placement.output),
@@ -62,18 +49,19 @@ ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {
            std::to_string(geometry_.space) + " dims of space";
   });
   const Grid& grid = prepared_.grid();
-  const Layout x = summed(input), here = features_here(x, kChannelDim, 1);
-  auto mean = std::make_shared<const DimMean>(x, reduced_dims(geometry_, dims), grid);
-  DimMean batch_mean(mean->layout(), {0}, grid);
-  const Layout kept = stacked_on(channels_, 2), local = stacked_on(here, 2);  // two numbers a channel
+  const Layout x = summed(input), kept = stacked_on(channels_, 2);  // two numbers a channel
+  auto moments = std::make_shared<const ChannelMoments>(x, geometry_.per_sample, channels_, grid);
+  const Layout here = stored(moments->affine());
+  Layout of_samples = here;
+  if (geometry_.per_sample)
+    for (const std::string& axis : x.cuts()[0].axes) of_samples = of_samples.with_kind(axis, Kind::partial);
+  Move affine(kept, moments->affine(), grid);
   return {Move(input, x, grid),
-          std::move(mean),
-          std::move(batch_mean),
-          Move(kept, local, grid),
-          Move(first_copy(kept), local, grid),
-          Move(first_copy(local), kept, grid),
-          Move(x, output_ ? output_(x.shape()) : x, grid),
-          leaves_some_out(x, grid)};
+          std::move(moments),
+          std::move(affine),
+          Move(stored(kept), here, grid),
+          Move(of_samples, stored(kept), grid),
+          Move(x, output_ ? output_(x.shape()) : x, grid)};
 }
 
 DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
@@ -85,49 +73,39 @@ DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
 
 at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {
   const bool of_batch = is_training() || !geometry_.tracks;
-  require(!of_batch || prepared.mean->count() != 1, [&] {
+  require(!of_batch || prepared.moments->count() != 1, [&] {
     return geometry_.name + ": expected more than one number a channel in training; the input is " +
            prepared.read.from().to_string();
   });
   at::Tensor affine;
   if (geometry_.affine) affine = widened(prepared.affine(paired(weight_, bias_)));
   if (of_batch) {
-    if (geometry_.per_sample && affine.defined() && affine.dim() == 2) affine = affine.repeat({1, x.size(0)});
-    const Normalised normalised = normalise_batch(x, affine, prepared.mean, geometry_.eps);
-    if (is_training() && geometry_.tracks) track(prepared, {normalised.mean, normalised.variance});
-    return normalised.y;
+    const Normalised batch = normalise_batch(x, affine, prepared.moments, geometry_.eps);
+    if (is_training() && geometry_.tracks) track(prepared, x, batch.moments);
+    return batch.y;
   }
-  const Statistics statistics = running(prepared);
-  const at::Tensor y =
-      x.numel() == 0 ? x.clone() : normalise_by(x, affine, statistics.mean, statistics.variance, geometry_.eps);
-  return prepared.links ? linked(y, {x, affine}) : y;
+  const at::Tensor moments = prepared.statistics(paired(running_mean_, running_var_));
+  if (affine.defined()) affine = prepared.moments->own(affine);
+  if (x.numel() == 0) return prepared.moments->links() ? linked(x.clone(), {x, affine}) : x.clone();
+  const at::Tensor planes = x.contiguous().view({x.size(0), x.size(1), -1});
+  const at::Tensor y = normalise_by(planes, affine, moments.to(x.scalar_type()), geometry_.eps).view(x.sizes());
+  return prepared.moments->links() ? linked(y, {x, affine}) : y;
 }
 
-ChannelNormImpl::Statistics ChannelNormImpl::running(const Prepared& prepared) const {
-  const bool gives = prepared.statistics.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
-  const at::Tensor kept = gives ? paired(running_mean_, running_var_) : running_mean_.flatten().narrow(0, 0, 0);
-  const at::Tensor here = widened(prepared.statistics(kept));
-  if (here.dim() != 2) return {here, here};
-  return {here.select(0, 0), here.select(0, 1)};
-}
-
-void ChannelNormImpl::track(const Prepared& prepared, const Statistics& of_batch) {
+void ChannelNormImpl::track(const Prepared& prepared, const at::Tensor& x, const at::Tensor& moments) {
   const at::NoGradGuard no_gradient;
-  const auto count = static_cast<double>(prepared.mean->count());
+  const auto count = static_cast<double>(prepared.moments->count());
+  const double samples = geometry_.per_sample ? static_cast<double>(prepared.read.to().shape()[0]) : 1;
   // torch::nn's InstanceNorm does not count; what is kept elsewhere has no elements here.
   if (!geometry_.per_sample && num_batches_tracked_.numel() > 0) num_batches_tracked_.add_(1);
-  if (count == 0) return;  // a batch without numbers counts, but says nothing
-  at::Tensor mean = of_batch.mean, variance = of_batch.variance * (count / (count - 1));
-  if (geometry_.per_sample) {
-    mean = prepared.batch_mean(mean);
-    variance = prepared.batch_mean(variance);
-  }
-  const bool gives = prepared.home.from().grid().cell_of(prepared_.grid().world().rank()).has_value();
-  const at::Tensor home = prepared.home(gives ? paired(mean, variance) : mean.flatten().narrow(0, 0, 0));
+  if (count * samples == 0) return;  // a batch without numbers counts, but says nothing
+  const bool is_here = moments.dim() == 2;
+  const at::Tensor sums = geometry_.per_sample && is_here ? moments.view({2, x.size(0), x.size(1)}).sum(1) : moments;
+  const at::Tensor home = prepared.home(sums).to(running_mean_.scalar_type());
   if (home.dim() != 2) return;  // they are kept elsewhere
   const double share = geometry_.momentum.value_or(1 / num_batches_tracked_.item<double>());
-  running_mean_.mul_(1 - share).add_(home.select(0, 0), share);
-  running_var_.mul_(1 - share).add_(home.select(0, 1), share);
+  running_mean_.mul_(1 - share).add_(home[0], share / samples);
+  running_var_.mul_(1 - share).add_(home[1], share * count / (count - 1) / samples);
 }
 
 }  // namespace adjoin::nn

@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-#include "adjoin/nn/distributed/dim_mean.hpp"
+#include "adjoin/nn/distributed/normalise.hpp"
 #include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/nn/parameter.hpp"
 
@@ -24,13 +24,6 @@ using torch::nn::InstanceNorm2dOptions;
 using torch::nn::InstanceNorm3dOptions;
 using torch::nn::InstanceNormOptions;
 
-/// Where the numbers of the channels lie, that is weight, bias and running statistics, and where the output shall.
-struct ChannelPlacement {
-  std::optional<Layout> channels = {};  ///< of [num_features]; on every worker of the layer's grid unless given
-  LayoutRule output = {};               ///< as the input, unless given
-  at::TensorOptions tensor = at::kFloat;
-};
-
 /// A norm of channels by their mean and variance: what the options of BatchNorm and InstanceNorm come to.
 struct ChannelNormGeometry {
   std::string name;
@@ -44,13 +37,12 @@ struct ChannelNormGeometry {
 
 /// Normalises each channel by mean and variance, over an input that is cut in any way.
 ///
-/// The input stays where it is. Means are sums over all workers that have a part: of x, then of the squares of its
-/// differences from the mean; a worker without any adds zeros.
+/// The input stays where it is. Each worker takes mean and variance of its own part, and merges those of all.
 /// Weight and bias come to the channels that a worker holds; running statistics go home, the variance unbiased.
 /// Shape:  [batch, channels, *space] -> the same
 /// Kinds:  any -> the placement's
-/// Cost:   two all-reduces of a number a channel each way, and moves of two; LibTorch's kernels, which read x twice each
-///         way. In training there are no second derivatives
+/// Cost:   an all-gather of two numbers a channel forward, an all-reduce of two backward, and moves of two where weight, bias
+///         and running statistics are not kept where x is; x is read twice each way
 class ChannelNormImpl : public ShardedModule {
  public:
   /// Called by all workers of the world, those that hold nothing too; in training unless `eval` was called.
@@ -58,27 +50,22 @@ class ChannelNormImpl : public ShardedModule {
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
-  ChannelNormImpl(ChannelNormGeometry geometry, const ChannelPlacement& placement, const Grid& grid);
+  ChannelNormImpl(ChannelNormGeometry geometry, const Placement& placement, const Grid& grid);
 
  private:
   /// What is prepared for inputs of one layout.
   struct Prepared {
     Move read;  // without partial axes
-    std::shared_ptr<const DimMean> mean;
-    DimMean batch_mean;     // of the statistics of samples
-    Move affine;            // weight and bias, as [2, channels], to the channels here
-    Move statistics, home;  // running ones to the channels here, new ones to where they are kept
+    std::shared_ptr<const ChannelMoments> moments;
+    Move affine;  // weight and bias, as [2, channels], to the channels here
+    Move statistics,
+        home;  // running ones to the channels here; the sums over samples of new ones to where they are kept
     Move write;
-    bool links = false;  // as some worker holds nothing
-  };
-  struct Statistics {
-    at::Tensor mean, variance;
   };
   Prepared prepare(const Layout& input) const;
   at::Tensor normalised(const Prepared& prepared, const at::Tensor& x);
-  Statistics running(const Prepared& prepared) const;
-  /// Takes the statistics of a batch into the running ones.
-  void track(const Prepared& prepared, const Statistics& of_batch);
+  /// Takes the moments of a batch x into the running ones.
+  void track(const Prepared& prepared, const at::Tensor& x, const at::Tensor& moments);
 
   ChannelNormGeometry geometry_;
   Layout channels_;
@@ -92,7 +79,7 @@ template <class Options, size_t space>
 class ChannelNormOf : public ChannelNormImpl {
  public:
   /// Throws: InvalidArgument for no features, or a layout of the channels of another shape, that is partial or covering
-  ChannelNormOf(const Options& o, const ChannelPlacement& placement, const Grid& grid)
+  ChannelNormOf(const Options& o, const Placement& placement, const Grid& grid)
       : ChannelNormImpl({.name = (is_instance ? "InstanceNorm" : "BatchNorm") + std::to_string(space) + "d",
                          .space = space,
                          .per_sample = is_instance,
@@ -103,7 +90,7 @@ class ChannelNormOf : public ChannelNormImpl {
                          .tracks = o.track_running_stats()},
                         placement, grid),
         options(o) {}
-  ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, ChannelPlacement(), grid) {}
+  ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, Placement(), grid) {}
 
   const Options options;
 

@@ -17,30 +17,6 @@
 namespace adjoin::nn {
 namespace {
 
-/// Where a number of each sample lies; of a kind along the axes that cut classes.
-Layout without_classes(const Layout& x, int64_t class_dim, Kind kind) {
-  std::vector<int64_t> shape;
-  std::vector<Layout::Cut> cuts;
-  std::map<std::string, Kind> kinds = x.kinds();
-  for (const auto& [split, axes] : x.cuts()) {
-    const int64_t dim = split.dim();
-    if (dim == class_dim) {
-      for (const std::string& axis : axes) kinds[axis] = kind;
-      continue;
-    }
-    if (!axes.empty()) cuts.push_back({split.along(static_cast<int64_t>(shape.size())), axes});
-    shape.push_back(x.shape()[static_cast<size_t>(dim)]);
-  }
-  return Layout(x.grid(), std::move(shape), std::move(cuts), std::move(kinds));
-}
-
-Communicator class_workers_of(const Layout& x, int64_t class_dim, int cell, const Grid& grid) {
-  std::vector<int> ranks;
-  for (const int other : x.grid().cells_along(cell, x.cuts()[static_cast<size_t>(class_dim)].axes))
-    ranks.push_back(x.grid().rank_of(other));
-  return ranks.size() == 1 ? Communicator() : grid.group_of(ranks);
-}
-
 /// The largest score of each sample. Its gradient would be zero: any number may be taken from all scores of a sample.
 at::Tensor largest_score(const at::Tensor& scores, int64_t class_dim, const Communicator& class_workers) {
   const at::NoGradGuard no_gradient;
@@ -86,9 +62,9 @@ ClassLossImpl::Prepared ClassLossImpl::prepare(const Layout& input) const {
            shape_text(geometry_.weight.sizes().vec());
   });
   const Grid& grid = prepared_.grid();
-  const Layout x = summed(input), summands = without_classes(x, class_dim, Kind::partial),
-               samples = without_classes(x, class_dim, Kind::copied),
-               counted = without_classes(x, class_dim, Kind::replicated);
+  const Layout x = summed(input), summands = without_dims(x, {class_dim}, Kind::partial),
+               samples = without_dims(x, {class_dim}, Kind::copied),
+               counted = without_dims(x, {class_dim}, Kind::replicated);
   const auto cell = x.grid().cell_of(grid.world().rank());
   Prepared prepared{.class_dim = class_dim,
                     .classes = classes,
@@ -97,7 +73,8 @@ ClassLossImpl::Prepared ClassLossImpl::prepare(const Layout& input) const {
                     .is_here = cell.has_value(),
                     .place = places_held(x, class_dim, grid.world().rank()),
                     .classes_here = cell ? indices_held(x, class_dim, *cell) : at::empty({0}, at::kLong),
-                    .class_workers = cell ? class_workers_of(x, class_dim, *cell, grid) : Communicator(),
+                    .class_workers = cell ? grid.group_along(x.grid(), x.cuts()[static_cast<size_t>(class_dim)].axes)
+                                          : Communicator(),
                     .over_classes = DimMean(x, {class_dim}, grid),
                     .counts = Total(counted, {2}, on_all_workers(x.grid(), grid, {2}), grid),
                     .each = {},

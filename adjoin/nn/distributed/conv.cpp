@@ -10,14 +10,6 @@
 namespace adjoin::nn {
 namespace {
 
-const Layout& checked_conv_weight(const ConvGeometry& geometry, const Layout& weight) {
-  require(weight.shape() == geometry.weight_shape(), [&] {
-    return geometry.to_string() + ": expected a weight of shape " + shape_text(geometry.weight_shape()) + ", got " +
-           weight.to_string();
-  });
-  return weight;
-}
-
 /// The weight's dims 0 and 1 are outputs and inputs; transposed the other way round.
 Shares shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
   return geometry.is_transposed() ? shares_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
@@ -61,7 +53,8 @@ std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::v
 
 ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
-      weight_layout_(checked_conv_weight(geometry_, placement.weight)),
+      weight_layout_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
+                                   copied_on(grid.shape(), geometry_.weight_shape()))),
       shares_(shares_of_conv(geometry_, weight_layout_)),
       output_(placement.output),
       routes_(geometry_.to_string(), grid) {

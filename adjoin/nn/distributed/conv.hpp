@@ -81,9 +81,7 @@ class ConvImpl : public ConvNdImpl {
   /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or one whose kernel is cut
   ConvImpl(const Options& o, const Placement& placement, const Grid& grid)
       : ConvNdImpl(geometry_of(o), placement, grid), options(o) {}
-  /// The weight copied along every axis of the grid.
-  ConvImpl(const Options& o, const Grid& grid)
-      : ConvImpl(o, Placement{.weight = copied_on(grid.shape(), geometry_of(o).weight_shape())}, grid) {}
+  ConvImpl(const Options& o, const Grid& grid) : ConvImpl(o, Placement(), grid) {}
 
   const Options options;
 };

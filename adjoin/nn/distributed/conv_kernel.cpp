@@ -86,6 +86,10 @@ at::Tensor ConvKernel::operator()(const at::Tensor& x, at::TensorList parameters
 at::Tensor ConvKernel::convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
   const std::vector<int64_t> none(stride.size(), 0);
   std::vector<at::Tensor> results;
+  // All of a tensor is itself: backward would copy the gradient of a slice.
+  const auto slice = [](const at::Tensor& t, int64_t dim, int64_t begin, int64_t count) {
+    return count == t.size(dim) ? t : t.narrow(dim, begin, count);
+  };
   int64_t row = 0, read = 0, written = 0;
   for (size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
     while (end < runs.size() && runs[end].rows == runs[begin].rows) ++end;
@@ -93,8 +97,8 @@ at::Tensor ConvKernel::convolve(const at::Tensor& x, const at::Tensor& weight, c
     const int64_t rows = groups * runs[begin].rows, columns = groups * weight.size(1);
     const int64_t reads = transposed ? rows : columns, writes = transposed ? columns : rows;
     const std::optional<at::Tensor> own_bias =
-        bias.defined() ? std::optional(bias.narrow(0, written, writes)) : std::nullopt;
-    results.push_back(at::convolution(x.narrow(1, read, reads), weight.narrow(0, row, rows), own_bias, stride, padding,
+        bias.defined() ? std::optional(slice(bias, 0, written, writes)) : std::nullopt;
+    results.push_back(at::convolution(slice(x, 1, read, reads), slice(weight, 0, row, rows), own_bias, stride, padding,
                                       dilation, transposed, /*output_padding=*/none, groups));
     row += rows;
     read += reads;

@@ -21,12 +21,6 @@ class DimMean {
   /// The sum instead of the mean.
   at::Tensor sum(const at::Tensor& x) const;
 
-  /// The mean where each worker has summed its own part, in the shape of the result.
-  at::Tensor of_sums(const at::Tensor& sums) const;
-  /// The sums of a part without elements: zeros; x itself outside the grid.
-  at::Tensor no_sums(const at::Tensor& x) const;
-
-  const Layout& layout() const { return sum_.to(); }
   /// How many numbers there are to each mean.
   int64_t count() const { return count_; }
 

@@ -19,7 +19,7 @@ std::optional<int64_t> padding_of(const EmbeddingOptions& options) {
   return padding && *padding < 0 ? *padding + options.num_embeddings() : padding;
 }
 
-const Layout& checked_embedding_weight(const EmbeddingOptions& options, const Layout& weight) {
+Layout checked_weight(const EmbeddingOptions& options, const Placement& placement, const Grid& grid) {
   const int64_t words = options.num_embeddings();
   require(words >= 1 && options.embedding_dim() >= 1,
           [&] { return name_of(options) + ": expected at least 1 word and 1 feature"; });
@@ -30,11 +30,8 @@ const Layout& checked_embedding_weight(const EmbeddingOptions& options, const La
   });
   require(!options.max_norm() && !options.scale_grad_by_freq() && !options.sparse() && !options._weight().defined(),
           [&] { return name_of(options) + ": expected none of max_norm, scale_grad_by_freq, sparse and _weight"; });
-  const std::vector<int64_t> expected{words, options.embedding_dim()};
-  require(weight.shape() == expected, [&] {
-    return name_of(options) + ": expected a weight of shape " + shape_text(expected) + ", got " + weight.to_string();
-  });
-  return weight;
+  return weight_layout(name_of(options), "a weight of shape ", placement,
+                       copied_on(grid.shape(), {words, options.embedding_dim()}));
 }
 
 /// Looks up the words that are here, of which `places` has the places; zeros for those of others.
@@ -50,12 +47,9 @@ at::Tensor look_up(const at::Tensor& ids, const at::Tensor& weight, const at::Te
 
 }  // namespace
 
-EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const Grid& grid)
-    : EmbeddingImpl(o, {copied_on(grid.shape(), {o.num_embeddings(), o.embedding_dim()})}, grid) {}
-
 EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const Placement& placement, const Grid& grid)
     : options(o),
-      weight_layout_(checked_embedding_weight(o, placement.weight)),
+      weight_layout_(checked_weight(o, placement, grid)),
       shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),
       output_(placement.output),
       prepared_(name_of(o), grid) {

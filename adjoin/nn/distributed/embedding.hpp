@@ -26,8 +26,7 @@ class EmbeddingImpl : public ShardedModule {
   /// Throws: InvalidArgument for sizes below 1, a padding index that is no word, a weight of another shape or one that is
   ///         partial, and for max_norm, scale_grad_by_freq, sparse and _weight, which there are not here
   EmbeddingImpl(const EmbeddingOptions& options, const Placement& placement, const Grid& grid);
-  /// The weight copied along every axis of the grid.
-  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid);
+  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, Placement(), grid) {}
 
   /// Called by all workers of the world, those that hold nothing too.
   /// Throws: InvalidArgument on all of them for ids that are no words or not of int64, or where a layout does not fit

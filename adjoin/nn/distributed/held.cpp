@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -35,23 +36,31 @@ Layout stacked_on(const Layout& layout, int64_t count) {
   std::vector<int64_t> shape = layout.shape();
   shape.insert(shape.begin(), count);
   std::vector<Layout::Cut> cuts;
-  for (const auto& [split, axes] : layout.cuts())
-    if (!axes.empty()) cuts.push_back({split.along(split.dim() + 1), axes});
+  for (const auto& [split, axes] : layout.cuts()) cuts.push_back({split.along(split.dim() + 1), axes});
   return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
 }
 
-Layout features_here(const Layout& x, int64_t first, int64_t count) {
+Layout without_dims(const Layout& x, const std::vector<int64_t>& dims, Kind kind, bool keeps_dims) {
+  std::vector<int64_t> shape;
   std::vector<Layout::Cut> cuts;
   std::map<std::string, Kind> kinds = x.kinds();
   for (const auto& [split, axes] : x.cuts()) {
-    if (first <= split.dim() && split.dim() < first + count) {
-      if (!axes.empty()) cuts.push_back({split.along(split.dim() - first), axes});
-    } else {
-      for (const std::string& axis : axes) kinds[axis] = Kind::copied;
+    if (std::ranges::find(dims, split.dim()) == dims.end()) {
+      cuts.push_back({split.along(static_cast<int64_t>(shape.size())), axes});
+      shape.push_back(split.size());
+      continue;
     }
+    if (keeps_dims) shape.push_back(1);
+    for (const std::string& axis : axes) kinds[axis] = kind;
   }
-  return Layout(x.grid(), {x.shape().begin() + first, x.shape().begin() + first + count}, std::move(cuts),
-                std::move(kinds));
+  return Layout(x.grid(), std::move(shape), std::move(cuts), std::move(kinds));
+}
+
+Layout features_here(const Layout& x, int64_t first, int64_t count) {
+  std::vector<int64_t> others;
+  for (int64_t dim = 0; dim < x.dims(); ++dim)
+    if (dim < first || dim >= first + count) others.push_back(dim);
+  return without_dims(x, others, Kind::copied);
 }
 
 at::Tensor broadcast_piece(const at::Tensor& whole, const Layout& layout, int cell) {

@@ -15,6 +15,9 @@ at::Tensor places_held(const Layout& layout, int64_t dim, int rank);
 /// `count` tensors of a layout, one behind another along a new first dim.
 Layout stacked_on(const Layout& layout, int64_t count);
 
+/// The layout of x without some dims, or with a size of 1 in them if it keeps them: of a kind along the axes that cut them.
+Layout without_dims(const Layout& x, const std::vector<int64_t>& dims, Kind kind, bool keeps_dims = false);
+
 /// The numbers of `count` dims of x from `first` on that each worker holds: copied along the axes that cut other dims.
 Layout features_here(const Layout& x, int64_t first, int64_t count);
 

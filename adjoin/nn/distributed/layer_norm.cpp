@@ -1,7 +1,5 @@
 #include "adjoin/nn/distributed/layer_norm.hpp"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "adjoin/nn/distributed/group_mean.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/distributed/normalise.hpp"
 #include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
@@ -22,15 +21,6 @@ SampleNormGeometry over_last_dims(std::string name, const std::vector<int64_t>& 
   require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size >= 1; }),
           [&] { return name + ": expected a shape of sizes of at least 1, got " + shape_text(shape); });
   return {.name = std::move(name), .shape = shape};
-}
-
-Layout checked_norm_weight(const SampleNormGeometry& geometry, const NormPlacement& placement, const Grid& grid) {
-  if (!placement.weight) return Layout(grid.shape(), geometry.shape);
-  require(placement.weight->shape() == geometry.shape, [&] {
-    return geometry.name + ": expected a layout of " + shape_text(geometry.shape) + ", got " +
-           placement.weight->to_string();
-  });
-  return *placement.weight;
 }
 
 double epsilon_of(const SampleNormGeometry& geometry, at::ScalarType type) {
@@ -65,9 +55,9 @@ SampleNormGeometry geometry_of(const GroupNormOptions& options) {
   return {.name = "GroupNorm", .shape = {channels}, .groups = groups, .eps = options.eps(), .affine = options.affine()};
 }
 
-SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const NormPlacement& placement, const Grid& grid)
+SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const Placement& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
-      weight_layout_(checked_norm_weight(geometry_, placement, grid)),
+      weight_layout_(weight_layout(geometry_.name, "a layout of ", placement, Layout(grid.shape(), geometry_.shape))),
       output_(placement.output),
       prepared_(geometry_.name, grid) {
   if (!geometry_.affine) return;
@@ -112,20 +102,11 @@ DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
 }
 
 at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const {
-  const at::Tensor centred = geometry_.centred ? x - prepared.mean(x) : x;
-  const at::Tensor y = centred * at::rsqrt(prepared.mean(centred.square()) + epsilon_of(geometry_, type));
-  if (!geometry_.affine) return y;
-  const at::Tensor affine =
-      widened(prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0)));
-  const Layout& made = prepared.write.from();
-  const auto alike = [&](const at::Tensor& z) { return prepared.links ? linked(z, {x, affine}) : z; };
-  if (!made.grid().cell_of(prepared_.grid().world().rank())) return alike(y);
-  const auto over_features = [&](int64_t which) {
-    at::Tensor numbers = affine.select(0, which);
-    for (int64_t dim = 0; dim < prepared.dims_behind; ++dim) numbers = numbers.unsqueeze(-1);
-    return numbers;
-  };
-  return alike(geometry_.centred ? y * over_features(0) + over_features(1) : y * over_features(0));
+  at::Tensor affine;
+  if (geometry_.affine)
+    affine = widened(prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0)));
+  return normalise_by_means(x, affine, prepared.dims_behind, geometry_.centred, epsilon_of(geometry_, type),
+                            prepared.mean, prepared.links);
 }
 
 }  // namespace adjoin::nn

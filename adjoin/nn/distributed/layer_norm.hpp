@@ -27,13 +27,6 @@ struct RMSNormOptions {
   TORCH_ARG(bool, elementwise_affine) = true;
 };
 
-/// Where weight and bias of a norm lie, and where its output shall.
-struct NormPlacement {
-  std::optional<Layout> weight = {};  ///< on every worker of the layer's grid unless given
-  LayoutRule output = {};             ///< as the input, unless given
-  at::TensorOptions tensor = at::kFloat;
-};
-
 /// A norm of each sample for itself: what the options of LayerNorm, RMSNorm and GroupNorm come to.
 struct SampleNormGeometry {
   std::string name;
@@ -67,7 +60,7 @@ class SampleNormImpl : public ShardedModule {
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
-  SampleNormImpl(SampleNormGeometry geometry, const NormPlacement& placement, const Grid& grid);
+  SampleNormImpl(SampleNormGeometry geometry, const Placement& placement, const Grid& grid);
 
  private:
   /// What is prepared for inputs of one layout.
@@ -95,9 +88,9 @@ template <class Options>
 class SampleNormOf : public SampleNormImpl {
  public:
   /// Throws: InvalidArgument as geometry_of, or for a layout of the weight of another shape, partial or covering
-  SampleNormOf(const Options& o, const NormPlacement& placement, const Grid& grid)
+  SampleNormOf(const Options& o, const Placement& placement, const Grid& grid)
       : SampleNormImpl(geometry_of(o), placement, grid), options(o) {}
-  SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, NormPlacement(), grid) {}
+  SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, Placement(), grid) {}
 
   const Options options;
 };

@@ -20,14 +20,6 @@ std::vector<int64_t> weight_shape(const LinearOptions& options) {
   return {options.out_features(), options.in_features()};
 }
 
-const Layout& checked_weight(const LinearOptions& options, const Layout& weight) {
-  const std::vector<int64_t> expected = weight_shape(options);
-  require(weight.shape() == expected, [&] {
-    return name_of(options) + ": expected a weight of shape " + shape_text(expected) + ", got " + weight.to_string();
-  });
-  return weight;
-}
-
 at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
   const at::Tensor &weight = parameters[0], &bias = parameters[1];
   const bool has_bias = bias.defined() && bias.numel() > 0;
@@ -36,12 +28,10 @@ at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
 
 }  // namespace
 
-LinearImpl::LinearImpl(const LinearOptions& o, const Grid& grid)
-    : LinearImpl(o, {copied_on(grid.shape(), weight_shape(o))}, grid) {}
-
 LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const Grid& grid)
     : options(o),
-      weight_layout_(checked_weight(o, placement.weight)),
+      weight_layout_(
+          weight_layout(name_of(o), "a weight of shape ", placement, copied_on(grid.shape(), weight_shape(o)))),
       shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/0, /*in_dim=*/1)),
       output_(placement.output),
       routes_(name_of(o), grid) {

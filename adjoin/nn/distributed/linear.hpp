@@ -32,8 +32,7 @@ class LinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for features below 1, a weight of another shape, or one that is partial
   LinearImpl(const LinearOptions& options, const Placement& placement, const Grid& grid);
-  /// The weight copied along every axis of the grid.
-  LinearImpl(const LinearOptions& options, const Grid& grid);
+  LinearImpl(const LinearOptions& options, const Grid& grid) : LinearImpl(options, Placement(), grid) {}
 
   /// Called by all workers of the world, those that hold nothing too.
   /// Throws: InvalidArgument on all of them where x has not `in_features`, or a layout does not fit

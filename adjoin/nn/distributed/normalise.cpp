@@ -1,16 +1,21 @@
 #include "adjoin/nn/distributed/normalise.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/native_batch_norm.h>
-#include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <utility>
+#include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/held.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/planes.hpp"
 
 namespace adjoin::nn {
@@ -19,17 +24,70 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+/// The dims over which means are taken.
+std::vector<int64_t> reduced_dims(const Layout& x, bool per_sample) {
+  std::vector<int64_t> dims;
+  for (int64_t dim = per_sample ? 2 : 0; dim < x.dims(); ++dim)
+    if (dim != 1) dims.push_back(dim);
+  return dims;
+}
+
+/// The axes that cut these dims, dim by dim.
+std::vector<std::string> axes_over(const Layout& x, const std::vector<int64_t>& dims) {
+  std::vector<std::string> axes;
+  for (const int64_t dim : dims) {
+    const auto& of_dim = x.cuts()[static_cast<size_t>(dim)].axes;
+    axes.insert(axes.end(), of_dim.begin(), of_dim.end());
+  }
+  return axes;
+}
+
+/// How many numbers of each plane the workers along those axes have, row-major.
+std::vector<int64_t> counts_over(const Layout& x, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> counts{1};
+  for (const int64_t dim : dims) {
+    std::vector<int64_t> finer;
+    for (const int64_t count : counts)
+      for (const int64_t size : x.split(dim).sizes()) finer.push_back(count * size);
+    counts = std::move(finer);
+  }
+  return counts;
+}
+
+/// Two numbers for each plane, of a kind along the axes that cut these dims.
+Layout two_numbers(const Layout& x, const std::vector<int64_t>& dims, Kind kind) {
+  return stacked_on(without_dims(x, dims, kind, /*keeps_dims=*/true), 2);
+}
+
+/// Those of `parts` workers, one behind another along a first dim.
+Layout all_numbers(const Layout& x, const std::vector<int64_t>& dims, size_t parts) {
+  return stacked_on(two_numbers(x, dims, Kind::replicated), static_cast<int64_t>(parts));
+}
+
+Layout::Cut into_parts(size_t parts, const std::vector<std::string>& axes) {
+  return {Split::balanced(static_cast<int64_t>(parts), static_cast<int>(parts), 0), axes};
+}
+
+/// Where weight and bias are used for each worker's own part.
+Layout own_affine(const Layout& x) {
+  return stacked_on(features_here(x, 1, 1), 2);
+}
+
+Layout replicated_along(Layout layout, const std::vector<std::string>& axes) {
+  for (const std::string& axis : axes) layout = layout.with_kind(axis, Kind::replicated);
+  return layout;
+}
+
+bool share_one(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
+}
+
 /// What is normalised over, carried through autograd's saved data.
 struct Over : torch::CustomClassHolder {
-  Over(std::shared_ptr<const DimMean> m, double e) : mean(std::move(m)), eps(e) {}
-  std::shared_ptr<const DimMean> mean;
+  Over(std::shared_ptr<const ChannelMoments> m, double e) : moments(std::move(m)), eps(e) {}
+  std::shared_ptr<const ChannelMoments> moments;
   double eps;
 };
-
-/// x as [n, planes, elements], of which each plane has one mean.
-at::Tensor in_planes(const at::Tensor& x, int64_t planes) {
-  return x.contiguous().view({-1, planes, x.numel() / (x.size(0) * x.size(1))});
-}
 
 /// Autograd's functions take no tensor that is none.
 at::Tensor or_empty(const at::Tensor& affine, const at::Tensor& x) {
@@ -41,85 +99,177 @@ std::optional<at::Tensor> part_of(const at::Tensor& affine, int64_t which) {
   return affine.dim() == 2 ? std::optional(affine.select(0, which)) : std::nullopt;
 }
 
-at::Tensor transformed(const at::Tensor& planes, const std::optional<at::Tensor>& weight,
-                       const std::optional<at::Tensor>& bias, const at::Tensor& mean, const at::Tensor& variance,
-                       double eps) {
-  return std::get<0>(
-      at::native_batch_norm(planes, weight, bias, mean, variance, /*training=*/false, /*momentum=*/0, eps));
+/// Four numbers for each plane, as combine_planes wants them.
+template <class Make>
+at::Tensor numbers_for(int64_t planes, const Make& make) {
+  const at::Tensor numbers = at::empty({planes, 4}, at::kDouble);
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    const std::array<double, 4> four = make(plane);
+    std::copy(four.begin(), four.end(), numbers.data_ptr<double>() + 4 * plane);
+  }
+  return numbers;
+}
+
+/// Two numbers for each plane, and what follows from them and the numbers of its channel.
+struct Planes {
+  Planes(const at::Tensor& moments, const at::Tensor& affine, double epsilon)
+      : count(moments.size(1)), mean(moments.const_data_ptr<double>()), eps(epsilon) {
+    if (affine.dim() != 2) return;
+    numbers = affine.detach().to(at::kDouble).contiguous();
+    channels = numbers.size(1);
+  }
+  double inverse(int64_t plane) const { return 1 / std::sqrt(mean[count + plane] + eps); }
+  double weight(int64_t plane) const { return channels ? numbers.const_data_ptr<double>()[plane % channels] : 1; }
+  double bias(int64_t plane) const {
+    return channels ? numbers.const_data_ptr<double>()[channels + plane % channels] : 0;
+  }
+
+  int64_t count;
+  const double* mean;  // and variance behind it
+  double eps;
+  at::Tensor numbers;  // of channels, if they have any
+  int64_t channels = 0;
+};
+
+/// The sum over samples of the gradient that each plane gives its channel's weight and bias.
+at::Tensor affine_gradient(const Planes& planes, const at::Tensor& sums) {
+  const at::Tensor result = at::zeros({2, planes.channels}, at::kDouble);
+  auto* const out = result.data_ptr<double>();
+  const auto* const given = sums.const_data_ptr<double>();
+  for (int64_t plane = 0; plane < planes.count; ++plane) {
+    out[plane % planes.channels] += given[planes.count + plane] * planes.inverse(plane);
+    out[planes.channels + plane % planes.channels] += given[plane];
+  }
+  return result;
 }
 
 struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
   static tensor_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& affine,
                              const c10::intrusive_ptr<Over>& over) {
-    const DimMean& mean_of = *over->mean;
+    const at::Tensor moments = over->moments->moments(x);
     ctx->saved_data["over"] = c10::IValue::make_capsule(over);
-    const bool has_elements = x.numel() > 0;
-    at::Tensor planes, own_mean, own_variance, spread;
-    at::Tensor sums = mean_of.no_sums(x);
-    if (has_elements) {
-      planes = in_planes(x, sums.numel());
-      std::tie(own_mean, own_variance) = moments_of_planes(planes);
-    }
-    const auto of_all = [&](const at::Tensor& own) {
-      return mean_of.of_sums(has_elements ? (own.sum(0) * planes.size(2)).to(x.scalar_type()).view(sums.sizes())
-                                          : sums);
-    };
-    const at::Tensor mean = of_all(own_mean);
-    if (has_elements) spread = own_variance + (own_mean - mean.flatten()).square();
-    const at::Tensor variance = of_all(spread);
-    ctx->save_for_backward({x, affine, mean, variance});
-    ctx->mark_non_differentiable({mean, variance});
-    if (!has_elements) return {x.clone(), mean, variance};
-    return {transformed(planes, part_of(affine, 0), part_of(affine, 1), mean.flatten(), variance.flatten(), over->eps)
-                .view(x.sizes()),
-            mean, variance};
+    ctx->save_for_backward({x, affine, moments});
+    ctx->mark_non_differentiable({moments});
+    if (x.numel() == 0) return {x.clone(), moments};
+    const Planes of(moments, affine, over->eps);
+    const at::Tensor numbers = numbers_for(of.count, [&](int64_t plane) {
+      return std::array{of.mean[plane], of.weight(plane) * of.inverse(plane), 0.0, of.bias(plane)};
+    });
+    return {combine_planes(over->moments->in_planes(x), {}, numbers).view(x.sizes()), moments};
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(), "norm: there are no second derivatives of a batch that is normalised");
     const auto over = c10::static_intrusive_pointer_cast<Over>(ctx->saved_data["over"].toCapsule());
     const auto saved = ctx->get_saved_variables();
-    const at::Tensor &x = saved[0], &affine = saved[1], mean = saved[2].flatten(), variance = saved[3].flatten();
-    const DimMean& mean_of = *over->mean;
-    const bool has_elements = x.numel() > 0;
-    at::Tensor sums = mean_of.no_sums(x), of_bias = sums, of_weight = sums;
-    at::Tensor planes, dy, inverse;
-    if (has_elements) {
-      planes = in_planes(x, sums.numel());
-      dy = in_planes(gradients[0], sums.numel());
-      inverse = at::rsqrt(variance + over->eps);
-      std::tie(std::ignore, of_weight, of_bias) = at::native_batch_norm_backward(
-          dy, planes, part_of(affine, 0), {}, {}, mean, inverse, /*train=*/true, over->eps, {false, true, true});
+    const at::Tensor &x = saved[0], &affine = saved[1], &moments = saved[2], &dy = gradients[0];
+    if (at::GradMode::is_enabled()) return with_graph(*over, x, affine, dy);
+    const ChannelMoments& all = *over->moments;
+    if (moments.dim() != 2) {  // outside the grid
+      all.totals(moments);
+      return {dy, affine, at::Tensor()};
     }
-    at::Tensor dx;
+    const Planes of(moments, affine, over->eps);
+    const at::Tensor xs = all.in_planes(x), dys = all.in_planes(dy);
+    const at::Tensor own = gradient_sums(xs, dys, moments[0]), sums = all.totals(own);
+    at::Tensor dx, of_affine = affine;  // none
     if (ctx->needs_input_grad(0)) {
-      const at::Tensor by_bias = mean_of.of_sums(of_bias.view(sums.sizes())).flatten();
-      const at::Tensor by_weight = mean_of.of_sums(of_weight.view(sums.sizes())).flatten();
-      dx = x;
-      if (has_elements) {
-        const at::Tensor scale = affine.dim() == 2 ? affine.select(0, 0) * inverse : inverse;
-        dx = combine_planes(planes, mean, -scale * by_weight * inverse, dy, scale, -scale * by_bias).view(x.sizes());
-      }
+      const auto* const of_dy = sums.const_data_ptr<double>();
+      const auto count = static_cast<double>(all.count());
+      dx =
+          combine_planes(
+              xs, dys,
+              numbers_for(
+                  of.count,
+                  [&](int64_t plane) {
+                    const double inverse = of.inverse(plane), scale = of.weight(plane) * inverse;
+                    const double share = scale * of_dy[of.count + plane] / count;
+                    return std::array{of.mean[plane], -share * inverse * inverse, scale, -scale * of_dy[plane] / count};
+                  }))
+              .view(x.sizes());
     }
-    const at::Tensor of_affine = has_elements && affine.dim() == 2 ? at::stack({of_weight, of_bias})
-                                                                   : at::zeros(affine.sizes(), affine.options());
+    if (of.channels > 0) of_affine = affine_gradient(of, all.shares_affine() ? own : sums).to(affine.scalar_type());
     return {dx, of_affine, at::Tensor()};
+  }
+
+ private:
+  static tensor_list with_graph(const Over& over, const at::Tensor& x, const at::Tensor& affine, const at::Tensor& dy) {
+    const ChannelMoments& moments = *over.moments;
+    const bool has_affine = affine.dim() == 2 || affine.requires_grad();
+    const at::Tensor y = normalise_by_means(
+        x, has_affine ? moments.own(affine) : at::Tensor(), x.dim() - 2, /*is_centred=*/true, over.eps,
+        [&](const at::Tensor& t) { return moments.mean()(t); }, moments.links());
+    tensor_list inputs, result(3);
+    for (const at::Tensor* input : {&x, &affine})
+      if (input->requires_grad()) inputs.push_back(*input);
+    const tensor_list found = torch::autograd::grad({y}, inputs, {dy}, /*retain_graph=*/true, /*create_graph=*/true);
+    size_t next = 0;
+    if (x.requires_grad()) result[0] = found[next++];
+    if (affine.requires_grad()) result[1] = found[next];
+    return result;
   }
 };
 
 }  // namespace
 
-Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine, const std::shared_ptr<const DimMean>& over,
-                           double eps) {
-  const tensor_list made = NormaliseBatch::apply(x, or_empty(affine, x), c10::make_intrusive<Over>(over, eps));
-  return {made[0], made[1], made[2]};
+ChannelMoments::ChannelMoments(const Layout& x, bool per_sample, const Layout& kept, const Grid& grid)
+    : ChannelMoments(x, per_sample, reduced_dims(x, per_sample), axes_over(x, reduced_dims(x, per_sample)), kept,
+                     grid) {}
+
+ChannelMoments::ChannelMoments(const Layout& x, bool per_sample, const std::vector<int64_t>& dims,
+                               const std::vector<std::string>& axes, const Layout& kept, const Grid& grid)
+    : per_sample_(per_sample),
+      links_(leaves_some_out(x, grid)),
+      shares_affine_(share_one(kept.axes(Kind::copied), axes)),
+      mean_(x, dims, grid),
+      counts_(counts_over(x, dims)),
+      gather_(all_numbers(x, dims, counts_.size()).with_cut(into_parts(counts_.size(), axes)),
+              all_numbers(x, dims, counts_.size()), grid),
+      sum_(two_numbers(x, dims, Kind::partial), two_numbers(x, dims, Kind::replicated), grid),
+      own_shape_(sum_.from().shape_on(grid.world().rank())),
+      own_(shares_affine_ ? own_affine(x) : replicated_along(own_affine(x), axes), own_affine(x), grid) {}
+
+at::Tensor ChannelMoments::in_planes(const at::Tensor& x) const {
+  const int64_t samples = per_sample_ ? x.size(0) : 1, planes = samples * x.size(1);
+  int64_t elements = 1;
+  for (int64_t dim = 2; dim < x.dim(); ++dim) elements *= x.size(dim);
+  return x.contiguous().view({per_sample_ ? 1 : x.size(0), planes, elements});
 }
 
-at::Tensor normalise_by(const at::Tensor& x, const at::Tensor& affine, const at::Tensor& mean,
-                        const at::Tensor& variance, double eps) {
-  const at::Tensor both = or_empty(affine, x);
-  return transformed(in_planes(x, mean.numel()), part_of(both, 0), part_of(both, 1), mean, variance, eps)
-      .view(x.sizes());
+at::Tensor ChannelMoments::moments(const at::Tensor& x) const {
+  if (own_shape_.size() < 2) return gather_(at::empty({0}, at::kDouble));  // outside the grid
+  const at::Tensor own = moments_of_planes(in_planes(x));
+  return counts_.size() == 1 ? own : merged_moments(gather_(own.view(own_shape_).unsqueeze(0)).flatten(2), counts_);
+}
+
+at::Tensor ChannelMoments::totals(const at::Tensor& own) const {
+  return sum_(own.view(own_shape_)).view(own.sizes());
+}
+
+Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine,
+                           const std::shared_ptr<const ChannelMoments>& over, double eps) {
+  const tensor_list made = NormaliseBatch::apply(x, or_empty(affine, x), c10::make_intrusive<Over>(over, eps));
+  return {made[0], made[1]};
+}
+
+at::Tensor normalise_by(const at::Tensor& planes, const at::Tensor& affine, const at::Tensor& moments, double eps) {
+  const at::Tensor both = or_empty(affine, planes);
+  return std::get<0>(at::native_batch_norm(planes, part_of(both, 0), part_of(both, 1), moments[0], moments[1],
+                                           /*training=*/false, /*momentum=*/0, eps));
+}
+
+at::Tensor normalise_by_means(const at::Tensor& x, const at::Tensor& affine, int64_t dims_behind, bool is_centred,
+                              double eps, const std::function<at::Tensor(const at::Tensor&)>& mean, bool links) {
+  const at::Tensor centred = is_centred ? x - mean(x) : x;
+  at::Tensor y = centred * at::rsqrt(mean(centred.square()) + eps);
+  if (!affine.defined()) return y;
+  const auto over_features = [&](int64_t which) {
+    at::Tensor numbers = affine.select(0, which);
+    for (int64_t dim = 0; dim < dims_behind; ++dim) numbers = numbers.unsqueeze(-1);
+    return numbers;
+  };
+  const bool is_outside = affine.dim() < 2;
+  if (!is_outside) y = affine.size(0) == 2 ? y * over_features(0) + over_features(1) : y * over_features(0);
+  return links ? linked(y, {x, affine}) : y;
 }
 
 }  // namespace adjoin::nn

@@ -2,33 +2,80 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "adjoin/nn/distributed/dim_mean.hpp"
 
 namespace adjoin::nn {
 
-/// A batch that is normalised, and its statistics, which carry no gradient.
-struct Normalised {
-  at::Tensor y;
-  at::Tensor mean, variance;  ///< of the whole batch, as DimMean gives them; biased
+/// Over which numbers of a tensor [batch, channels, *space] a norm of channels takes mean and variance, whoever holds them,
+/// prepared: of each channel, or, per sample, of each channel of each sample.
+class ChannelMoments {
+ public:
+  /// `kept`: where weight and bias, [channels], are kept.
+  /// Throws: InvalidArgument for a layout that is partial or has a covering split
+  ChannelMoments(const Layout& x, bool per_sample, const Layout& kept, const Grid& grid);
+
+  /// How many numbers there are to each mean.
+  int64_t count() const { return mean_.count(); }
+  /// x as [n, planes, elements], of which each plane has one mean.
+  at::Tensor in_planes(const at::Tensor& x) const;
+  /// Mean and variance, biased. Shape: x -> [2, planes], float64; [0] outside the grid
+  /// Cost:  one all-gather of two numbers a plane
+  at::Tensor moments(const at::Tensor& x) const;
+  /// The sums of what the workers have. Shape: [2, planes] -> the same. Cost: one all-reduce
+  at::Tensor totals(const at::Tensor& own) const;
+  /// The mean of what lies as x does, differentiable to any order.
+  const DimMean& mean() const { return mean_; }
+
+  /// Where weight and bias [2, channels] are to lie: replicated along the axes over which sums are taken, so that each worker
+  /// gives all of their gradient; unless they are kept copied there, so that each gives its share.
+  const Layout& affine() const { return own_.from(); }
+  bool shares_affine() const { return shares_affine_; }
+  /// Weight and bias for each worker's own part of x alone.
+  at::Tensor own(const at::Tensor& affine) const { return own_(affine); }
+  /// Whether some worker holds no elements.
+  bool links() const { return links_; }
+
+ private:
+  ChannelMoments(const Layout& x, bool per_sample, const std::vector<int64_t>& dims,
+                 const std::vector<std::string>& axes, const Layout& kept, const Grid& grid);
+
+  bool per_sample_, links_, shares_affine_;
+  DimMean mean_;
+  std::vector<int64_t> counts_;  // numbers to a plane, of each worker along the axes that cut what is summed
+  Move gather_, sum_;
+  std::vector<int64_t> own_shape_;  // of two numbers for each plane here
+  Move own_;
 };
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are those of the whole
-/// tensor that x is a part of. Each plane's own statistics are taken about its own mean, so that nothing is lost where the
-/// mean is large, and merged (Chan, Golub and LeVeque, The American Statistician 37, 1983).
-///
-/// Shape:  x as `over` takes it, whose first two dims are [batch, channels]; affine [2, planes] of weight and bias, or none,
-///         where the planes are those dims of x of which `over` leaves [channels] or [batch, channels]
-/// Cost:   two all-reduces of a number a plane forward and two backward; two passes over x forward, two over x and the
-///         gradient backward
-/// Throws: InvalidArgument in backward where a second derivative is asked
-Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine, const std::shared_ptr<const DimMean>& over,
-                           double eps);
+/// A batch that is normalised, and its mean and variance [2, planes] as ChannelMoments gives them, without a gradient.
+struct Normalised {
+  at::Tensor y, moments;
+};
 
-/// The same with statistics that are given, which differentiates to any order.
-/// Shape:  mean and variance [channels]
-at::Tensor normalise_by(const at::Tensor& x, const at::Tensor& affine, const at::Tensor& mean,
-                        const at::Tensor& variance, double eps);
+/// (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are those of the whole tensor that x is a part
+/// of. Each worker's statistics are taken about its own mean, so that nothing is lost where the mean is large, and merged
+/// (Chan, Golub and LeVeque, The American Statistician 37, 1983).
+///
+/// Differentiable to any order: backward that creates a graph does it all again by small operations.
+/// Shape: affine [2, channels] of weight and bias, which lies as `over` says, or none
+/// Cost:  one all-gather of two numbers a plane forward, an all-reduce of them backward; two passes over x forward, two over
+///        x and the gradient backward
+Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine,
+                           const std::shared_ptr<const ChannelMoments>& over, double eps);
+
+/// The same of planes [n, channels, elements] with statistics [2, channels] that are given, and weight and bias for this
+/// worker's part alone.
+at::Tensor normalise_by(const at::Tensor& planes, const at::Tensor& affine, const at::Tensor& moments, double eps);
+
+/// The same by small operations, about the means that `mean` takes; to any order, also where some worker holds no elements, if it `links`.
+/// Shape: affine [2, *features] of weight and bias, or [1, *features] of a weight alone, or none: of x the features are
+///        followed by `dims_behind` dims
+at::Tensor normalise_by_means(const at::Tensor& x, const at::Tensor& affine, int64_t dims_behind, bool is_centred,
+                              double eps, const std::function<at::Tensor(const at::Tensor&)>& mean, bool links);
 
 }  // namespace adjoin::nn

@@ -1,11 +1,9 @@
 #include "adjoin/nn/distributed/planes.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -17,80 +15,141 @@ namespace {
 constexpr int64_t kLanes = 16, kBlock = 64 * kLanes;  // elements that stay in the first cache
 
 /// The sum of term(i) over [0, count), in lanes that a compiler makes vectors of.
-template <class Exact, class Term>
-Exact sum_of(int64_t count, const Term& term) {
-  std::array<Exact, kLanes> lanes{};
+template <class T, class Term>
+T sum_of(int64_t count, const Term& term) {
+  std::array<T, kLanes> lanes{};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (int64_t lane = 0; lane < kLanes; ++lane) lanes[static_cast<size_t>(lane)] += term(i + lane);
   for (; i < count; ++i) lanes[0] += term(i);
-  return std::accumulate(lanes.begin(), lanes.end(), Exact{0});
+  return std::accumulate(lanes.begin(), lanes.end(), T{0});
 }
 
-/// Blocks are merged as Chan, Golub and LeVeque do (1983), so that a large mean takes no digits of the variance; what the
-/// differences of a block add up to is what its own mean was off by.
+/// Of some numbers: how many, their mean, and the sum of the squares of their differences from it.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;
+
+  /// As Chan, Golub and LeVeque do (1983), so that a large mean takes no digits of the variance.
+  void add(const Moments& other) {
+    if (other.count == 0) return;
+    const double apart = other.mean - mean, share = other.count / (count + other.count);
+    mean += apart * share;
+    squares += other.squares + apart * apart * share * count;
+    count += other.count;
+  }
+};
+
+/// Block by block; what the differences of a block add up to is what its own mean was off by.
 template <class T>
-std::pair<double, double> moments_of(const T* x, int64_t count) {
-  using Exact = at::opmath_type<T>;
-  double mean = 0, squares = 0;
+Moments moments_of(const T* x, int64_t count) {
+  Moments all;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const T* block = x + begin;
     const int64_t size = std::min(kBlock, count - begin);
     const auto size_here = static_cast<double>(size);
-    const auto near =
-        static_cast<Exact>(sum_of<Exact>(size, [&](int64_t i) { return static_cast<Exact>(block[i]); }) / size_here);
-    const auto difference = [&](int64_t i) { return static_cast<Exact>(block[i]) - near; };
-    const double off = sum_of<Exact>(size, difference);
-    squares += sum_of<Exact>(size, [&](int64_t i) { return difference(i) * difference(i); }) - off * off / size_here;
-    const double apart = near + off / size_here - mean, share = size_here / static_cast<double>(begin + size);
-    mean += apart * share;
-    squares += apart * apart * share * static_cast<double>(begin);
+    const auto near = static_cast<T>(sum_of<T>(size, [&](int64_t i) { return block[i]; }) / size_here);
+    const auto difference = [&](int64_t i) { return block[i] - near; };
+    const double off = sum_of<T>(size, difference);
+    const double squares = sum_of<T>(size, [&](int64_t i) { return difference(i) * difference(i); });
+    all.add({size_here, near + off / size_here, squares - off * off / size_here});
   }
-  return {mean, squares / static_cast<double>(count)};
+  return all;
 }
 
 /// The numbers: mean, of_x, of_y, rest. A function of its own, since its arguments stay in registers.
-template <class T, class Exact>
-void combine(T* out, const T* x, const T* y, const Exact* numbers, int64_t count) {
-  const Exact mean = numbers[0], of_x = numbers[1], of_y = numbers[2], rest = numbers[3];
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = static_cast<T>((static_cast<Exact>(x[i]) - mean) * of_x + static_cast<Exact>(y[i]) * of_y + rest);
+template <class T>
+void combine(T* out, const T* x, const T* y, const double* numbers, int64_t count) {
+  const auto mean = static_cast<T>(numbers[0]), of_x = static_cast<T>(numbers[1]), of_y = static_cast<T>(numbers[2]),
+             rest = static_cast<T>(numbers[3]);
+  if (y == nullptr)
+    for (int64_t i = 0; i < count; ++i) out[i] = (x[i] - mean) * of_x + rest;
+  else
+    for (int64_t i = 0; i < count; ++i) out[i] = (x[i] - mean) * of_x + y[i] * of_y + rest;
+}
+
+/// Calls visit(type, plane among all n, its number among the planes, where its elements begin) for each plane, in parallel.
+template <class Visit>
+void for_each_plane(const at::Tensor& x, const Visit& visit) {
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "norm", [&] {
+    at::parallel_for(0, x.size(0) * x.size(1), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) visit(scalar_t(), plane, plane % x.size(1), plane * x.size(2));
+    });
+  });
+}
+
+at::Tensor two_for_each(int64_t planes) {
+  return at::zeros({2, planes}, at::kDouble);
 }
 
 }  // namespace
 
-std::pair<at::Tensor, at::Tensor> moments_of_planes(const at::Tensor& x) {
-  const at::TensorOptions options = x.options().dtype(at::toOpMathType(x.scalar_type()));
-  const at::Tensor mean = at::empty({x.size(0), x.size(1)}, options), variance = at::empty_like(mean);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "norm", [&] {
-    using Exact = at::opmath_type<scalar_t>;
-    const scalar_t* elements = x.const_data_ptr<scalar_t>();
-    auto *means = mean.data_ptr<Exact>(), *variances = variance.data_ptr<Exact>();
-    at::parallel_for(0, mean.numel(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const auto [m, v] = moments_of(elements + plane * x.size(2), x.size(2));
-        means[plane] = static_cast<Exact>(m);
-        variances[plane] = static_cast<Exact>(v);
-      }
-    });
+at::Tensor moments_of_planes(const at::Tensor& x) {
+  const int64_t planes = x.size(1);
+  std::vector<Moments> each(static_cast<size_t>(x.size(0) * planes));
+  for_each_plane(x, [&](auto type, int64_t at, int64_t, int64_t begin) {
+    each[static_cast<size_t>(at)] = moments_of(x.const_data_ptr<decltype(type)>() + begin, x.size(2));
   });
-  return {mean, variance};
+  const at::Tensor result = two_for_each(planes);
+  auto* const numbers = result.data_ptr<double>();
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    Moments all;
+    for (size_t at = static_cast<size_t>(plane); at < each.size(); at += static_cast<size_t>(planes)) all.add(each[at]);
+    if (all.count == 0) continue;
+    numbers[plane] = all.mean;
+    numbers[planes + plane] = all.squares / all.count;
+  }
+  return result;
 }
 
-at::Tensor combine_planes(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& of_x, const at::Tensor& y,
-                          const at::Tensor& of_y, const at::Tensor& rest) {
+at::Tensor merged_moments(const at::Tensor& moments, const std::vector<int64_t>& counts) {
+  const int64_t planes = moments.size(2);
+  const at::Tensor result = two_for_each(planes), all_moments = moments.contiguous();
+  const auto* const given = all_moments.const_data_ptr<double>();
+  auto* const numbers = result.data_ptr<double>();
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    Moments all;
+    for (size_t worker = 0; worker < counts.size(); ++worker) {
+      const double* const here = given + static_cast<int64_t>(worker) * 2 * planes + plane;
+      const auto count = static_cast<double>(counts[worker]);
+      all.add({count, here[0], here[planes] * count});
+    }
+    if (all.count == 0) continue;
+    numbers[plane] = all.mean;
+    numbers[planes + plane] = all.squares / all.count;
+  }
+  return result;
+}
+
+at::Tensor gradient_sums(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& mean) {
+  const int64_t planes = x.size(1);
+  std::vector<std::array<double, 2>> each(static_cast<size_t>(x.size(0) * planes));
+  const auto* const means = mean.const_data_ptr<double>();
+  for_each_plane(x, [&](auto type, int64_t at, int64_t plane, int64_t begin) {
+    using T = decltype(type);
+    const T *const xs = x.const_data_ptr<T>() + begin, *const ys = dy.const_data_ptr<T>() + begin;
+    const auto centre = static_cast<T>(means[plane]);
+    auto& [sum, product] = each[static_cast<size_t>(at)];
+    for (int64_t block = 0; block < x.size(2); block += kBlock) {
+      const int64_t size = std::min(kBlock, x.size(2) - block);
+      sum += sum_of<T>(size, [&](int64_t i) { return ys[block + i]; });
+      product += sum_of<T>(size, [&](int64_t i) { return ys[block + i] * (xs[block + i] - centre); });
+    }
+  });
+  const at::Tensor result = two_for_each(planes);
+  auto* const numbers = result.data_ptr<double>();
+  for (size_t at = 0; at < each.size(); ++at)
+    for (size_t which = 0; which < 2; ++which)
+      numbers[static_cast<int64_t>(which) * planes + static_cast<int64_t>(at) % planes] += each[at][which];
+  return result;
+}
+
+at::Tensor combine_planes(const at::Tensor& x, const at::Tensor& y, const at::Tensor& numbers) {
   const at::Tensor out = at::empty_like(x);
-  const at::Tensor all_numbers = at::stack({mean, of_x, of_y, rest}, 1).to(at::toOpMathType(x.scalar_type()));
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "norm", [&] {
-    using Exact = at::opmath_type<scalar_t>;
-    const auto *xs = x.const_data_ptr<scalar_t>(), *ys = y.const_data_ptr<scalar_t>();
-    auto* outs = out.data_ptr<scalar_t>();
-    at::parallel_for(0, x.size(0) * x.size(1), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const int64_t at = plane * x.size(2);
-        combine(outs + at, xs + at, ys + at, all_numbers.const_data_ptr<Exact>() + 4 * (plane % x.size(1)), x.size(2));
-      }
-    });
+  const auto* const of_planes = numbers.const_data_ptr<double>();
+  for_each_plane(x, [&](auto type, int64_t, int64_t plane, int64_t begin) {
+    using T = decltype(type);
+    const T* const ys = y.defined() ? y.const_data_ptr<T>() + begin : nullptr;
+    combine<T>(out.data_ptr<T>() + begin, x.const_data_ptr<T>() + begin, ys, of_planes + 4 * plane, x.size(2));
   });
   return out;
 }

@@ -2,16 +2,23 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <utility>
+#include <vector>
 
 namespace adjoin::nn {
 
-/// Mean and variance (divided by all elements) of each plane of x. Shape: [n, planes, elements] -> [n, planes] each, in
-/// float32 for types of 16 bits. Cost: one pass
-std::pair<at::Tensor, at::Tensor> moments_of_planes(const at::Tensor& x);
+// Passes over x of [n, planes, elements], whose planes have numbers of their own, which are float64.
 
-/// (x - mean) * of_x + y * of_y + rest. Shape: [n, planes, elements], and [planes] of each number. Cost: one pass
-at::Tensor combine_planes(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& of_x, const at::Tensor& y,
-                          const at::Tensor& of_y, const at::Tensor& rest);
+/// The mean of each plane, all n together, and the mean of the squares of the differences from it; zeros where there is no
+/// element. Shape: [2, planes]. Cost: one pass
+at::Tensor moments_of_planes(const at::Tensor& x);
+/// The same of what several workers have: `moments` [workers, 2, planes], of counts[w] elements to a plane.
+at::Tensor merged_moments(const at::Tensor& moments, const std::vector<int64_t>& counts);
+
+/// The sums of dy, and of dy * (x - mean). Shape: [2, planes]. Cost: one pass
+at::Tensor gradient_sums(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& mean);
+
+/// (x - mean) * of_x + y * of_y + rest; without a y that is defined (x - mean) * of_x + rest. Shape: numbers [planes, 4] as
+/// they are named. Cost: one pass
+at::Tensor combine_planes(const at::Tensor& x, const at::Tensor& y, const at::Tensor& numbers);
 
 }  // namespace adjoin::nn

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/nn/module.h>
 #include <torch/nn/options/pooling.h>
 #include <torch/nn/pimpl.h>
 
@@ -12,6 +11,12 @@
 
 namespace adjoin::nn {
 
+using torch::nn::AdaptiveAvgPool1dOptions;
+using torch::nn::AdaptiveAvgPool2dOptions;
+using torch::nn::AdaptiveAvgPool3dOptions;
+using torch::nn::AdaptiveMaxPool1dOptions;
+using torch::nn::AdaptiveMaxPool2dOptions;
+using torch::nn::AdaptiveMaxPool3dOptions;
 using torch::nn::AvgPool1dOptions;
 using torch::nn::AvgPool2dOptions;
 using torch::nn::AvgPool3dOptions;
@@ -21,11 +26,13 @@ using torch::nn::MaxPool3dOptions;
 
 /// A pooling of any number of dims: what its options come to.
 struct PoolGeometry {
-  std::string name;             ///< "MaxPool2d"
-  std::vector<Window> windows;  ///< of the dims of space
+  std::string name;  ///< "MaxPool2d"
   bool is_max = true;
+  std::vector<Window> windows = {};              ///< of the dims of space, unless adaptive
   bool count_include_pad = true;                 ///< of an average
   std::optional<int64_t> divisor_override = {};  ///< of an average
+  /// Adaptive: how many outputs each dim of space has; none: as many as inputs.
+  std::vector<std::optional<int64_t>> outputs = {};
 };
 
 /// Throws: InvalidArgument for a padding of more than half of the kernel, which LibTorch does not take either, or a
@@ -35,38 +42,34 @@ PoolGeometry geometry_of(const torch::nn::MaxPoolOptions<D>& options);
 template <size_t D>
 PoolGeometry geometry_of(const torch::nn::AvgPoolOptions<D>& options);
 
+/// Throws: InvalidArgument for no outputs
+PoolGeometry adaptive_pool(bool is_max, std::vector<std::optional<int64_t>> outputs);
+template <class Sizes>
+PoolGeometry geometry_of(const torch::nn::AdaptiveMaxPoolOptions<Sizes>& options) {
+  return adaptive_pool(true, {options.output_size()->begin(), options.output_size()->end()});
+}
+template <class Sizes>
+PoolGeometry geometry_of(const torch::nn::AdaptiveAvgPoolOptions<Sizes>& options) {
+  return adaptive_pool(false, {options.output_size()->begin(), options.output_size()->end()});
+}
+
+/// How a pooling goes, for any layout of its input. Throws: the plan, InvalidArgument where the input does not fit
+std::function<Route(const Layout& input)> plan_of(PoolGeometry geometry, const Grid& grid, LayoutRule output);
+
 /// A maximum or an average over windows of an input that is cut in any way.
 ///
 /// Each worker fetches what its own windows read, padded with -infinity for a maximum, and pools without padding; of an
-/// average it takes the sums, and divides each by what its window counts in the whole tensor.
+/// average it takes the sums, and divides each by what its window counts in the whole tensor. Adaptive poolings have as many
+/// windows as the output shall have: output y of m reads the inputs [floor(y n/m), ceil((y+1) n/m)) of n.
 /// Shape:  [batch, channels, *space] or [channels, *space] -> the same with other space
 /// Kinds:  any -> as `output` says; unless given as the input lies, in balanced parts of space where its size changes
-/// Cost:   a halo each way, and the pooling
-class PoolNdImpl : public torch::nn::Module {
- public:
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x, the windows or a layout do not fit
-  DistributedTensor forward(const DistributedTensor& x);
-
- protected:
-  PoolNdImpl(PoolGeometry geometry, const Grid& grid, LayoutRule output);
-
- private:
-  Route plan(const Layout& input) const;
-  Route::Kernel kernel(const std::vector<int64_t>& inputs, const std::vector<Range>& outputs) const;
-
-  PoolGeometry geometry_;
-  LayoutRule output_;
-  Routes routes_;
-};
-
-/// PoolNd with the options of its twin in torch::nn.
+/// Cost:   a halo each way, and the pooling; adaptive, where m does not divide n, a kernel for each output of space
 template <class Options>
-class PoolImpl : public PoolNdImpl {
+class PoolImpl : public WeightlessImpl {
  public:
   /// Throws: InvalidArgument as geometry_of
   PoolImpl(const Options& o, const Grid& grid, LayoutRule output = {})
-      : PoolNdImpl(geometry_of(o), grid, std::move(output)), options(o) {}
+      : WeightlessImpl(geometry_of(o).name, grid, plan_of(geometry_of(o), grid, std::move(output))), options(o) {}
 
   const Options options;
 };
@@ -77,11 +80,23 @@ using MaxPool3dImpl = PoolImpl<MaxPool3dOptions>;
 using AvgPool1dImpl = PoolImpl<AvgPool1dOptions>;
 using AvgPool2dImpl = PoolImpl<AvgPool2dOptions>;
 using AvgPool3dImpl = PoolImpl<AvgPool3dOptions>;
+using AdaptiveMaxPool1dImpl = PoolImpl<AdaptiveMaxPool1dOptions>;
+using AdaptiveMaxPool2dImpl = PoolImpl<AdaptiveMaxPool2dOptions>;
+using AdaptiveMaxPool3dImpl = PoolImpl<AdaptiveMaxPool3dOptions>;
+using AdaptiveAvgPool1dImpl = PoolImpl<AdaptiveAvgPool1dOptions>;
+using AdaptiveAvgPool2dImpl = PoolImpl<AdaptiveAvgPool2dOptions>;
+using AdaptiveAvgPool3dImpl = PoolImpl<AdaptiveAvgPool3dOptions>;
 TORCH_MODULE(MaxPool1d);
 TORCH_MODULE(MaxPool2d);
 TORCH_MODULE(MaxPool3d);
 TORCH_MODULE(AvgPool1d);
 TORCH_MODULE(AvgPool2d);
 TORCH_MODULE(AvgPool3d);
+TORCH_MODULE(AdaptiveMaxPool1d);
+TORCH_MODULE(AdaptiveMaxPool2d);
+TORCH_MODULE(AdaptiveMaxPool3d);
+TORCH_MODULE(AdaptiveAvgPool1d);
+TORCH_MODULE(AdaptiveAvgPool2d);
+TORCH_MODULE(AdaptiveAvgPool3d);
 
 }  // namespace adjoin::nn

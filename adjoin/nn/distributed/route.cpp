@@ -32,6 +32,15 @@ LayoutRule on_one_worker(int rank) {
   return [grid = GridShape({{"one", 1}}, {rank})](const std::vector<int64_t>& shape) { return Layout(grid, shape); };
 }
 
+Layout weight_layout(const std::string& layer, const std::string& expected, const Placement& placement,
+                     const Layout& otherwise) {
+  if (!placement.weight) return otherwise;
+  require(placement.weight->shape() == otherwise.shape(), [&] {
+    return layer + ": expected " + expected + shape_text(otherwise.shape()) + ", got " + placement.weight->to_string();
+  });
+  return *placement.weight;
+}
+
 void check_type(const std::string& layer, const DistributedTensor& x, const at::Tensor& like, bool mixes) {
   const at::ScalarType type = x.local.scalar_type();
   const auto got = [&](const std::string& expected) {

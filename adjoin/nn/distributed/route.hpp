@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,20 @@ LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> a
 
 /// All of a tensor on one rank of the world.
 LayoutRule on_one_worker(int rank);
+
+/// Where a layer's weight lies, and where its output shall.
+struct Placement {
+  /// Unless given, on every worker of the layer's grid: copied, as each uses it for its own part of the batch or of space;
+  /// those of norms, whose input stays where it is, replicated.
+  std::optional<Layout> weight = {};
+  LayoutRule output = {};  ///< unless given, where the kernels make it, sums taken; of norms where the input lies
+  at::TensorOptions tensor = at::kFloat;
+};
+
+/// The weight's layout, `otherwise` unless one is given.
+/// Throws: InvalidArgument that names the layer and `expected`, "a weight of shape ", for one of another shape
+Layout weight_layout(const std::string& layer, const std::string& expected, const Placement& placement,
+                     const Layout& otherwise);
 
 /// What every layer here does with a tensor of one layout, prepared:
 ///

@@ -14,7 +14,6 @@
 #include <memory>
 #include <typeinfo>
 
-#include "adjoin/nn/distributed/adaptive_pool.hpp"
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
 #include "adjoin/nn/distributed/dropout.hpp"
@@ -135,15 +134,14 @@ template <class Layer, class Twin>
 void try_channel_norm(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& norm) {
     const Layout channels = weight_cut(placement, {norm.options.num_features()}, 0, placement.channels, {});
-    return AnyModule(
-        Twin(norm.options, ChannelPlacement{.channels = channels, .tensor = numbers_of(norm)}, placement.grid));
+    return AnyModule(Twin(norm.options, Placement{.weight = channels, .tensor = numbers_of(norm)}, placement.grid));
   });
 }
 
 template <class Layer, class Twin>
 void try_sample_norm(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& norm) {
-    return AnyModule(Twin(norm.options, NormPlacement{.tensor = numbers_of(norm)}, placement.grid));
+    return AnyModule(Twin(norm.options, Placement{.tensor = numbers_of(norm)}, placement.grid));
   });
 }
 

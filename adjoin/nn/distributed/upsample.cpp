@@ -87,27 +87,8 @@ Taps cubic_taps(int64_t inputs, double step, bool align_corners, Range of) {
   return taps;
 }
 
-}  // namespace
-
-UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRule output)
-    : UpsampleImpl(interpolation_of(o), grid, std::move(output)) {}
-
-UpsampleImpl::UpsampleImpl(const InterpolateFuncOptions& o, const Grid& grid, LayoutRule output)
-    : options(o), output_(std::move(output)), routes_("Upsample", grid) {
-  require(
-      o.size().has_value() != o.scale_factor().has_value(),
-      "Upsample: expected either a size or a scale factor, got " + std::string(o.size() ? "both" : "neither of them"));
-  require(!is_nearest(o) || !o.align_corners().has_value(), "Upsample: expected no align_corners with nearest");
-  require(!is<torch::enumtype::kArea>(o) && !o.antialias() && !o.recompute_scale_factor().value_or(false),
-          "Upsample: expected another mode than area, no antialias and the scale factor as it is");
-}
-
-DistributedTensor UpsampleImpl::forward(const DistributedTensor& x) {
-  routes_.check_type(x);
-  return routes_.of(x.layout, [this](const Layout& input) { return plan(input); })(x, {});
-}
-
-Taps UpsampleImpl::taps(size_t dim, int64_t inputs, int64_t outputs, Range of) const {
+/// The taps of some outputs along a dim of space.
+Taps taps_of(const InterpolateFuncOptions& options, size_t dim, int64_t inputs, int64_t outputs, Range of) {
   std::optional<double> factor;
   if (options.scale_factor()) factor = (*options.scale_factor())[dim];
   if (is_nearest(options)) {
@@ -125,7 +106,8 @@ Taps UpsampleImpl::taps(size_t dim, int64_t inputs, int64_t outputs, Range of) c
   return inputs == outputs ? linear_taps(inputs, 1, /*align_corners=*/true, of) : linear_taps(inputs, step, align, of);
 }
 
-Route UpsampleImpl::plan(const Layout& input) const {
+Route upsample_route(const InterpolateFuncOptions& options, const Layout& input, const LayoutRule& rule,
+                     const Grid& grid) {
   const std::vector<int64_t>& inputs = input.shape();
   const size_t given = options.size() ? options.size()->size() : options.scale_factor()->size();
   const size_t wanted = space_dims_of(options) > 0 ? space_dims_of(options) : given;
@@ -147,18 +129,36 @@ Route UpsampleImpl::plan(const Layout& input) const {
              (options.size() ? "" : " by a factor of " + std::to_string((*options.scale_factor())[d]));
     });
   }
-  const auto [made, output] = output_place(input, shape, space, output_);
+  const auto [made, output] = output_place(input, shape, space, rule);
   HaloPlan read = plan_needed(inputs, made, space, [&](size_t dim, Range of) {
-    return read_by(taps(dim - space, inputs[dim], shape[dim], of));
+    return read_by(taps_of(options, dim - space, inputs[dim], shape[dim], of));
   });
   std::vector<Taps> dims;
-  const std::vector<Range> mine = space_made_here(made, space, routes_.grid());
+  const std::vector<Range> mine = space_made_here(made, space, grid);
   for (size_t d = 0; d < mine.size(); ++d)
-    if (mine[d].size() > 0) dims.push_back(taps(d, inputs[space + d], shape[space + d], mine[d]));
+    if (mine[d].size() > 0) dims.push_back(taps_of(options, d, inputs[space + d], shape[space + d], mine[d]));
   const auto kernel = [interpolation = Interpolation(dims)](const at::Tensor& x, at::TensorList) {
     return interpolation(x);
   };
-  return Route(input, {std::move(read), made, output, kernel}, routes_.grid());
+  return Route(input, {std::move(read), made, output, kernel}, grid);
+}
+
+}  // namespace
+
+UpsampleImpl::UpsampleImpl(const UpsampleOptions& o, const Grid& grid, LayoutRule output)
+    : UpsampleImpl(interpolation_of(o), grid, std::move(output)) {}
+
+UpsampleImpl::UpsampleImpl(const InterpolateFuncOptions& o, const Grid& grid, LayoutRule output)
+    : WeightlessImpl(
+          "Upsample", grid,
+          [=, rule = std::move(output)](const Layout& input) { return upsample_route(o, input, rule, grid); }),
+      options(o) {
+  require(
+      o.size().has_value() != o.scale_factor().has_value(),
+      "Upsample: expected either a size or a scale factor, got " + std::string(o.size() ? "both" : "neither of them"));
+  require(!is_nearest(o) || !o.align_corners().has_value(), "Upsample: expected no align_corners with nearest");
+  require(!is<torch::enumtype::kArea>(o) && !o.antialias() && !o.recompute_scale_factor().value_or(false),
+          "Upsample: expected another mode than area, no antialias and the scale factor as it is");
 }
 
 }  // namespace adjoin::nn

@@ -25,7 +25,7 @@ using torch::nn::functional::InterpolateFuncOptions;
 /// Shape:  [batch, channels, *space] -> the same with other space
 /// Kinds:  any -> as `output` says; unless given as the input lies, in balanced parts of space where its size changes
 /// Cost:   the move of what is read each way, and for each dim of space as many products of its output as there are taps
-class UpsampleImpl : public torch::nn::Module {
+class UpsampleImpl : public WeightlessImpl {
  public:
   /// Throws: InvalidArgument unless either a size or a scale factor is given, or where align_corners does not go with
   ///         the mode
@@ -33,19 +33,7 @@ class UpsampleImpl : public torch::nn::Module {
   /// Throws: InvalidArgument also for area, antialias and a scale factor that is recomputed
   UpsampleImpl(const InterpolateFuncOptions& options, const Grid& grid, LayoutRule output = {});
 
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x has not the dims of the mode, or a layout does not fit
-  DistributedTensor forward(const DistributedTensor& x);
-
   const InterpolateFuncOptions options;
-
- private:
-  Route plan(const Layout& input) const;
-  /// The taps of outputs along a dim of space.
-  Taps taps(size_t dim, int64_t inputs, int64_t outputs, Range of) const;
-
-  LayoutRule output_;
-  Routes routes_;
 };
 TORCH_MODULE(Upsample);
 

@@ -55,12 +55,6 @@ Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims,
 
 }  // namespace
 
-Layout copied_on(const GridShape& grid, const std::vector<int64_t>& shape) {
-  std::map<std::string, Kind> kinds;
-  for (const auto& axis : grid.axes()) kinds.emplace(axis.name, Kind::copied);
-  return Layout(grid, shape, {}, std::move(kinds));
-}
-
 Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim) {
   for (int64_t dim = 0; dim < weight.dims(); ++dim)
     require(dim == out_dim || dim == in_dim || weight.split(dim).parts() == 1, [&] {

@@ -11,16 +11,6 @@
 
 namespace adjoin::nn {
 
-/// Where a layer's weight lies, and where its output shall.
-struct Placement {
-  Layout weight;
-  LayoutRule output = {};  ///< unless given, where the kernels make it, sums taken
-  at::TensorOptions tensor = at::kFloat;
-};
-
-/// The weight copied along every axis of a grid: each worker uses it for its own part of the batch or of space.
-Layout copied_on(const GridShape& grid, const std::vector<int64_t>& shape);
-
 /// How a weight's layout shares out the work of a linear map between features, which is done where the weight lies: its
 /// workers along one axis make different outputs, read different inputs, or take different rows, that is parts of the
 /// batch or of space.

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <torch/nn/module.h>
+
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/nn/distributed/route.hpp"
@@ -10,6 +14,26 @@ namespace adjoin::nn {
 /// Where a layer without a weight makes its output, and where that shall lie.
 struct OutputPlace {
   Layout made, output;
+};
+
+/// A layer without a weight: a route for each layout of its input.
+class WeightlessImpl : public torch::nn::Module {
+ public:
+  /// Called by all workers of the world, those that hold nothing too.
+  /// Throws: InvalidArgument on all of them where x, the layer's sizes or a layout do not fit
+  DistributedTensor forward(const DistributedTensor& x) {
+    routes_.check_type(x);
+    return routes_.of(x.layout, plan_)(x, {});
+  }
+
+ protected:
+  using Plan = std::function<Route(const Layout& input)>;
+  WeightlessImpl(std::string name, const Grid& grid, Plan plan)
+      : plan_(std::move(plan)), routes_(std::move(name), grid) {}
+
+ private:
+  Plan plan_;
+  Routes routes_;
 };
 
 /// A layer without a weight can work anywhere: where its output is wanted, if each part is one piece of space there; else

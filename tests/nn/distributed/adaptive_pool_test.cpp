@@ -1,4 +1,4 @@
-#include "adjoin/nn/distributed/adaptive_pool.hpp"
+#include "adjoin/nn/distributed/pool.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ void compare_embedding(uint64_t seed, const Communicator& world) {
   const Layout input = random_layout(draw.seed(), some_grid(), shape, Kind::replicated);
   const Layout output = random_layout(draw.seed(), some_grid(), made, Kind::replicated);
   if (draw.one_in(2)) placement.output = [=](const std::vector<int64_t>&) { return output; };
-  SCOPED_TRACE("input " + input.to_string() + "\n  weight " + placement.weight.to_string());
+  SCOPED_TRACE("input " + input.to_string() + "\n  weight " + placement.weight->to_string());
 
   Embedding layer(options, placement, grid);
   torch::nn::Embedding twin(options);
