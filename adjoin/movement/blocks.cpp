@@ -120,17 +120,17 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
 
 namespace {
 
-enum class Step : uint8_t { take, join, sum };
+enum class BlockMap : uint8_t { take, join, sum };
 
 /// One of the four movements between a whole tensor and its blocks.
-at::Tensor apply_blocks(const char* operation, Step forward, Step adjoint, const at::Tensor& x,
+at::Tensor apply_blocks(const char* operation, BlockMap forward, BlockMap adjoint, const at::Tensor& x,
                         const Communicator& group, const Split& split) {
-  check(operation, x, group, split, forward == Step::join ? split.size(group.rank()) : split.size());
-  const auto map = [=](Step way) {
+  check(operation, x, group, split, forward == BlockMap::join ? split.size(group.rank()) : split.size());
+  const auto map = [=](BlockMap way) {
     return [=](const at::Tensor& t) {
       BlockStaging staging;
-      if (way == Step::take) return take_block(t, split, group.rank());
-      return way == Step::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
+      if (way == BlockMap::take) return take_block(t, split, group.rank());
+      return way == BlockMap::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
     };
   };
   return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint)}, t, group); });
@@ -140,22 +140,22 @@ at::Tensor apply_blocks(const char* operation, Step forward, Step adjoint, const
 
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("gather_from", Step::join, Step::take, x, group, split);
+  return apply_blocks("gather_from", BlockMap::join, BlockMap::take, x, group, split);
 }
 
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("scatter_to", Step::take, Step::join, x, group, split);
+  return apply_blocks("scatter_to", BlockMap::take, BlockMap::join, x, group, split);
 }
 
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("all_gather", Step::join, Step::sum, x, group, split);
+  return apply_blocks("all_gather", BlockMap::join, BlockMap::sum, x, group, split);
 }
 
 at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("reduce_scatter", Step::sum, Step::join, x, group, split);
+  return apply_blocks("reduce_scatter", BlockMap::sum, BlockMap::join, x, group, split);
 }
 
 }  // namespace adjoin

@@ -11,7 +11,6 @@ namespace adjoin {
 namespace {
 
 using ::testing::ElementsAre;
-using Places = std::vector<TokenPlace>;
 
 // The rows of worker 1: token 2 of sample 0, then tokens 1 and 2 of sample 1.
 LocalRows of_second_worker() {

@@ -15,7 +15,7 @@ namespace {
 
 /// A map along the middle dim of a block [outer, n, inner].
 template <class T>
-struct Step {
+struct DimMap {
   const int64_t* index;  // [outputs, taps]
   std::vector<T> weight;
   int64_t taps, inputs, outputs, outer, inner;
@@ -99,7 +99,7 @@ void Interpolation::map_planes(const at::Tensor& x, const at::Tensor& y, bool is
   std::vector<int64_t> shape(x.sizes().end() - static_cast<std::ptrdiff_t>(dims_.size()), x.sizes().end());
   const int64_t from_plane = product_of(shape), planes = from_plane > 0 ? x.numel() / from_plane : 0;
   int64_t largest = from_plane;
-  std::vector<Step<T>> steps;
+  std::vector<DimMap<T>> steps;
   for (size_t n = 0; n < dims_.size(); ++n) {
     // Forward the last dim comes first: where outputs are more than inputs it has the fewest rows then.
     const size_t d = is_adjoint ? n : dims_.size() - 1 - n;
@@ -116,7 +116,7 @@ void Interpolation::map_planes(const at::Tensor& x, const at::Tensor& y, bool is
     std::vector<T> between(static_cast<size_t>(largest)), next(between.size());
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* from = all_from + plane * from_plane;
-      for (const Step<T>& step : steps) {
+      for (const DimMap<T>& step : steps) {
         T* const to = &step == &steps.back() ? all_to + plane * to_plane : next.data();
         is_adjoint ? step.give_back(from, to) : step.make(from, to);
         next.swap(between);
