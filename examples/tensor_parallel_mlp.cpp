@@ -14,7 +14,7 @@ void learn_a_sine(const Communicator& world) {
 
   const at::Tensor x = at::linspace(-3, 3, 128).unsqueeze(1), y = x.sin();
   for (int step = 0; step <= 300; ++step) {
-    const at::Tensor loss = at::mse_loss(mlp(x, {.step = {.number = step, .training = true}}), y);
+    const at::Tensor loss = at::mse_loss(mlp(x, ForwardPass{{.number = step, .training = true}}), y);
     loss.backward();
     optimizer.step(/*learning_rate=*/0.01);
     if (step % 100 == 0 && world.rank() == 0) std::printf("step %3d  loss %.5f\n", step, loss.item<double>());

@@ -193,7 +193,7 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
             const RankPlan plan = planned(with, *task, world);
             const auto peak = static_cast<double>(seen_in_a_step(with, *task, world).peak);
             EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
-                << model << " in " << precision << ", " << grid_sizes(c).to_string() << " by " << c.cp_method
+                << model << " in " << name(precision) << ", " << grid_sizes(c).to_string() << " by " << c.cp_method
                 << ", recomputes " << recompute << ", " << peak << " bytes";
           }
       });
