@@ -114,7 +114,8 @@ TEST(Optimizer, keeps_shards_of_whole_rows) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     Layers layers(data_parallel(world));
     int64_t kept = 0;
-    for (const nn::Parameter& moment : Optimizer(nn::parameters_of(layers), sgd({.momentum = 0.5})).moments()) {
+    const Optimizer optimizer(nn::parameters_of(layers), sgd({.momentum = 0.5}));
+    for (const nn::Parameter& moment : optimizer.moments()) {
       const int64_t rows = moment.layout.shape()[0], rank = world.rank(), size = world.size();
       EXPECT_EQ(moment.tensor.size(0), rows / size + (rank < rows % size ? 1 : 0)) << moment.name;
       EXPECT_EQ(moment.tensor.sizes().slice(1), at::IntArrayRef(moment.layout.shape()).slice(1)) << moment.name;
