@@ -1,6 +1,11 @@
 #include "adjoin/train/step_plan.hpp"
 
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <map>
@@ -88,7 +93,7 @@ Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator
   memory.reset_peak();
   trainer.step(samples, 1, 1e-4);
   seen.peak = memory.peak_bytes();
-  for (const nn::Parameter& p : nn::parameters_of(trainer.module())) seen.parameters += p.tensor.numel();
+  for (const nn::Parameter& p : trainer.parameters()) seen.parameters += p.tensor.numel();
   return seen;
 }
 
@@ -197,6 +202,39 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
                 << ", recomputes " << recompute << ", " << peak << " bytes";
           }
       });
+}
+
+/// A task of one's own: a plain module of torch::nn, made without a seed, which knows nothing of workers.
+class PlainTask : public Task {
+ public:
+  int64_t size(data::Part) const override { return 7; }
+  std::vector<models::Segment> segments() const override {
+    const auto make = [](const Grid&, const at::TensorOptions& tensor) {
+      torch::nn::Sequential net(torch::nn::Linear(300, 500), torch::nn::Tanh(), torch::nn::Linear(500, 1));
+      net->to(tensor.dtype().toScalarType());
+      return net.ptr();
+    };
+    return {models::segment<torch::nn::SequentialImpl>(
+        "net", make, [](auto& net, const at::Tensor& x, const ForwardPass&) { return net.forward(x); })};
+  }
+  MicroBatch micro_batch(data::Part, std::span<const int64_t>, const data::BatchPart& mine, Step step) const override {
+    return {at::ones({mine.count, 300}), at::ones({mine.count, 1}), {step}, mine.count};
+  }
+  at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid&) const override {
+    return at::mse_loss(output, batch.target, at::Reduction::Sum);
+  }
+};
+
+TEST(PlanStep, knows_a_task_of_ones_own) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    Configuration c{.batch = 7, .dp = world.size()};
+    c.validation = 0.1;
+    const PlainTask task;
+    const RankPlan plan = plan_step(c, task, all_samples(task)).at(static_cast<size_t>(world.rank()));
+    EXPECT_EQ(plan.parameters, 301 * 500 + 501);
+    EXPECT_EQ(plan.weights, 2 * 4 * plan.parameters) << "with the best ones";
+    EXPECT_EQ(text_of(plan.calls), text_of(seen_in_a_step(c, task, world).calls));
+  });
 }
 
 TEST(PrintPlan, joins_ranks_that_are_alike) {
