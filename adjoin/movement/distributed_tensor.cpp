@@ -1,5 +1,6 @@
 #include "adjoin/movement/distributed_tensor.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
 #include "adjoin/base/error.hpp"

@@ -1,16 +1,27 @@
 #include "adjoin/parallel/bucket.hpp"
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
+#include <cstring>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
+
+#include "adjoin/base/error.hpp"
 
 namespace adjoin::parallel {
 namespace {
 
 // A parameter of at least so many elements travels alone, without a copy; the cost of a message is then small beside it.
 constexpr int64_t kTravelsAlone = 1 << 16;
+
+/// Which elements of a piece, row by row, are the shard of one of the workers that hold copies of it.
+Range shard_of(const at::Tensor& piece, int worker, int workers) {
+  const int64_t rows = piece.dim() == 0 ? 1 : piece.size(0), row = rows == 0 ? 0 : piece.numel() / rows;
+  const Range range = Split::balanced(rows, workers, 0).ranges(worker)[0];
+  return {range.begin * row, range.end * row};
+}
 
 }  // namespace
 
@@ -26,19 +37,27 @@ Bucket::Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t>
 }
 
 at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
-  if (members_.size() == 1) return tensors[members_[0]].reshape({-1});
-  std::vector<at::Tensor> pieces;
-  for (const auto& [i, range] : shards_)
-    pieces.push_back(tensors[i].reshape({-1}).narrow(0, range.begin, range.size()));
-  return at::cat(pieces);
+  const at::Tensor& first = tensors[members_[0]];
+  if (members_.size() == 1) return first.reshape({-1}).contiguous();
+  const at::Tensor packed = at::empty({std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0})}, first.options());
+  auto* to = static_cast<char*>(packed.mutable_data_ptr());
+  const auto bytes = static_cast<int64_t>(packed.element_size());
+  for (const auto& [i, range] : shards_) {  // by memcpy: to cut a tensor of few elements takes longer than to copy it
+    const at::Tensor tensor = tensors[i].contiguous();
+    std::memcpy(to, static_cast<const char*>(tensor.const_data_ptr()) + range.begin * bytes, range.size() * bytes);
+    to += range.size() * bytes;
+  }
+  return packed;
 }
 
 void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const {
   if (members_.size() == 1) return;  // it is the tensor
-  int64_t before = 0;
+  const auto* from = static_cast<const char*>(packed.const_data_ptr());
+  const auto bytes = static_cast<int64_t>(packed.element_size());
   for (const auto& [i, range] : shards_) {
-    tensors[i].view({-1}).narrow(0, range.begin, range.size()).copy_(packed.narrow(0, before, range.size()));
-    before += range.size();
+    require(tensors[i].is_contiguous(), "Bucket::unpack: expected contiguous tensors");
+    std::memcpy(static_cast<char*>(tensors[i].mutable_data_ptr()) + range.begin * bytes, from, range.size() * bytes);
+    from += range.size() * bytes;
   }
 }
 
@@ -47,24 +66,25 @@ at::Tensor Bucket::mine(const at::Tensor& packed) const {
   return packed.narrow(0, std::accumulate(sizes_.begin(), mine, int64_t{0}), *mine);
 }
 
-void Bucket::take_shards(const at::Tensor& packed, std::vector<at::Tensor>& tensors) const {
-  const at::Tensor all = mine(packed);
+void Bucket::take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensors) const {
   const auto first = shards_.begin() + copies_.rank() * std::ssize(members_);
   int64_t before = 0;
   for (auto shard = first; shard != first + std::ssize(members_); before += (shard++)->range.size())
-    tensors[shard->parameter] = all.narrow(0, before, shard->range.size());
+    tensors[shard->parameter] = mine.narrow(0, before, shard->range.size());
 }
 
-std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters) {
+std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
+                               const std::function<int(const nn::Parameter&)>& kind) {
   std::vector<Bucket> buckets;
-  std::map<std::pair<std::vector<int>, at::ScalarType>, std::vector<size_t>> small;
+  std::map<std::tuple<std::vector<int>, at::ScalarType, int>, std::vector<size_t>> small;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const nn::Parameter& parameter = parameters[i];
-    if (!is_trained(parameter) || nn::copies_of(parameter).size() == 1) continue;
+    if (!is_trained(parameter)) continue;
+    nn::copies_of(parameter);  // which makes their group, in the order that all workers share
     if (parameter.tensor.numel() >= kTravelsAlone)
       buckets.emplace_back(parameters, std::vector<size_t>{i});
     else
-      small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type()}].push_back(i);
+      small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type(), kind ? kind(parameter) : 0}].push_back(i);
   }
   for (auto& [key, members] : small) buckets.emplace_back(parameters, std::move(members));
   return buckets;
@@ -72,12 +92,6 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters) {
 
 bool is_trained(const nn::Parameter& parameter) {
   return !parameter.is_buffer && parameter.tensor.requires_grad();
-}
-
-Range shard_of(const at::Tensor& piece, int worker, int workers) {
-  const int64_t rows = piece.dim() == 0 ? 1 : piece.size(0), row = rows == 0 ? 0 : piece.numel() / rows;
-  const Range range = Split::balanced(rows, workers, 0).ranges(worker)[0];
-  return {range.begin * row, range.end * row};
 }
 
 }  // namespace adjoin::parallel

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
@@ -18,16 +19,19 @@ class Bucket {
  public:
   Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members);
 
+  /// The indices of its parameters.
+  const std::vector<size_t>& members() const { return members_; }
   const Communicator& copies() const { return copies_; }
-  /// The elements of each worker's shards.
+  /// The elements of each worker's shards, and of this worker's.
   const std::vector<int64_t>& sizes() const { return sizes_; }
+  int64_t size_here() const { return sizes_[static_cast<size_t>(copies_.rank())]; }
 
   at::Tensor pack(const std::vector<at::Tensor>& tensors) const;
   void unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const;
   /// This worker's shards of a packed bucket.
   at::Tensor mine(const at::Tensor& packed) const;
-  /// Puts each of them, flat, in the place of its tensor.
-  void take_shards(const at::Tensor& packed, std::vector<at::Tensor>& tensors) const;
+  /// Puts each of this worker's shards, flat, in the place of its tensor.
+  void take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensors) const;
 
  private:
   struct Shard {
@@ -41,14 +45,11 @@ class Bucket {
   std::vector<int64_t> sizes_;
 };
 
-/// The buckets of those parameters that require gradients and of which there are other copies: of each large one by itself, and
-/// of small ones together.
-std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters);
+/// The buckets of parameters that are trained: of each large one by itself, and of small ones of one `kind` together.
+std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
+                               const std::function<int(const nn::Parameter&)>& kind = nullptr);
 
 /// Whether a parameter is trained: it is no buffer and requires gradients.
 bool is_trained(const nn::Parameter& parameter);
-
-/// Which elements of a piece, row by row, are the shard of one of the workers that hold copies of it.
-Range shard_of(const at::Tensor& piece, int worker, int workers);
 
 }  // namespace adjoin::parallel

@@ -65,6 +65,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     gradients[i] = gradient;
   }
   for (const Bucket& bucket : buckets_of(parameters)) {
+    if (bucket.copies().size() == 1) continue;
     const at::Tensor packed = bucket.pack(gradients);
     bucket.copies().all_reduce(buffer(packed.is_complex() ? at::view_as_real(packed) : packed));
     bucket.unpack(packed, gradients);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -46,109 +45,107 @@ Communicator workers_of(const std::vector<nn::Parameter>& parameters) {
   return ranks.size() > 1 ? parameters.front().grid.group_of(ranks) : Communicator();
 }
 
-at::Tensor gradient_of(const nn::Parameter& parameter) {
-  const at::Tensor& gradient = parameter.tensor.grad();
-  return (gradient.defined() ? gradient : at::zeros_like(parameter.tensor)).reshape({-1});
-}
-
 }  // namespace
 
 Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options)
-    : rule_(std::move(rule)), options_(std::move(options)), steps_(at::full({}, 0, at::kLong)) {
+    : rule_(std::move(rule)),
+      options_(std::move(options)),
+      parameters_(std::move(parameters)),
+      steps_(at::full({}, 0, at::kLong)) {
   const at::NoGradGuard no_gradient;
-  std::erase_if(parameters, [](const nn::Parameter& parameter) { return !is_trained(parameter); });
-  for (nn::Parameter& parameter : parameters) {
+  std::erase_if(parameters_, [](const nn::Parameter& parameter) { return !is_trained(parameter); });
+  for (nn::Parameter& parameter : parameters_) {
     at::Tensor& tensor = parameter.tensor;
-    require(tensor.scalar_type() == parameters.front().tensor.scalar_type(), [&] {
+    require(tensor.scalar_type() == parameters_.front().tensor.scalar_type(), [&] {
       return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another";
     });
-    const int rank = parameter.grid.world().rank();
-    require(parameter.layout.grid().cell_of(rank).has_value(), [&] {
+    require(parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value(), [&] {
       return "Optimizer: expected parameters of which this worker holds a part, got " + parameter.name +
              " on other ones";
     });
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
-    const Communicator copies = nn::copies_of(parameter);
-    shards_.push_back({parameter, shard_of(tensor, copies.rank(), copies.size()), counts_replicas(parameter)});
-    const Layout layout = sharded(parameter.layout);
-    for (const std::string& moment : rule_.moments)
-      moments_.push_back({moment + "." + parameter.name, at::zeros(layout.shape_on(rank), tensor.options()), layout,
-                          parameter.grid, std::nullopt});
   }
-  buckets_ = buckets_of(parameters);
-  workers_ = options_.workers ? *options_.workers : workers_of(parameters);
+  const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
+  const auto kind = [&](const nn::Parameter& p) { return (counts_replicas(p) ? 2 : 0) + (decays(p) ? 1 : 0); };
+  for (Bucket& bucket : buckets_of(parameters_, kind)) {
+    const nn::Parameter& first = parameters_[bucket.members()[0]];
+    parts_.push_back({std::move(bucket), decays(first), counts_replicas(first)});
+  }
+  workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
+  for (const std::string& moment : rule_.moments) {
+    std::vector<at::Tensor> shards(parameters_.size());
+    for (Part& part : parts_) {
+      part.moments.push_back(at::zeros({part.bucket.size_here()}, parameters_.front().tensor.options()));
+      part.bucket.take_shards(part.moments.back(), shards);
+    }
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const nn::Parameter& of = parameters_[i];
+      const Layout layout = sharded(of.layout);
+      moments_.push_back({moment + "." + of.name, shards[i].view(layout.shape_on(of.grid.world().rank())), layout,
+                          of.grid, std::nullopt});
+    }
+  }
 }
 
 Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
-  if (std::exchange(options_.compares_copies, false)) {
-    std::vector<nn::Parameter> parameters;
-    for (const Shard& shard : shards_) parameters.push_back(shard.parameter);
-    check_copies(parameters, "Optimizer");
-  }
+  if (std::exchange(options_.compares_copies, false)) check_copies(parameters_, "Optimizer");
   const std::vector<at::Tensor> gradients = reduced_gradients();
   const double norm = global_norm(gradients) / loss_scale;
   const bool is_finite = std::isfinite(norm);
   if (is_finite) {
+    const double factor = (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale;
     steps_.add_(1);
-    update(gradients, (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale,
-           learning_rate);
-    gather_weights();
+    std::vector<at::Tensor> weights;
+    for (const nn::Parameter& parameter : parameters_) weights.push_back(parameter.tensor.detach());
+    for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
   }
-  for (const Shard& shard : shards_) shard.parameter.tensor.mutable_grad().reset();
+  for (const nn::Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   return {.norm = norm, .skipped = !is_finite};
 }
 
 std::vector<at::Tensor> Optimizer::reduced_gradients() const {
-  std::vector<at::Tensor> gradients;
-  for (const Shard& shard : shards_) gradients.push_back(gradient_of(shard.parameter));
-  for (const Bucket& bucket : buckets_) {
-    const at::Tensor packed = bucket.pack(gradients), mine = bucket.mine(packed);
-    bucket.copies().reduce_scatter(buffer(packed), buffer(mine), bucket.sizes());
-    bucket.take_shards(packed, gradients);
+  std::vector<at::Tensor> whole, reduced;
+  for (const nn::Parameter& parameter : parameters_) {
+    const at::Tensor& gradient = parameter.tensor.grad();
+    whole.push_back(gradient.defined() ? gradient : at::zeros_like(parameter.tensor));
   }
-  return gradients;
+  for (const Part& part : parts_) {
+    const at::Tensor packed = part.bucket.pack(whole);
+    reduced.push_back(part.bucket.mine(packed));
+    if (part.bucket.copies().size() > 1)
+      part.bucket.copies().reduce_scatter(buffer(packed), buffer(reduced.back()), part.bucket.sizes());
+  }
+  return reduced;
 }
 
 double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
-  for (size_t i = 0; i < shards_.size(); ++i) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
     // The squares of 16-bit floats would soon be infinite in their own type.
     const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
     const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
-    if (shards_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
+    if (parts_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
   }
   workers_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);
 }
 
-void Optimizer::update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate) {
-  const int64_t number = steps_taken();
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    const auto& [parameter, range, counts] = shards_[i];
-    const at::Tensor values = parameter.tensor.detach().view({-1}).narrow(0, range.begin, range.size());
-    for (int64_t begin = 0; begin < range.size(); begin += kAtOnce) {
-      const auto piece_of = [&](const at::Tensor& x) {
-        return x.view({-1}).narrow(0, begin, std::min(kAtOnce, range.size() - begin));
-      };
-      FlatPiece piece{piece_of(values), piece_of(gradients[i]), {}};
-      for (size_t which = 0; which < rule_.moments.size(); ++which)
-        piece.moments.push_back(piece_of(moments_[i * rule_.moments.size() + which].tensor));
-      if (factor != 1) piece.gradient.mul_(factor);
-      const bool decays = parameter.tensor.dim() > 1;
-      rule_.update(piece, {.number = number, .rate = learning_rate, .decay = decays ? options_.weight_decay : 0.0});
-    }
+void Optimizer::update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,
+                       const std::vector<at::Tensor>& weights) const {
+  const UpdateStep step{
+      .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
+  const at::Tensor packed = part.bucket.pack(weights), values = part.bucket.mine(packed);
+  for (int64_t begin = 0; begin < values.numel(); begin += kAtOnce) {
+    const auto piece_of = [&](const at::Tensor& x) { return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin)); };
+    FlatPiece piece{piece_of(values), piece_of(gradient), {}};
+    for (const at::Tensor& moment : part.moments) piece.moments.push_back(piece_of(moment));
+    if (factor != 1) piece.gradient.mul_(factor);
+    rule_.update(piece, step);
   }
-}
-
-void Optimizer::gather_weights() const {
-  std::vector<at::Tensor> values;
-  for (const Shard& shard : shards_) values.push_back(shard.parameter.tensor.detach());
-  for (const Bucket& bucket : buckets_) {
-    const at::Tensor packed = bucket.pack(values);
-    bucket.copies().all_gather(buffer(bucket.mine(packed)), buffer(packed), bucket.sizes());
-    bucket.unpack(packed, values);
-  }
+  const Communicator& copies = part.bucket.copies();
+  if (copies.size() > 1) copies.all_gather(buffer(values), buffer(packed), part.bucket.sizes());
+  part.bucket.unpack(packed, weights);
 }
 
 int64_t Optimizer::moment_bytes() const {
@@ -167,7 +164,7 @@ void Optimizer::set_steps_taken(int64_t steps) {
 
 std::vector<nn::Parameter> Optimizer::state() const {
   std::vector<nn::Parameter> pieces = moments_;
-  if (!shards_.empty()) pieces.push_back(nn::held_by_all("steps", steps_, shards_.front().parameter.grid));
+  if (!parameters_.empty()) pieces.push_back(nn::held_by_all("steps", steps_, parameters_.front().grid));
   return pieces;
 }
 

@@ -65,25 +65,26 @@ class Optimizer {
   std::vector<nn::Parameter> state() const;
 
  private:
-  /// What this worker updates of a parameter.
-  struct Shard {
-    nn::Parameter parameter;
-    Range range;         // of the elements of its piece
-    bool counts = true;  // whether this worker counts them in the norm, for all that hold replicas
+  /// Parameters that are reduced, updated and gathered in one go.
+  struct Part {
+    Bucket bucket;
+    bool decays = false;                // whether weights decay
+    bool counts = true;                 // whether this worker counts them in the norm, for all that hold replicas
+    std::vector<at::Tensor> moments{};  // of this worker's shards, flat
   };
 
-  /// This worker's shards of the summed gradients, flat.
+  /// This worker's shards of the summed gradients, of each part.
   std::vector<at::Tensor> reduced_gradients() const;
   /// Not finite on any worker where it is not on one.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
-  void update(const std::vector<at::Tensor>& gradients, double factor, double learning_rate);
-  void gather_weights() const;
+  void update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,
+              const std::vector<at::Tensor>& weights) const;
 
   Rule rule_;
   OptimizerOptions options_;
-  std::vector<Shard> shards_;           // of the parameters that it updates, in their order
-  std::vector<nn::Parameter> moments_;  // of each of them, in the order of the rule
-  std::vector<Bucket> buckets_;         // of those parameters that there are copies of
+  std::vector<nn::Parameter> parameters_;  // that it updates
+  std::vector<Part> parts_;
+  std::vector<nn::Parameter> moments_;  // views of the parts'
   Communicator workers_;                // over which the norm is taken
   at::Tensor steps_;
 };
