@@ -18,7 +18,7 @@ void add_train(Program& program) {
   command
       ->add_flag("--dry-run", *is_dry,
                  "Train nothing and write nothing but the cache of tokens: print the plan, and each rank's parameters, "
-                 "memory and collective operations of a step, by formula")
+                 "memory and collective operations of a step, measured part by part")
       ->group("Output");
   command->footer(preset_table());
 }

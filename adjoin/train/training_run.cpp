@@ -207,7 +207,11 @@ bool TrainingRun::is_out_of_patience(const RunState& state) const {
 }
 
 std::optional<Summary> TrainingRun::run() {
-  if (is_evaluation_due()) evaluate_and_record();  // which an interrupt left for later
+  if (is_evaluation_due()) {  // which an interrupt left for later
+    evaluate_and_record();
+    const bool no_step_follows = state_.step == total_steps() || is_out_of_patience(state_);
+    if (!interrupted_ && no_step_follows) save_checkpoint();
+  }
   bool is_over = false;
   while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
     train_step();

@@ -76,6 +76,25 @@ TEST(Validation, is_not_repeated_by_a_resumed_run) {
   EXPECT_EQ(validations_of(folder / "run").size(), 7u);
 }
 
+TEST(Validation, that_an_interrupt_left_for_a_resumed_run_is_kept_in_its_checkpoint) {
+  const TemporaryFolder folder;
+  const auto checkpoint = folder / "run" / "checkpoint";
+  ASSERT_EQ(run(kSmallRun + "--validation 0.25 --epochs 1" + into(folder / "run")).code, 0);
+  json state = json::parse(contents_of(checkpoint / "state.json"));
+  const json after_it = state;
+  ASSERT_GT(state.at("best_step"), 0);
+  state.update({{"evaluated", 0}, {"best_loss", nullptr}, {"best_step", 0}});  // as before the last validation
+  put(checkpoint / "state.json", state.dump());
+  for (const auto& made_later :
+       {checkpoint / "best.safetensors", folder / "run" / "model.safetensors", folder / "run" / "summary.json"})
+    std::filesystem::remove(made_later);
+  const Outcome resumed = run("train --resume " + shell_quoted(folder / "run"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(std::filesystem::exists(checkpoint / "best.safetensors"));
+  const json found = json::parse(contents_of(checkpoint / "state.json"));
+  for (const char* key : {"evaluated", "best_loss", "best_step"}) EXPECT_EQ(found.at(key), after_it.at(key)) << key;
+}
+
 TEST(PeakMemory, is_that_of_the_steps_and_not_of_checkpoints) {
   const TemporaryFolder folder;
   std::string vocabulary =
