@@ -1,6 +1,7 @@
 #include "adjoin/parallel/bucket.hpp"
 
 #include <ATen/ops/empty.h>
+#include <algorithm>
 
 #include <cstring>
 #include <map>
@@ -19,8 +20,10 @@ constexpr int64_t kTravelsAlone = 1 << 16;
 /// Which elements of a piece, row by row, are the shard of one of the workers that hold copies of it.
 Range shard_of(const at::Tensor& piece, int worker, int workers) {
   const int64_t rows = piece.dim() == 0 ? 1 : piece.size(0), row = rows == 0 ? 0 : piece.numel() / rows;
-  const Range range = Split::balanced(rows, workers, 0).ranges(worker)[0];
-  return {range.begin * row, range.end * row};
+  // As Split::balanced, of which all workers' parts would be made for each of a thousand.
+  const int64_t each = rows / workers, larger = rows % workers;
+  const int64_t begin = worker * each + std::min<int64_t>(worker, larger), size = each + (worker < larger ? 1 : 0);
+  return {begin * row, (begin + size) * row};
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <new>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "adjoin/base/hash.hpp"
@@ -23,7 +22,7 @@
 namespace adjoin::train {
 namespace {
 
-// Of each segment, so many different micro-batches are run.
+// Of each segment so many different micro-batches are run, and the optimizer of so many ranks with equal weights.
 constexpr size_t kMostRun = 16;
 
 /// The most bytes at once while micro-batches go forward and back, one after another: activations are there from forward
@@ -151,10 +150,13 @@ at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
   return at::from_blob(memory, {numbers}, std::free, at::TensorOptions(type));
 }
 
-/// The bytes of moments, and what a step calls: of an optimizer whose rule changes nothing.
-std::pair<int64_t, std::vector<PlannedCall>> needs_of_optimizer(const Configuration& c,
-                                                                std::vector<nn::Parameter> parameters,
-                                                                PlannedCalls& calls) {
+struct OptimizerNeeds {
+  int64_t moments = 0;  ///< bytes
+  std::vector<PlannedCall> calls;
+};
+
+/// Of an optimizer whose rule changes nothing.
+OptimizerNeeds needs_of_optimizer(const Configuration& c, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
@@ -172,14 +174,29 @@ std::pair<int64_t, std::vector<PlannedCall>> needs_of_optimizer(const Configurat
   return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
 }
 
-RankPlan plan_rank(const Configuration& c, const Task& task, LoneRank& rank, const std::vector<MicroBatch>& batches,
-                   Measured& measured) {
+/// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
+struct AlikeModels {
+  models::Model model;
+  std::vector<OptimizerNeeds> optimizers{};
+
+  AlikeModels(const Configuration& c, const Task& task, const Grid& grid)
+      : model(segments_of(c, task), grid.at("pp", grid.coordinate("pp")), tensor_options(c).device(at::kMeta)) {}
+
+  /// Of the next rank. Of many ranks the later ones get what the first needs, whose shards are the largest.
+  const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Configuration& c) {
+    if (optimizers.size() >= kMostRun) return optimizers.front();
+    std::vector<nn::Parameter> parameters = parameters_of(model);
+    for (nn::Parameter& parameter : parameters) parameter.grid = rank.grid.at("pp", rank.grid.coordinate("pp"));
+    return optimizers.emplace_back(needs_of_optimizer(c, std::move(parameters), *rank.calls));
+  }
+};
+
+RankPlan plan_rank(const Configuration& c, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
+                   const std::vector<MicroBatch>& batches, Measured& measured) {
   const int ranks = rank.grid.world().size();
-  RankPlan plan{.rank = rank.grid.world().rank(), .rows = rank.rows};
-  const models::Model model(segments_of(c, task), rank.grid.at("pp", rank.grid.coordinate("pp")),
-                            tensor_options(c).device(at::kMeta));
-  const std::vector<nn::Parameter> parameters = parameters_of(model);
-  for (const nn::Parameter& parameter : parameters) {
+  RankPlan plan{
+      .rank = rank.grid.world().rank(), .rows = rank.rows, .moments = optimizer.moments, .calls = optimizer.calls};
+  for (const nn::Parameter& parameter : parameters_of(model)) {
     const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
     if (c.validation > 0) plan.weights += bytes;  // the best ones so far
     if (parameter.is_buffer) continue;
@@ -187,8 +204,6 @@ RankPlan plan_rank(const Configuration& c, const Task& task, LoneRank& rank, con
     plan.gradients += bytes;
   }
   plan.weights += plan.gradients;
-  std::tie(plan.moments, plan.calls) = needs_of_optimizer(c, parameters, *rank.calls);
-
   MemoryWalk memory(plan.weights + plan.moments);
   for (const MicroBatch& batch : batches) {
     const auto needs = measured.needs(model, rank.grid, batch, *rank.calls);
@@ -212,10 +227,19 @@ RankPlan plan_rank(const Configuration& c, const Task& task, LoneRank& rank, con
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task,
                                 std::span<const int64_t> samples) {
   MicroBatches batches(configuration, task, samples);
+  std::map<std::pair<int, int>, AlikeModels> models;  // by the coordinates along pp and tp
   std::vector<LoneRank> ranks;
+  std::vector<OptimizerNeeds> optimizers;
+  const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
+    const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
+    const auto found = models.find(place);
+    return found != models.end() ? found->second
+                                 : models.try_emplace(place, configuration, task, rank.grid).first->second;
+  };
   for (int number = 0; number < grid_sizes(configuration).ranks(); ++number) {
     LoneRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
+    optimizers.push_back(model_of(rank).optimizer_of(rank, configuration));
   }
   // Those of most rows first, so that they are run.
   std::vector<size_t> order(ranks.size());
@@ -223,7 +247,9 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
   Measured measured(configuration, task);
   std::vector<RankPlan> plans(ranks.size());
-  for (const size_t i : order) plans[i] = plan_rank(configuration, task, ranks[i], batches.of(ranks[i].grid), measured);
+  for (const size_t i : order)
+    plans[i] = plan_rank(configuration, model_of(ranks[i]).model, optimizers[i], ranks[i], batches.of(ranks[i].grid),
+                         measured);
   return plans;
 }
 

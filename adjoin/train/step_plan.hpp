@@ -36,7 +36,7 @@ struct RankPlan {
 /// alone on this thread, with the other ranks' part of its communication left out. Nothing of the model's size is allocated.
 ///
 /// Where ranks along dp have more than 16 different micro-batches, those of most rows are run, and smaller ones are said to need
-/// what the next larger one needs.
+/// what the next larger one needs; of more than 16 ranks with equal weights the later ones' optimizers what the first one's needs.
 /// Throws: InvalidArgument where the model cannot be cut so
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
 
