@@ -2,10 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "adjoin/base/error.hpp"
 
 namespace adjoin::models {
 

@@ -52,7 +52,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   x.reset();
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
   const at::Tensor output = trial.is_last ? y.detach() : at::Tensor();
-  if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;
+  if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;  // as a step divides it
   needs.forward = memory.peak_bytes() - before;
   // A product with a number keeps nothing, and gives the segment a gradient of full size.
   if (!trial.is_last) y = (y * 1).sum();

@@ -3,8 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"

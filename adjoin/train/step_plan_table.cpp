@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -61,18 +60,10 @@ std::string names_of(const std::vector<int>& ranks) {
   return joined(ranks, " ");
 }
 
-/// Prints a table whose first column is on the left and whose others are on the right.
-void print_columns(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
-  std::vector<size_t> widths(table.front().size());
-  for (const auto& line : table)
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  for (const auto& line : table) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      const std::string space(widths[i] - line[i].size(), ' ');
-      out << "  " << (i == 0 ? line[i] + space : space + line[i]);
-    }
-    out << '\n';
-  }
+/// Prints a table, indented, whose first column is on the left and whose others are on the right.
+void print_columns(std::ostream& out, std::vector<std::vector<std::string>> table) {
+  for (auto& line : table) line.front().insert(0, "  ");
+  out << table_text(table, "lr");
 }
 
 /// In which the largest number of a table is told.
@@ -86,11 +77,7 @@ struct Unit {
         bytes(largest < 1 << 20                ? 1 << 10
               : largest < int64_t{10000} << 20 ? 1 << 20
                                                : 1 << 30) {}
-  std::string operator()(int64_t number) const {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(number) / bytes);
-    return text;
-  }
+  std::string operator()(int64_t number) const { return fixed(static_cast<double>(number) / bytes, 1); }
 };
 
 }  // namespace
