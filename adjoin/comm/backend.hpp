@@ -11,10 +11,23 @@
 
 namespace adjoin {
 
+/// A send beside which its rank goes on. Its buffer is not written before it has ended.
+class [[nodiscard]] Sending {
+ public:
+  Sending() = default;
+  /// Waits. Where an exception ends it before it was received, it ends the world, since that rank may never receive.
+  virtual ~Sending() = default;
+  Sending(const Sending&) = delete;
+  Sending& operator=(const Sending&) = delete;
+
+  /// Returns when it was received. Called by the thread that sent.
+  virtual void wait() = 0;
+};
+
 /// One worker's view of one group: the whole contract that a transport fulfils.
 ///
 /// Calls have been checked by Communicator. Five functions must be given; a transport overrides carry_out for the
-/// collectives that it does better than messages do.
+/// collectives that it does better than messages do, and begin_send where it can.
 /// A backend belongs to the thread that uses it first; for_thread() gives another to another thread. Blocking calls end
 /// with CommunicationError once the world is aborted.
 class Backend : public std::enable_shared_from_this<Backend> {
@@ -26,6 +39,16 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Posts all messages together and returns when all are done. A send is synchronous: it ends when it was received.
   /// They are those of `call`, or a step of it where it is a collective.
   virtual void exchange(std::span<const Message> messages, const Call& call) = 0;
+  /// Posts a send of contiguous elements and returns at once. The default sends it as exchange does, so it returns later,
+  /// with nothing to wait for.
+  virtual std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) {
+    class Sent final : public Sending {
+     public:
+      void wait() override {}
+    };
+    exchange({&message, 1}, call);
+    return std::make_unique<Sent>();
+  }
   /// A backend for the given ranks of this group, in that order; called by its members only, this rank among them.
   virtual std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) = 0;
   /// Ends every worker's blocked and later calls with `reason`.

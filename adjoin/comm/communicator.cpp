@@ -24,6 +24,18 @@ struct Choice {
   int64_t chunk = 0;
 };
 
+/// Shows an observer a call for as long as it lives.
+struct Seen {
+  Seen(Observer* by, const Call& what) : observer(by), call(what) {
+    if (observer) observer->begin(call);
+  }
+  ~Seen() {
+    if (observer) observer->end(call);
+  }
+  Observer* observer;
+  const Call& call;
+};
+
 }  // namespace
 
 struct Communicator::State {
@@ -89,17 +101,16 @@ void Communicator::begin(Call& call) const {
   state_->shared->calls.store(call.sequence, std::memory_order_relaxed);
 }
 
+std::unique_ptr<Sending> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
+  const Message messages[] = {send_of(in, to, tag)};
+  Call call{.name = "isend", .messages = messages, .where = where};
+  prepare(call);
+  begin(call);
+  const Seen seen(state_->observer.get(), call);
+  return state_->backend->begin_send(messages[0], call);
+}
+
 void Communicator::make(Call&& call) const {
-  struct Seen {
-    Seen(Observer* by, const Call& what) : observer(by), call(what) {
-      if (observer) observer->begin(call);
-    }
-    ~Seen() {
-      if (observer) observer->end(call);
-    }
-    Observer* observer;
-    const Call& call;
-  };
   prepare(call);
   begin(call);
   const Seen seen(state_->observer.get(), call);

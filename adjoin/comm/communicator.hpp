@@ -109,6 +109,9 @@ class Communicator : public Operations<Communicator, void> {
 
   /// Any of the operations, as a value.
   void make(Call&& call) const;
+  /// A send that goes on beside this rank, which waits for it later: recv, sendrecv or exchange on rank `to` gets it as any
+  /// other. So ranks that send before each other receives do not wait for each other.
+  std::unique_ptr<Sending> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
   /// Adds to a call what this group knows, and checks it; make() does so too.
   void prepare(Call& call) const;
 

@@ -13,6 +13,13 @@ void RecordingBackend::exchange(std::span<const Message> messages, const Call& c
   log_->end(id);
 }
 
+std::unique_ptr<Sending> RecordingBackend::begin_send(const Message& message, const Call& call) {
+  const Log::Id id = log_->begin_exchange(group_, world_rank(), {&message, 1});
+  std::unique_ptr<Sending> sending = inner_->begin_send(message, call);
+  log_->end(id);
+  return sending;
+}
+
 std::shared_ptr<Backend> RecordingBackend::subset(std::span<const int> ranks, const Call& call) {
   RecordedGroup part;
   for (const int rank : ranks) part.members.push_back(group_.members[static_cast<size_t>(rank)]);

@@ -16,6 +16,7 @@ class RecordingBackend final : public Backend {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override;
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void carry_out(const Call& call) override;
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }

@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -53,6 +55,82 @@ TEST(Send, of_no_elements_is_a_message_too) {
       EXPECT_NO_THROW(world.recv({}, 0));
     }
   });
+}
+
+TEST(Isend, lets_ranks_send_before_each_other_receives) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    if (world.size() < 2 || world.rank() > 1) return;
+    const int peer = 1 - world.rank();
+    for (const int64_t count : {0, 3, 100'000}) {
+      const auto values = [count](int rank, int tag) {
+        return std::vector<double>(static_cast<size_t>(count), 10 * rank + tag);
+      };
+      std::vector<std::vector<double>> sent;
+      std::vector<std::unique_ptr<Sending>> sending;
+      for (int tag = 0; tag < 4; ++tag) sent.push_back(values(world.rank(), tag));
+      for (int tag = 0; tag < 4; ++tag)
+        sending.push_back(world.isend(const_buffer(sent[static_cast<size_t>(tag)]), peer, tag));
+      for (int tag = 3; tag >= 0; --tag) {
+        std::vector<double> got(static_cast<size_t>(count));
+        world.recv(buffer(got), peer, tag);
+        EXPECT_EQ(got, values(peer, tag));
+      }
+      sending.pop_back();  // which waits
+      for (const auto& each : sending) each->wait();
+    }
+  });
+}
+
+TEST(Isend, keeps_its_place_among_messages_of_one_tag) {
+  for_each_world({2}, [](const Communicator& world) {
+    if (world.size() < 2) return;
+    std::vector<int32_t> numbers{0, 1, 2, 3};
+    if (world.rank() == 0) {
+      std::vector<std::unique_ptr<Sending>> sending;
+      for (const int32_t& number : numbers) sending.push_back(world.isend({&number, 1, ElementType::int32}, 1));
+      for (const auto& each : sending) each->wait();
+    } else if (world.rank() == 1) {
+      for (const int32_t expected : numbers) {
+        int32_t got = -1;
+        world.recv({&got, 1, ElementType::int32}, 0);
+        EXPECT_EQ(got, expected);
+      }
+    }
+  });
+}
+
+TEST(Isend, that_nobody_receives_is_told_as_a_deadlock) {
+  const std::string said = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    const std::vector<int32_t> numbers(100'000);
+    if (world.rank() == 0) world.isend(const_buffer(numbers), 1, 5)->wait();
+    if (world.rank() == 1) world.barrier();
+  });
+  EXPECT_THAT(said,
+              ::testing::AllOf(::testing::HasSubstr("deadlock"), ::testing::HasSubstr("isend #1 (to rank 1, tag 5"),
+                               ::testing::HasSubstr("barrier #1")));
+}
+
+TEST(Isend, that_differs_from_its_receive_is_told_with_both_calls) {
+  const std::string said = failure_of<CommunicationError>(2, [](const Communicator& world) {
+    std::vector<int32_t> numbers(3);
+    if (world.rank() == 0) world.isend(const_buffer(numbers), 1)->wait();
+    std::vector<float> other(3);
+    if (world.rank() == 1) world.recv(buffer(other), 0);
+  });
+  EXPECT_THAT(said,
+              ::testing::AllOf(::testing::HasSubstr("sent as int32 x 3"), ::testing::HasSubstr("received as float32")));
+}
+
+TEST(Isend, ended_by_an_exception_ends_the_world_with_that_cause) {
+  const std::string said = failure_of<InvalidArgument>(2, [](const Communicator& world) {
+    const std::vector<int32_t> numbers(100'000);
+    if (world.rank() == 0) {
+      const auto sending = world.isend(const_buffer(numbers), 1);
+      throw InvalidArgument("the cause");
+    }
+    world.barrier();
+  });
+  EXPECT_THAT(said, ::testing::HasSubstr("the cause"));
 }
 
 TEST(Sendrecv, goes_around_a_ring_and_to_itself) {

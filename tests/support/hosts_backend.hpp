@@ -26,6 +26,9 @@ class HostsBackend final : public Backend {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override { inner_->exchange(messages, call); }
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override {
+    return inner_->begin_send(message, call);
+  }
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override {
     ++made_->groups;
     return std::make_shared<HostsBackend>(inner_->subset(ranks, call), made_);

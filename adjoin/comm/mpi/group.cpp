@@ -12,9 +12,9 @@ using State = AgentEntry::State;
 
 namespace {
 
-/// Adds one; a count has one writer, as a group is in one call of a rank at a time.
-void increase(std::atomic<uint64_t>& count) {
-  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+/// A count has one writer, as a group is in one call of a rank at a time.
+void increase(std::atomic<uint64_t>& count, int64_t number) {
+  count.store(count.load(std::memory_order_relaxed) + static_cast<uint64_t>(number), std::memory_order_release);
 }
 
 }  // namespace
@@ -35,16 +35,17 @@ void Agent::rest(bool rests) noexcept {
   entry_->change(rests ? State::rests : State::computes);
 }
 
-/// Adds one to what is counted of the call.
-void Watched::add_to(std::atomic<uint64_t> Count::*counted) {
+/// Adds to what is counted of the call.
+void Watched::add_to(std::atomic<uint64_t> Count::*counted, int64_t number) {
   if (!counts_) return;
   const auto visit = [&](int peer, uint64_t key, uint64_t peers_key) {
     Count* count = counts_->make(peer, key, peers_key);
-    count ? increase(count->*counted) : shared_.note_lack_of_room("peers and tags of messages", counts_->of.size());
+    count ? increase(count->*counted, number)
+          : shared_.note_lack_of_room("peers and tags of messages", counts_->of.size());
     return count;
   };
   if (of_all_)
-    increase(of_all_->*counted);
+    increase(of_all_->*counted, number);
   else if (call_.collective || call_.name == "subset") {
     const uint64_t key = key_of(Count::kAll, call_.collective ? static_cast<int>(*call_.collective) : Count::kMaking);
     of_all_ = visit(Count::kAll, key, key);
@@ -53,12 +54,13 @@ void Watched::add_to(std::atomic<uint64_t> Count::*counted) {
     visit(m.peer, key_of(m.peer, m.tag, m.is_send()), key_of(call_.rank, m.tag, !m.is_send()));
 }
 
-Watched::Watched(const Agent& agent, const GroupEntry* group, const Call& call) : shared_(*agent.shared_), call_(call) {
+Watched::Watched(const Agent& agent, const GroupEntry* group, const Call& call, Part part)
+    : shared_(*agent.shared_), call_(call) {
   if (!shared_.own) return;
   agent_ = agent.entry_;
   const int place = group ? shared_.table.place_of(*group) : -1;
   if (group) counts_ = &shared_.own->counts[static_cast<size_t>(place)];
-  add_to(&Count::begun);
+  part == Part::all ? add_to(&Count::begun) : add_to(&Count::ended, -1);
   if (!agent_) return;
   agent_->group.store(place, std::memory_order_relaxed);
   agent_->text = call;

@@ -35,15 +35,18 @@ class Agent {
 /// Shows the watchdog a call, for as long as it lives.
 class Watched {
  public:
+  /// The end of a send is waited for after its beginning was watched, as one that asks nobody to act.
+  enum class Part { all, end };
+
   /// `group` is where the call is, or what it makes; nullptr where the table had no room for it.
   /// Cost: some tens of nanoseconds: some twenty stores, and a few more for each message
-  Watched(const Agent& agent, const GroupEntry* group, const Call& call);
+  Watched(const Agent& agent, const GroupEntry* group, const Call& call, Part part = Part::all);
   ~Watched();
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
 
  private:
-  void add_to(std::atomic<uint64_t> Count::*counted);
+  void add_to(std::atomic<uint64_t> Count::*counted, int64_t number = 1);
 
   const MpiShared& shared_;
   const Call& call_;

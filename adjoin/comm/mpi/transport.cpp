@@ -80,6 +80,46 @@ void Transport::exchange(std::span<const Message> messages, const Call& call) {
   carry(messages, call);
 }
 
+class Transport::PostedSend final : public Sending {
+ public:
+  PostedSend(std::shared_ptr<Transport> transport, const Message& message, const Call& call)
+      : transport_(std::move(transport)), message_(message), call_(call) {
+    call_.messages = {&message_, 1};
+    const Watched watched(*transport_->agent_, transport_->group_->entry(), call_);
+    if (transport_->options_.checked) transport_->post_header(message_, header_, requests_[1]);
+    transport_->post(message_, requests_[0]);
+  }
+  ~PostedSend() override {
+    int is_done = 0;
+    MPI_Testall(2, requests_, &is_done, MPI_STATUSES_IGNORE);
+    if (is_done != 0) return;
+    if (std::uncaught_exceptions() == 0) {
+      finish();
+      return;
+    }
+    for (MPI_Request& request : requests_)  // whoever catches the exception tells the cause and ends the job
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+  void wait() override { check_mpi(finish(), call_.name); }
+
+ private:
+  int finish() {
+    const Watched watched(*transport_->agent_, transport_->group_->entry(), call_, Watched::Part::end);
+    const int codes[] = {MPI_Wait(&requests_[0], MPI_STATUS_IGNORE), MPI_Wait(&requests_[1], MPI_STATUS_IGNORE)};
+    return codes[0] != MPI_SUCCESS ? codes[0] : codes[1];
+  }
+
+  const std::shared_ptr<Transport> transport_;
+  const Message message_;
+  Call call_;
+  Header header_;
+  MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // of the message, and of its header
+};
+
+std::unique_ptr<Sending> Transport::begin_send(const Message& message, const Call& call) {
+  return std::make_unique<PostedSend>(std::static_pointer_cast<Transport>(shared_from_this()), message, call);
+}
+
 std::shared_ptr<Backend> Transport::subset(std::span<const int> ranks, const Call& call) {
   return std::make_shared<Transport>(group_->subset(ranks, *agent_, call), agent_);
 }
@@ -113,8 +153,8 @@ void Transport::carry(std::span<const Message> messages, const Call& call) {
   for (const bool sends : {false, true})  // so that what comes finds its place
     for (size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].is_send() != sends) continue;
-      if (has_headers) post_header(messages[i], i);
-      post(messages[i], i);
+      if (has_headers) post_header(messages[i], headers_[i], requests_[messages.size() + i]);
+      post(messages[i], requests_[i]);
     }
   // One after another: OpenMPI 4.1's MPI_Waitall may wait for ever where a message is longer than expected.
   for (size_t i = 0; i < requests_.size(); ++i) {
@@ -125,9 +165,7 @@ void Transport::carry(std::span<const Message> messages, const Call& call) {
   for (size_t i = 0; i < messages.size(); ++i) check_what_came(messages[i], i, call);
 }
 
-void Transport::post_header(const Message& m, size_t place) {
-  Header& header = headers_[place];
-  MPI_Request& request = requests_[requests_.size() - headers_.size() + place];
+void Transport::post_header(const Message& m, Header& header, MPI_Request& request) const {
   if (m.is_send()) {
     header = {static_cast<int64_t>(m.buffer.type), m.buffer.count};
     check_mpi(MPI_Isend(&header, 2, MPI_INT64_T, m.peer, tag_of(m), comm_, &request), "send");
@@ -136,7 +174,7 @@ void Transport::post_header(const Message& m, size_t place) {
   }
 }
 
-void Transport::post(const Message& m, size_t place) {
+void Transport::post(const Message& m, MPI_Request& request) {
   const Buffer& buffer = m.buffer;
   int items = static_cast<int>(buffer.count);
   MPI_Datatype type = type_of(buffer.type);
@@ -147,7 +185,6 @@ void Transport::post(const Message& m, size_t place) {
         is_box ? box_types_.type_of(buffer.type, m.sizes, m.strides) : box_types_.type_of(buffer.type, sizes, strides);
     items = 1;
   }
-  MPI_Request& request = requests_[place];
   if (m.is_send()) {
     const auto start = m.tag == kCollectiveTag ? MPI_Isend : MPI_Issend;
     check_mpi(start(buffer.data, items, type, m.peer, tag_of(m), comm_, &request), "send");

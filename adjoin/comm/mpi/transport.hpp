@@ -21,6 +21,7 @@ class Transport final : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void exchange(std::span<const Message> messages, const Call& call) override;
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
   bool fail(std::exception_ptr cause) noexcept override;
@@ -39,8 +40,9 @@ class Transport final : public Backend {
 
   // Messages.
   void carry(std::span<const Message> messages, const Call& call);
-  void post(const Message& message, size_t place);
-  void post_header(const Message& message, size_t place);
+  class PostedSend;
+  void post(const Message& message, MPI_Request& request);
+  void post_header(const Message& message, Header& header, MPI_Request& request) const;
   void check_what_came(const Message& message, size_t place, const Call& call) const;
 
   // MPI's own collectives; collectives.cpp.

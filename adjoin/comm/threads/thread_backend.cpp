@@ -96,6 +96,41 @@ void ThreadBackend::exchange(std::span<const Message> messages, const Call& call
   wait_for(postings, pending);
 }
 
+/// What a peer finds of the send: call, message and posting, which an exchange has on its stack.
+class ThreadBackend::PostedSend final : public Sending {
+ public:
+  PostedSend(std::shared_ptr<ThreadBackend> backend, const Message& message, const Call& call)
+      : backend_(std::move(backend)), call_(call) {
+    posting_.message = message;
+    posting_.owner = backend_->rank_;
+    posting_.call = &call_;
+    posting_.pending = &pending_;
+    call_.messages = {&posting_.message, 1};
+    pending_.left.store(1);
+    backend_->post(posting_);
+  }
+  ~PostedSend() override {
+    if (pending_.left.load() == 0) return;
+    if (std::uncaught_exceptions() > 0) backend_->fail(nullptr);
+    try {
+      wait();
+    } catch (const CommunicationError&) {  // the world has ended, of which the next call tells
+    }
+  }
+  void wait() override { backend_->wait_for({&posting_, 1}, pending_); }
+
+ private:
+  const std::shared_ptr<ThreadBackend> backend_;
+  Call call_;
+  threads::Pending pending_;
+  Posting posting_;
+};
+
+std::unique_ptr<Sending> ThreadBackend::begin_send(const Message& message, const Call& call) {
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  return std::make_unique<PostedSend>(std::static_pointer_cast<ThreadBackend>(shared_from_this()), message, call);
+}
+
 void ThreadBackend::post(Posting& mine) {
   Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
   if (!theirs) return;
@@ -114,7 +149,7 @@ void ThreadBackend::post(Posting& mine) {
   group_->mailbox(peer).parking().wake();
 }
 
-void ThreadBackend::copy_matched(std::vector<Posting>& postings, threads::Pending& pending) {
+void ThreadBackend::copy_matched(std::span<Posting> postings, threads::Pending& pending) {
   for (Posting& posting : postings) {
     if (posting.state.load() != Posting::State::matched) continue;
     pending.to_copy.fetch_sub(1);
@@ -123,7 +158,7 @@ void ThreadBackend::copy_matched(std::vector<Posting>& postings, threads::Pendin
   }
 }
 
-void ThreadBackend::wait_for(std::vector<Posting>& postings, threads::Pending& pending) {
+void ThreadBackend::wait_for(std::span<Posting> postings, threads::Pending& pending) {
   threads::World& world = group_->world();
   threads::Parking& parking = group_->mailbox(rank_).parking();
   const auto peers = [&] {

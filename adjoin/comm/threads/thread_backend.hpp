@@ -25,6 +25,7 @@ class ThreadBackend final : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override;
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view reason) noexcept override;
   void carry_out(const Call& call) override;
@@ -36,6 +37,8 @@ class ThreadBackend final : public Backend {
   bool reduces_in_rank_order() const override { return true; }
 
  private:
+  class PostedSend;
+
   void barrier(const Call& call);
   void broadcast(const Call& call);
   void reduce(const Call& call);
@@ -59,8 +62,8 @@ class ThreadBackend final : public Backend {
   void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
 
   void post(threads::Posting& mine);
-  void wait_for(std::vector<threads::Posting>& postings, threads::Pending& pending);
-  void copy_matched(std::vector<threads::Posting>& postings, threads::Pending& pending);
+  void wait_for(std::span<threads::Posting> postings, threads::Pending& pending);
+  void copy_matched(std::span<threads::Posting> postings, threads::Pending& pending);
 
   std::shared_ptr<threads::Group> group_;
   std::shared_ptr<threads::Agent> agent_;
