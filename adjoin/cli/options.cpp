@@ -104,8 +104,11 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
 
 Configuration GivenConfiguration::resolve() const {
   const std::string run = train::run_to_resume(values.resume, values.out);
-  const CLI::Option* preset = command->get_option_no_throw("--preset");
-  const bool is_named = preset != nullptr && preset->count() > 0;
+  const auto is_given = [this](const char* name) {
+    const CLI::Option* option = command->get_option_no_throw(name);
+    return option != nullptr && option->count() > 0;
+  };
+  const bool is_named = is_given("--preset");
   Configuration resolved = run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run);
@@ -117,8 +120,11 @@ Configuration GivenConfiguration::resolve() const {
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
   }
   // Another layout than the run had: rows are only split between tensor-parallel ranks.
-  const CLI::Option* sp = command->get_option_no_throw("--sp");
-  if (!run.empty() && resolved.tp == 1 && (sp == nullptr || sp->count() == 0)) resolved.sp = false;
+  if (!run.empty() && resolved.tp == 1 && !is_given("--sp")) resolved.sp = false;
+  // The same for the run's own stages, and a schedule that was of another number of ranks.
+  const bool other_stages = resolved.pp != base.pp || resolved.pipeline != base.pipeline;
+  if (!run.empty() && other_stages && !is_given("--stages")) resolved.stages.clear();
+  if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved.resume = run;
   train::validate(resolved);
   return resolved;

@@ -22,6 +22,8 @@ class [[nodiscard]] Sending {
 
   /// Returns when it was received. Called by the thread that sent.
   virtual void wait() = 0;
+  /// Whether it was.
+  virtual bool done() = 0;
 };
 
 /// One worker's view of one group: the whole contract that a transport fulfils.
@@ -45,6 +47,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
     class Sent final : public Sending {
      public:
       void wait() override {}
+      bool done() override { return true; }
     };
     exchange({&message, 1}, call);
     return std::make_unique<Sent>();

@@ -22,6 +22,10 @@ namespace {
 // Elements that are updated at once: their gradients, which are clipped first, are still in a cache then.
 constexpr int64_t kAtOnce = 1 << 18;
 
+bool is_here(const nn::Parameter& parameter) {
+  return parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value();
+}
+
 /// Whether this worker is the first of those that hold the parameter replicated.
 bool counts_replicas(const nn::Parameter& parameter) {
   const GridShape& grid = parameter.layout.grid();
@@ -54,12 +58,15 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
       steps_(at::full({}, 0, at::kLong)) {
   const at::NoGradGuard no_gradient;
   std::erase_if(parameters_, [](const nn::Parameter& parameter) { return !is_trained(parameter); });
+  if (!parameters_.empty()) grid_ = parameters_.front().grid;
+  const std::vector<nn::Parameter> of_all_workers = parameters_;
+  if (options_.workers) std::erase_if(parameters_, [](const nn::Parameter& parameter) { return !is_here(parameter); });
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor& tensor = parameter.tensor;
     require(tensor.scalar_type() == parameters_.front().tensor.scalar_type(), [&] {
       return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another";
     });
-    require(parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value(), [&] {
+    require(is_here(parameter), [&] {
       return "Optimizer: expected parameters of which this worker holds a part, got " + parameter.name +
              " on other ones";
     });
@@ -78,11 +85,12 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
       part.moments.push_back(at::zeros({part.bucket.size_here()}, parameters_.front().tensor.options()));
       part.bucket.take_shards(part.moments.back(), shards);
     }
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const nn::Parameter& of = parameters_[i];
+    auto shard = shards.begin();
+    for (const nn::Parameter& of : of_all_workers) {
       const Layout layout = sharded(of.layout);
-      moments_.push_back({moment + "." + of.name, shards[i].view(layout.shape_on(of.grid.world().rank())), layout,
-                          of.grid, std::nullopt});
+      const at::Tensor tensor =
+          is_here(of) ? (shard++)->view(layout.shape_on(of.grid.world().rank())) : of.tensor.detach();
+      moments_.push_back({moment + "." + of.name, tensor, layout, of.grid, std::nullopt});
     }
   }
 }
@@ -164,7 +172,7 @@ void Optimizer::set_steps_taken(int64_t steps) {
 
 std::vector<nn::Parameter> Optimizer::state() const {
   std::vector<nn::Parameter> pieces = moments_;
-  if (!parameters_.empty()) pieces.push_back(nn::held_by_all("steps", steps_, parameters_.front().grid));
+  if (grid_) pieces.push_back(nn::held_by_all("steps", steps_, *grid_));
   return pieces;
 }
 

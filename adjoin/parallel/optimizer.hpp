@@ -37,8 +37,9 @@ struct Update {
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class Optimizer {
  public:
-  /// Made by all workers of the parameters' grids, which are of the same ranks. Buffers, and what does not require
-  /// gradients when the optimizer is made, are left alone.
+  /// Made by all workers of the parameters' grids, which are of the same ranks unless the options give the workers. Buffers,
+  /// and what does not require gradients when the optimizer is made, are left alone. Of parameters on other workers, which all
+  /// name in the same order, this one has no part, and of their moments tensors of no elements.
   /// Throws: InvalidArgument for parameters of several element types, or on several sets of ranks
   Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options = {});
 
@@ -82,10 +83,11 @@ class Optimizer {
 
   Rule rule_;
   OptimizerOptions options_;
-  std::vector<nn::Parameter> parameters_;  // that it updates
+  std::vector<nn::Parameter> parameters_;  // of which this worker has a part
   std::vector<Part> parts_;
   std::vector<nn::Parameter> moments_;  // views of the parts'
   Communicator workers_;                // over which the norm is taken
+  std::optional<Grid> grid_;            // of the first parameter
   at::Tensor steps_;
 };
 

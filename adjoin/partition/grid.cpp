@@ -72,6 +72,21 @@ GridShape GridShape::at(std::string_view axis, int coordinate) const {
   return GridShape(std::move(others), std::move(ranks));
 }
 
+GridShape GridShape::among(std::string_view axis, const std::vector<int>& coordinates) const {
+  const auto place = static_cast<size_t>(axis_index(axis));
+  for (const int coordinate : coordinates) at(axis, coordinate);  // which checks it
+  std::vector<Axis> axes = axes_;
+  axes[place].size = static_cast<int>(coordinates.size());
+  const GridShape numbered(axes);
+  std::vector<int> ranks;
+  for (int cell = 0; cell < numbered.cells(); ++cell) {
+    std::vector<int> here = numbered.coordinates(cell);
+    here[place] = coordinates[static_cast<size_t>(here[place])];
+    ranks.push_back(rank_of(cell_at(here)));
+  }
+  return GridShape(std::move(axes), std::move(ranks));
+}
+
 int GridShape::axis_index(std::string_view axis) const {
   std::string known;
   for (size_t i = 0; i < axes_.size(); ++i) {

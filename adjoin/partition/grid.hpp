@@ -32,6 +32,9 @@ class GridShape {
   /// The cells at one coordinate of an axis, as a grid of the other axes.
   /// Throws: InvalidArgument for an axis or a coordinate that is not there
   GridShape at(std::string_view axis, int coordinate) const;
+  /// The cells at some coordinates of an axis, in that order, as a grid of the same axes.
+  /// Throws: InvalidArgument for an axis or a coordinate that is not there, or one twice
+  GridShape among(std::string_view axis, const std::vector<int>& coordinates) const;
 
   int cells() const { return static_cast<int>(ranks_.size()); }
   const std::vector<Axis>& axes() const { return axes_; }

@@ -79,6 +79,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   }
   std::unique_ptr<Task> task = make(configuration);
   if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, *task);
+  stages_of(configuration, task->segments());  // which refuses what does not fit
   say_plan(configuration, *task);
   return task;
 }
@@ -97,6 +98,7 @@ void train(const Configuration& configuration) {
 
 void train(const Configuration& configuration, const TaskMaker& make) {
   validate(configuration);
+  check_schedule(configuration);
   check_workers(worker_options(configuration));
   const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
   say("writes to " + configuration.out);
@@ -114,6 +116,7 @@ void train(const Configuration& configuration, const TaskMaker& make) {
 
 void dry_run(const Configuration& configuration) {
   validate(configuration);
+  check_schedule(configuration);
   require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
     return grid_sizes(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });

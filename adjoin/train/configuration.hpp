@@ -61,6 +61,9 @@ struct Configuration {
   int64_t tp = 1;
   bool sp = false;
   std::string cp_method = "ring";
+  std::string pipeline = "1f1b";
+  int64_t chunks = 1;
+  std::string stages{};
   std::string recompute = "none";
   std::string backend = "auto";
   int64_t threads_per_rank = 0;

@@ -17,8 +17,9 @@ std::string GridSizes::to_string() const {
 }
 
 std::string GridSizes::needs() const {
-  return "--dp " + std::to_string(dp) + (cp > 1 ? " times --cp " + std::to_string(cp) : "") + " times --tp " +
-         std::to_string(tp) + " needs " + (ranks() == 1 ? "1 rank" : std::to_string(ranks()) + " ranks");
+  return "--dp " + std::to_string(dp) + (pp > 1 ? " times --pp " + std::to_string(pp) : "") +
+         (cp > 1 ? " times --cp " + std::to_string(cp) : "") + " times --tp " + std::to_string(tp) + " needs " +
+         (ranks() == 1 ? "1 rank" : std::to_string(ranks()) + " ranks");
 }
 
 GridSizes grid_sizes(const Configuration& c) {
@@ -45,12 +46,9 @@ std::string recompute_remark(const Configuration& c) {
 }
 
 void validate(const GridSizes& sizes) {
-  require(sizes.dp >= 1 && sizes.cp >= 1 && sizes.tp >= 1, [&] {
-    return "--dp is " + std::to_string(sizes.dp) + ", --cp " + std::to_string(sizes.cp) + " and --tp " +
-           std::to_string(sizes.tp) + ", expected at least 1";
-  });
-  require(sizes.pp == 1, [&] {
-    return "--pp is " + std::to_string(sizes.pp) + ", expected 1: models cannot be cut into pipelines yet";
+  require(sizes.dp >= 1 && sizes.pp >= 1 && sizes.cp >= 1 && sizes.tp >= 1, [&] {
+    return "--dp is " + std::to_string(sizes.dp) + ", --pp " + std::to_string(sizes.pp) + ", --cp " +
+           std::to_string(sizes.cp) + " and --tp " + std::to_string(sizes.tp) + ", expected at least 1";
   });
   require(!sizes.sp || sizes.tp > 1, "--sp splits rows over tensor-parallel ranks, and --tp is 1");
 }

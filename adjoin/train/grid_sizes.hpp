@@ -11,7 +11,7 @@ namespace adjoin::train {
 /// The grid of workers that a configuration asks for, by the sizes of its axes.
 struct GridSizes {
   int64_t dp = 1;   ///< workers that each take a part of the batch
-  int64_t pp = 1;   ///< those that each hold some of the model's segments: 1 so far
+  int64_t pp = 1;   ///< those that each hold some of the model's segments
   int64_t cp = 1;   ///< those that each hold a part of every sequence
   int64_t tp = 1;   ///< those that each hold a part of every layer
   bool sp = false;  ///< whether ranks along tp share the rows between those layers

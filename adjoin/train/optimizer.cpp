@@ -26,10 +26,11 @@ parallel::Rule rule_of(const Configuration& configuration) {
   return found->make(configuration);
 }
 
-parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters) {
+parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters,
+                                   const Communicator& workers) {
   return {std::move(parameters),
           rule_of(configuration),
-          {.weight_decay = configuration.weight_decay, .clip = configuration.clip}};
+          {.weight_decay = configuration.weight_decay, .clip = configuration.clip, .workers = workers}};
 }
 
 }  // namespace adjoin::train

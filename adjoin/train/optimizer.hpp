@@ -21,7 +21,8 @@ std::span<const NamedRule> rules();
 /// The rule that a configuration names.
 parallel::Rule rule_of(const Configuration& configuration);
 
-/// The optimizer that a configuration describes, of these parameters; called by all workers of their grids.
-parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters);
+/// The optimizer that a configuration describes, of these parameters; called by all `workers`, which may each have other ones.
+parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters,
+                                   const Communicator& workers);
 
 }  // namespace adjoin::train

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
@@ -48,25 +50,25 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
     : configuration_(configuration),
       task_(task),
       grid_(world, grid_shape(configuration, world)),
-      model_(segments_of(configuration, task), grid_.at("pp", grid_.coordinate("pp")), tensor_options(configuration)) {}
+      segments_(segments_of(configuration, task)),
+      stages_(stages_of(configuration, segments_)),
+      model_(segments_here(stages_, segments_, grid_), grid_.at("pp", grid_.coordinate("pp")),
+             tensor_options(configuration)),
+      parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration))) {}
 
 void Trainer::initialize() {
   nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
   const at::NoGradGuard no_gradient;
-  for (const nn::Parameter& parameter : parameters())
-    if (!parameter.initial) {  // of a plain module, which each rank has drawn itself
-      const at::Tensor values = parameter.tensor.contiguous();
-      grid_.world().broadcast(buffer(values), 0);
+  for (const nn::Parameter& parameter : parameters_)
+    if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank())) {
+      const at::Tensor values = parameter.tensor.contiguous();  // of a plain module, which each rank has drawn itself
+      grid_.group_of(parameter.layout.grid().ranks()).broadcast(buffer(values), 0);
       parameter.tensor.copy_(values);
     }
 }
 
-std::vector<nn::Parameter> Trainer::parameters() const {
-  return parameters_of(model_);
-}
-
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters()));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters_, grid_.world()));
   return *optimizer_;
 }
 
@@ -80,11 +82,6 @@ MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> sample
   return context_parallel_part(task_.micro_batch(part, samples, mine, step), task_, grid_.axis("cp"));
 }
 
-at::Tensor Trainer::forward(const MicroBatch& batch) const {
-  const Autocast autocast(configuration_.precision);
-  return model_->forward(batch.input, batch.pass);
-}
-
 /// What a worker adds up over micro-batches, and then with the others.
 class Trainer::Sums {
  public:
@@ -94,13 +91,14 @@ class Trainer::Sums {
     tally_.resize(tally.size());
     for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
   }
-  /// Any rank may have noted an interrupt. The ranks of tp know the same of the rest; rank 0 of them speaks.
-  void add_up(const Grid& grid) {
+  /// Of the ranks that know the same `speaks` is true for one. Any rank may have noted an interrupt.
+  void add_up(const Communicator& world, bool speaks, size_t tally_size) {
     std::vector<double> all{loss_, tokens_};
     all.insert(all.end(), tally_.begin(), tally_.end());
-    if (grid.coordinate("tp") != 0) std::fill(all.begin(), all.end(), 0);
+    if (!speaks) std::fill(all.begin(), all.end(), 0);
+    all.resize(2 + tally_size);
     all.push_back(train::interrupted() ? 1 : 0);
-    grid.world().all_reduce(buffer(all));
+    world.all_reduce(buffer(all));
     loss_ = all[0];
     tokens_ = all[1];
     tally_.assign(all.begin() + 2, all.end() - 1);
@@ -117,22 +115,92 @@ class Trainer::Sums {
   bool interrupted_ = false;
 };
 
+/// The micro-batches that a schedule goes through, each made when the first stage of this rank asks for it.
+class Trainer::Batches {
+ public:
+  using Make = std::function<MicroBatch(int)>;
+  /// `uses`: how many stages of this rank go through each.
+  Batches(Make make, size_t uses) : make_(std::move(make)), uses_(uses) {}
+
+  const MicroBatch& operator[](int number) {
+    const auto [found, is_new] = there_.try_emplace(number);
+    if (is_new) found->second.batch = make_(number);
+    return found->second.batch;
+  }
+  /// The same for a stage that goes through it; what all have gone through before is gone.
+  const MicroBatch& use(int number) {
+    std::erase_if(there_, [this](const auto& item) { return item.second.used == uses_; });
+    const MicroBatch& batch = (*this)[number];
+    ++there_.at(number).used;
+    return batch;
+  }
+
+ private:
+  struct Made {
+    MicroBatch batch;
+    size_t used = 0;
+  };
+  Make make_;
+  size_t uses_;
+  std::map<int, Made> there_;
+};
+
+void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator,
+                  double loss_scale) {
+  const auto weights = tensor_options(configuration_);
+  const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };
+  const std::vector<size_t> here = stages_.segments_at(grid_.coordinate("pp"));
+  const auto forward = [&](int stage, int number, const at::Tensor& input) {
+    const MicroBatch& batch = batches.use(number);
+    const Autocast autocast(configuration_.precision);
+    const Range segments = segments_of_stage(stage);
+    const auto first = std::find(here.begin(), here.end(), static_cast<size_t>(segments.begin)) - here.begin();
+    at::Tensor x = input.defined() ? input : batch.input;
+    for (int64_t i = 0; i < segments.size(); ++i) x = model_->run(static_cast<size_t>(first + i), x, batch.pass);
+    return stage + 1 < stages_.count() ? x.to(weights.dtype()) : x;  // as the next stage expects it
+  };
+  const auto loss = [&](int number, const at::Tensor& output) {
+    const MicroBatch& batch = batches[number];
+    const at::Tensor mean = task_.loss(output, batch, grid_) / denominator;
+    sums.add(mean.item<double>(), batch, task_.tally(output.detach(), batch));
+    return mean;
+  };
+  const auto output_shape = [&](int stage, int number) {
+    const models::Segment& last = segments_[static_cast<size_t>(segments_of_stage(stage).end - 1)];
+    return last.output_shape(model_->stage(), batches[number].pass.rows);
+  };
+  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale});
+}
+
+size_t Trainer::stages_here() const {
+  return static_cast<size_t>(std::ranges::count(stages_.schedule.rank_of, grid_.coordinate("pp")));
+}
+
+bool Trainer::has_last_stage() const {
+  return stages_.pp_of(stages_.count() - 1) == grid_.coordinate("pp");
+}
+
+void Trainer::add_up(Sums& sums, bool training) {
+  const auto [size, is_new] = tally_sizes_.try_emplace(training, sums.tally().size());
+  if (is_new && configuration_.pp > 1)
+    size->second = static_cast<size_t>(largest_of_all(static_cast<int64_t>(size->second), grid_.world()));
+  sums.add_up(grid_.world(), has_last_stage() && grid_.coordinate("tp") == 0, size->second);
+}
+
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
-  const auto microbatches = static_cast<int>(configuration_.microbatches);
   const data::BatchPart mine = part_of(samples);
   const double denominator = task_.loss_denominator(data::Part::train, samples);
+  const Step context{.seed = static_cast<uint64_t>(configuration_.seed), .number = step, .training = true};
+  Batches batches(
+      [&](int i) {
+        return micro_batch(data::Part::train, samples,
+                           data::part_of(mine, i, static_cast<int>(configuration_.microbatches)), context);
+      },
+      stages_here());
   Sums sums;
-  for (int i = 0; i < microbatches; ++i) {
-    const MicroBatch batch =
-        micro_batch(data::Part::train, samples, data::part_of(mine, i, microbatches),
-                    {.seed = static_cast<uint64_t>(configuration_.seed), .number = step, .training = true});
-    const at::Tensor output = forward(batch);
-    const at::Tensor loss = task_.loss(output, batch, grid_) / denominator;
-    loss.backward(at::full_like(loss, loss_scale));
-    sums.add(loss.item<double>(), batch, task_.tally(output.detach(), batch));
-  }
+  run(stages_.schedule, batches, sums, denominator, loss_scale);
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
-  sums.add_up(grid_);
+  add_up(sums, /*training=*/true);
   return {.loss = sums.loss(),
           .measures = task_.measures(sums.loss(), sums.tally(), denominator),
           .gradient_norm = update.norm,
@@ -143,7 +211,8 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
   const at::NoGradGuard no_gradient;
-  return forward(batch);
+  const Autocast autocast(configuration_.precision);
+  return model_->forward(batch.input, batch.pass);
 }
 
 Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples, const EvaluationProgress& progress) {
@@ -163,20 +232,28 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
     });
-  const auto at_once = static_cast<size_t>(batch_samples);
+  const auto at_once = static_cast<size_t>(batch_samples), all = (order.size() + at_once - 1) / at_once;
+  // Batches that fill a pipeline follow each other without a word.
+  const size_t in_a_row = configuration_.pp == 1 ? 1 : static_cast<size_t>(4 * configuration_.pp);
+  const auto samples_of = [&](size_t batch) {
+    return std::span(order).subspan(batch * at_once, std::min(at_once, order.size() - batch * at_once));
+  };
   Sums sums;
-  for (size_t begin = 0; begin < order.size(); begin += at_once) {
+  const at::NoGradGuard no_gradient;
+  for (size_t begin = 0; begin < all; begin += in_a_row) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
-    const at::NoGradGuard no_gradient;
-    const auto samples = std::span(order).subspan(begin, std::min(at_once, order.size() - begin));
-    const MicroBatch batch = micro_batch(part, samples, part_of(samples), {});
-    const at::Tensor result = output(batch);
-    sums.add(task_.loss(result, batch, grid_).item<double>(), batch, task_.tally(result, batch));
-    if (progress)
-      progress(static_cast<int64_t>(begin / at_once) + 1, static_cast<int64_t>((order.size() - 1) / at_once) + 1,
-               std::ssize(samples));
+    const size_t count = std::min(in_a_row, all - begin);
+    Batches batches(
+        [&](int i) {
+          const auto samples = samples_of(begin + static_cast<size_t>(i));
+          return micro_batch(part, samples, part_of(samples), {});
+        },
+        stages_here());
+    run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), batches, sums, 1);
+    for (size_t i = begin; progress && i < begin + count; ++i)
+      progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(all), std::ssize(samples_of(i)));
   }
-  sums.add_up(grid_);
+  add_up(sums, /*training=*/false);
   const double denominator = task_.loss_denominator(part, order);
   const double loss = denominator > 0 ? sums.loss() / denominator : 0;
   return {.loss = loss, .measures = task_.measures(loss, sums.tally(), denominator), .tally = sums.tally()};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/stages.hpp"
 #include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
@@ -37,7 +39,7 @@ struct Evaluation {
   bool interrupted = false;
 };
 
-/// One worker's part of a model and its optimizer, on a grid {dp, tp}. All workers of the grid call each function together.
+/// One worker's part of a model and its optimizer, on a grid {dp, pp, cp, tp}. All workers of the grid call each function together.
 class Trainer {
  public:
   /// Builds the model, whose weights `initialize` or `load_state` then gives. The task outlives the trainer.
@@ -59,28 +61,38 @@ class Trainer {
                       const EvaluationProgress& progress = {});
   Evaluation evaluate(data::Part part, int64_t batch_samples = 0, const EvaluationProgress& progress = {});
 
-  /// What the last segment makes of a micro-batch, without gradients.
+  /// What the model makes of a micro-batch, without gradients, where one rank along pp has all of it.
   at::Tensor output(const MicroBatch& batch) const;
 
   const Grid& grid() const { return grid_; }
   const torch::nn::Module& module() const { return *model_; }
-  /// Its pieces of the parameters and buffers.
-  std::vector<nn::Parameter> parameters() const;
+  /// The parameters and buffers of the whole model, with this worker's pieces.
+  const std::vector<nn::Parameter>& parameters() const { return parameters_; }
   /// Makes the optimizer where there was none: moments are not held while a model is only evaluated.
   parallel::Optimizer& optimizer();
 
  private:
   class Sums;
+  class Batches;
   /// Of a global batch, what this worker takes.
   data::BatchPart part_of(std::span<const int64_t> samples) const;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          const Step& step) const;
-  at::Tensor forward(const MicroBatch& batch) const;
+  /// Runs a schedule on micro-batches; `denominator` is what losses are divided by.
+  void run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator, double loss_scale = 1);
+
+  bool has_last_stage() const;
+  size_t stages_here() const;
+  void add_up(Sums& sums, bool training);
 
   Configuration configuration_;
   const Task& task_;
   Grid grid_;
-  models::Model model_;
+  std::vector<models::Segment> segments_;  // of all stages
+  Stages stages_;
+  models::Model model_;  // of this rank's segments
+  std::vector<nn::Parameter> parameters_;
+  std::map<bool, size_t> tally_sizes_;  // of training and evaluation, which ranks without the last stage are told
   std::optional<parallel::Optimizer> optimizer_;
 };
 

@@ -90,9 +90,7 @@ class Transport::PostedSend final : public Sending {
     transport_->post(message_, requests_[0]);
   }
   ~PostedSend() override {
-    int is_done = 0;
-    MPI_Testall(2, requests_, &is_done, MPI_STATUSES_IGNORE);
-    if (is_done != 0) return;
+    if (done()) return;
     if (std::uncaught_exceptions() == 0) {
       finish();
       return;
@@ -101,6 +99,11 @@ class Transport::PostedSend final : public Sending {
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
   void wait() override { check_mpi(finish(), call_.name); }
+  bool done() override {
+    int is_done = 0;
+    MPI_Testall(2, requests_, &is_done, MPI_STATUSES_IGNORE);
+    return is_done != 0;
+  }
 
  private:
   int finish() {

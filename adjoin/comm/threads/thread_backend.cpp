@@ -110,7 +110,7 @@ class ThreadBackend::PostedSend final : public Sending {
     backend_->post(posting_);
   }
   ~PostedSend() override {
-    if (pending_.left.load() == 0) return;
+    if (done()) return;
     if (std::uncaught_exceptions() > 0) backend_->fail(nullptr);
     try {
       wait();
@@ -118,6 +118,7 @@ class ThreadBackend::PostedSend final : public Sending {
     }
   }
   void wait() override { backend_->wait_for({&posting_, 1}, pending_); }
+  bool done() override { return pending_.left.load() == 0; }
 
  private:
   const std::shared_ptr<ThreadBackend> backend_;

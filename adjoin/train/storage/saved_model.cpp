@@ -68,6 +68,9 @@ SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make
 
 Configuration configured(const SavedModel& saved, const ModelUse& use) {
   Configuration configuration = on_grid(saved.configuration, use.grid);
+  configuration.pipeline = Configuration().pipeline;  // whose stages are as many as its ranks
+  configuration.chunks = 1;
+  configuration.stages.clear();
   configuration.backend = use.backend;
   configuration.threads_per_rank = use.threads_per_rank;
   validate(configuration);

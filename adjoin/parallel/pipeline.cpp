@@ -1,0 +1,165 @@
+#include "adjoin/parallel/pipeline.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/postponed.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+using pipeline::Action;
+using pipeline::Schedule;
+using ActionKind = pipeline::Kind;
+
+/// A micro-batch in a stage, from its forward pass until all its gradients are there.
+struct InFlight {
+  at::Tensor input, output;
+  PostponedGradients weights;
+};
+
+/// What one stage gets from its neighbour: outputs of the stage before, or gradients from the one behind.
+///
+/// Messages come in the order in which that stage's rank sends them. What comes before it is needed is kept.
+struct Inbox {
+  std::vector<int> order = {};  // of the micro-batches that come, where they come from another rank
+  size_t next = 0;
+  std::map<int, at::Tensor> there = {};
+};
+
+bool makes_gradient_of_input(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::input;
+}
+
+class PipelineRank {
+ public:
+  PipelineRank(const Schedule& schedule, const Communicator& ranks, const PipelineWork& work)
+      : schedule_(schedule), ranks_(ranks), work_(work) {
+    for (const Action& action : mine()) has_backward_ |= action.kind != ActionKind::forward;
+  }
+
+  void run() {
+    const at::AutoGradMode gradients(has_backward_);
+    for (const Action& action : mine()) {
+      std::erase_if(sent_, [](const Sent& sent) { return sent.sending->done(); });
+      if (action.kind == ActionKind::forward)
+        forward(action);
+      else if (action.kind == ActionKind::weight)
+        compute_weights(action);
+      else
+        backward(action);
+    }
+    for (const Sent& sent : sent_) sent.sending->wait();
+  }
+
+ private:
+  struct Sent {
+    at::Tensor tensor;
+    std::unique_ptr<Sending> sending;
+  };
+
+  const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
+  bool is_last(int stage) const { return stage + 1 == schedule_.stages; }
+  int rank_of(int stage) const { return schedule_.rank_of[static_cast<size_t>(stage)]; }
+  /// One for what goes to the next stage, and one for gradients that go back.
+  static int tag_of(int from, int to) { return 2 * std::min(from, to) + (from < to ? 0 : 1); }
+
+  void forward(const Action& action) {
+    InFlight flight;
+    if (action.stage > 0) {
+      flight.input = take(action.stage - 1, action.stage, action.micro_batch);
+      flight.input.requires_grad_(has_backward_);
+    }
+    flight.output = work_.forward(action.stage, action.micro_batch, flight.input);
+    if (is_last(action.stage))
+      flight.output = work_.loss(action.micro_batch, flight.output);
+    else
+      give(flight.output.detach(), action.stage, action.stage + 1, action.micro_batch);
+    if (has_backward_) flying_[{action.stage, action.micro_batch}] = std::move(flight);
+  }
+
+  void backward(const Action& action) {
+    InFlight& flight = flying_.at({action.stage, action.micro_batch});
+    const at::Tensor gradient = is_last(action.stage) ? at::full_like(flight.output, work_.loss_scale)
+                                                      : take(action.stage + 1, action.stage, action.micro_batch);
+    const at::Tensor output = std::exchange(flight.output, {}), input = std::exchange(flight.input, {});
+    const auto run = [&] {
+      if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
+    };
+    action.kind == ActionKind::input ? flight.weights.collect(run) : run();
+    if (input.defined())
+      give(input.grad().defined() ? input.grad() : at::zeros_like(input), action.stage, action.stage - 1,
+           action.micro_batch);
+    if (action.kind == ActionKind::backward) flying_.erase({action.stage, action.micro_batch});
+  }
+
+  void compute_weights(const Action& action) {
+    const auto found = flying_.find({action.stage, action.micro_batch});
+    found->second.weights.compute();
+    flying_.erase(found);
+  }
+
+  void give(const at::Tensor& tensor, int from, int to, int micro_batch) {
+    if (rank_of(to) == ranks_.rank()) {
+      inbox(from, to).there.emplace(micro_batch, tensor);
+      return;
+    }
+    const at::Tensor contiguous = tensor.contiguous();
+    sent_.push_back({contiguous, ranks_.isend(buffer(contiguous), rank_of(to), tag_of(from, to))});
+  }
+
+  at::Tensor take(int from, int to, int micro_batch) {
+    Inbox& in = inbox(from, to);
+    while (!in.there.contains(micro_batch)) {
+      const int coming = in.order[in.next++];
+      const at::Tensor tensor =
+          from < to ? at::empty(work_.output_shape(from, coming), work_.output)
+                    : at::empty_like(flying_.at({to, coming}).output, at::MemoryFormat::Contiguous).detach();
+      ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
+      in.there.emplace(coming, tensor);
+    }
+    return std::move(in.there.extract(micro_batch).mapped());
+  }
+
+  Inbox& inbox(int from, int to) {
+    const auto [found, is_new] = inboxes_.try_emplace({from, to});
+    if (is_new && rank_of(from) != ranks_.rank())
+      for (const Action& action : schedule_.actions[static_cast<size_t>(rank_of(from))])
+        if (action.stage == from &&
+            (from < to ? action.kind == ActionKind::forward : makes_gradient_of_input(action.kind)))
+          found->second.order.push_back(action.micro_batch);
+    return found->second;
+  }
+
+  const Schedule& schedule_;
+  const Communicator& ranks_;
+  const PipelineWork& work_;
+  bool has_backward_ = false;
+  std::map<std::pair<int, int>, InFlight> flying_;  // by stage and micro-batch
+  std::map<std::pair<int, int>, Inbox> inboxes_;    // by the stages from which and to which
+  std::vector<Sent> sent_;
+};
+
+}  // namespace
+
+void run_pipeline(const Schedule& schedule, const Communicator& ranks, const PipelineWork& work,
+                  CallSite::Where where) {
+  require(std::ssize(schedule.actions) == ranks.size(), [&] {
+    return "run_pipeline: expected a schedule of " + std::to_string(ranks.size()) + " ranks, got one of " +
+           std::to_string(schedule.actions.size());
+  });
+  const CallSite site(where);
+  PipelineRank(schedule, ranks, work).run();
+}
+
+}  // namespace adjoin::parallel

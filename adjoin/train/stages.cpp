@@ -1,0 +1,157 @@
+#include "adjoin/train/stages.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/lab/silent_backend.hpp"
+#include "adjoin/models/stages.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+
+namespace adjoin::train {
+namespace {
+
+bool is_file(const std::string& schedule) {
+  return schedule.ends_with(".csv");
+}
+
+/// How many segments each stage takes.
+std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const models::Segment> segments) {
+  const auto count = static_cast<int>(segments.size());
+  require(stages <= count, [&] {
+    return "--pp " + std::to_string(c.pp) + " makes " + std::to_string(stages) + " stages, the model has " +
+           std::to_string(count) + " segments to give them";
+  });
+  if (c.stages.empty()) {
+    std::vector<double> costs;
+    for (const models::Segment& segment : segments) costs.push_back(segment.cost);
+    return models::balanced_stages(costs, stages);
+  }
+  std::vector<int> sizes;
+  for (const std::string_view part : parts_of(c.stages, ',')) {
+    const auto size = number_from<int64_t>(part, "--stages");
+    require(size >= 1 && size <= count, [&] {
+      return "--stages " + c.stages + ": expected from 1 to " + std::to_string(count) +
+             " segments, as many as the model has, got " + std::to_string(size);
+    });
+    sizes.push_back(static_cast<int>(size));
+  }
+  const int sum = std::accumulate(sizes.begin(), sizes.end(), 0);
+  require(std::ssize(sizes) == stages && sum == count, [&] {
+    return "--stages " + c.stages + ": gives " + std::to_string(sizes.size()) + " stages " + std::to_string(sum) +
+           " segments, there are " + std::to_string(stages) + " stages and " + std::to_string(count) + " segments";
+  });
+  return sizes;
+}
+
+/// The grid of a stage as one of its ranks sees it, without the others.
+Grid stage_of_others(const Grid& grid, int pp) {
+  const GridShape shape = grid.shape().at("pp", pp);
+  return {Communicator(std::make_shared<lab::SilentBackend>(shape.rank_of(0), grid.world().size())), shape};
+}
+
+}  // namespace
+
+void check_schedule(const Configuration& c) {
+  const std::vector<std::string_view> known = pipeline::schedule_names();
+  require(is_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
+          [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
+  require(c.chunks == 1 || c.pipeline == "interleaved",
+          [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
+  schedule_of(c);
+}
+
+pipeline::Schedule schedule_of(const Configuration& c) {
+  const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
+  if (!is_file(c.pipeline))
+    return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
+  try {
+    return pipeline::read_schedule(read_text(c.pipeline), ranks, micro_batches);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument("--pipeline " + c.pipeline + ": " + error.what());
+  }
+}
+
+std::vector<size_t> Stages::segments_at(int pp) const {
+  std::vector<size_t> here;
+  for (int stage = 0; stage < count(); ++stage)
+    if (pp_of(stage) == pp)
+      for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
+        here.push_back(static_cast<size_t>(i));
+  return here;
+}
+
+Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments) {
+  Stages stages{schedule_of(configuration)};
+  int64_t begin = 0;
+  for (const int size : sizes_of(configuration, stages.count(), segments)) {
+    stages.segments.push_back({begin, begin + size});
+    begin += size;
+  }
+  for (int pp = 0; pp < configuration.pp; ++pp)
+    require(!stages.segments_at(pp).empty(), [&] {
+      return "--pipeline " + configuration.pipeline + ": gives rank " + std::to_string(pp) + " no stage";
+    });
+  for (int stage = 0; stage + 1 < stages.count(); ++stage) {
+    const models::Segment& last = segments[static_cast<size_t>(stages.segments[static_cast<size_t>(stage)].end - 1)];
+    require(stages.pp_of(stage) == stages.pp_of(stage + 1) || last.output_shape != nullptr, [&] {
+      return "--pp " + std::to_string(configuration.pp) + ": the model's segment " + last.name +
+             " does not say the shape of its output, which the next stage must know";
+    });
+  }
+  return stages;
+}
+
+std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
+                                           const Grid& grid) {
+  std::vector<models::Segment> here;
+  for (const size_t i : stages.segments_at(grid.coordinate("pp"))) here.push_back(segments[i]);
+  return here;
+}
+
+std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
+                                         const models::Model& model, const Grid& grid,
+                                         const at::TensorOptions& tensor) {
+  std::vector<const models::Part*> parts;
+  std::map<std::string, std::set<int>> holders;  // of each part, the coordinates along pp
+  for (int stage = 0; stage < stages.count(); ++stage)
+    for (int64_t i = stages.segments[static_cast<size_t>(stage)].begin;
+         i < stages.segments[static_cast<size_t>(stage)].end; ++i)
+      for (const models::Part& part : segments[static_cast<size_t>(i)].parts) {
+        if (!holders.contains(part.name)) parts.push_back(&part);
+        holders[part.name].insert(stages.pp_of(stage));
+      }
+  const int pp = grid.coordinate("pp");
+  const auto here = model->named_children();
+  std::vector<nn::Parameter> all;
+  for (const models::Part* part : parts) {
+    const std::set<int>& held_at = holders.at(part->name);
+    const bool is_here = held_at.contains(pp);
+    const Grid stage = is_here ? grid.at("pp", pp) : stage_of_others(grid, *held_at.begin());
+    const std::shared_ptr<torch::nn::Module> module =
+        is_here ? here[part->name] : part->make(stage, tensor.device(at::kMeta));
+    for (nn::Parameter& parameter : nn::parameters_of(*module, stage, {"tp"})) {
+      parameter.name = part->name + "." + parameter.name;
+      if (!is_here) {
+        parameter.tensor = at::empty({0}, parameter.tensor.options().device(at::kCPU))
+                               .requires_grad_(parameter.tensor.requires_grad());
+        parameter.grid = grid.at("pp", pp);
+      }
+      if (held_at.size() > 1)
+        parameter.layout = parameter.layout.on(
+            grid.shape().among("pp", std::vector<int>(held_at.begin(), held_at.end())), Kind::copied);
+      all.push_back(std::move(parameter));
+    }
+  }
+  return all;
+}
+
+}  // namespace adjoin::train

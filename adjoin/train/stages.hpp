@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "adjoin/models/model.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/train/configuration.hpp"
+
+namespace adjoin::train {
+
+/// How a model is cut into the stages of a pipeline, which coordinates along pp have them, and in which order these act.
+struct Stages {
+  pipeline::Schedule schedule;
+  std::vector<Range> segments{};  ///< of each stage, of all the model's
+
+  int count() const { return schedule.stages; }
+  int pp_of(int stage) const { return schedule.rank_of[static_cast<size_t>(stage)]; }
+  /// The segments of the ranks at a coordinate along pp, in their order.
+  std::vector<size_t> segments_at(int pp) const;
+};
+
+/// The schedule that a configuration asks for, read where it is a file.
+/// Throws: InvalidArgument, which names the option, as pipeline::make_schedule and read_schedule do
+pipeline::Schedule schedule_of(const Configuration& configuration);
+/// Checks all of it that can be known without the model.
+void check_schedule(const Configuration& configuration);
+
+/// The stages that a configuration asks for.
+/// Throws: InvalidArgument that names the option: for a schedule of other ranks or micro-batches, or one that is none; for more
+///         stages than segments, or --stages of another number or sum; where a segment before another stage does not say the
+///         shape of its output
+Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments);
+
+/// The segments of a rank of the grid.
+std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
+                                           const Grid& grid);
+
+/// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` is made of this
+/// rank's segments; what other stages hold is here a tensor of no elements. What two stages name is copied on both.
+std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
+                                         const models::Model& model, const Grid& grid, const at::TensorOptions& tensor);
+
+}  // namespace adjoin::train
