@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <charconv>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/pipeline/walk.hpp"
+
+namespace adjoin::pipeline {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r";
+constexpr std::string_view kOverlap = ")OVERLAP_F_B";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+/// Takes the number at the beginning of a text. False where there is none that a schedule could have.
+bool take_number(std::string_view& text, int& number) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc() && number < kMostActions / 2;
+}
+
+std::optional<Action> action_from(std::string_view text) {
+  Action action;
+  if (!take_number(text, action.stage) || text.empty()) return {};
+  const size_t kind = std::string_view("FBIW").find(text[0]);
+  if (kind == std::string_view::npos) return {};
+  action.kind = static_cast<Kind>(kind);
+  text.remove_prefix(1);
+  if (!take_number(text, action.micro_batch) || !text.empty()) return {};
+  return action;
+}
+
+/// A cell that is not the plain one of an action, as it is shown in an error.
+std::string shown(std::string_view cell) {
+  constexpr size_t kMostShown = 40;
+  return "\"" + std::string(cell.substr(0, kMostShown)) + (cell.size() > kMostShown ? "…\"" : "\"");
+}
+
+/// Reads line by line, and keeps in which column each action stands.
+class Reader {
+ public:
+  Reader(std::optional<int> ranks, std::optional<int> micro_batches) : ranks_(ranks), micro_batches_(micro_batches) {}
+
+  Schedule read(std::string_view csv) {
+    while (!csv.empty() && (csv.back() == '\n' || kSpace.find(csv.back()) != std::string_view::npos))
+      csv.remove_suffix(1);
+    require(!csv.empty(), "the schedule is empty, expected a line a rank, with cells as in 0F3");
+    while (!csv.empty()) {
+      const size_t end = std::min(csv.find('\n'), csv.size());
+      add_line(csv.substr(0, end));
+      csv.remove_prefix(std::min(end + 1, csv.size()));
+    }
+    require(!ranks_ || schedule_.ranks() == *ranks_, [&] {
+      return "the schedule has " + counted(schedule_.ranks(), "line") + ", one for each rank, expected " +
+             std::to_string(*ranks_);
+    });
+    check_stages();
+    check(schedule_, columns_);
+    require(!micro_batches_ || schedule_.micro_batches == *micro_batches_, [&] {
+      return "the schedule has " + counted(schedule_.micro_batches, "micro-batch", "micro-batches") + ", expected " +
+             std::to_string(*micro_batches_);
+    });
+    return std::move(schedule_);
+  }
+
+ private:
+  void add_line(std::string_view line) {
+    schedule_.actions.emplace_back();
+    columns_.emplace_back();
+    column_ = 0;
+    for (size_t begin = 0; begin <= line.size();) {
+      const size_t end = std::min(line.find(',', begin), line.size());
+      ++column_;
+      add_cell(trimmed(line.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+
+  std::string place(std::string_view cell) const {
+    return "rank " + std::to_string(schedule_.ranks() - 1) + ", column " + std::to_string(column_) + " (" +
+           shown(cell) + ")";
+  }
+
+  void add_cell(std::string_view cell) {
+    if (cell.empty()) return;
+    std::string_view rest = cell;
+    if (cell.front() == '(' && cell.ends_with(kOverlap))
+      rest = cell.substr(1, cell.size() - 1 - kOverlap.size());
+    else
+      return add_action(cell, cell);
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(';'), rest.size());
+      add_action(trimmed(rest.substr(0, end)), cell);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+
+  void add_action(std::string_view text, std::string_view cell) {
+    const std::optional<Action> action = action_from(text);
+    require(action.has_value(),
+            [&] { return place(cell) + " is no action, expected one as in 0F3: stage, F, B, I or W, micro-batch"; });
+    require(!micro_batches_ || action->micro_batch < *micro_batches_,
+            [&] { return place(cell) + ": expected micro-batches from 0 to " + std::to_string(*micro_batches_ - 1); });
+    require(++count_ <= kMostActions,
+            [&] { return place(cell) + ": expected at most " + grouped(kMostActions) + " actions"; });
+    schedule_.actions.back().push_back(*action);
+    columns_.back().push_back(column_);
+    schedule_.stages = std::max(schedule_.stages, action->stage + 1);
+    schedule_.micro_batches = std::max(schedule_.micro_batches, action->micro_batch + 1);
+  }
+
+  /// A stage is on the rank that has the first of its actions.
+  void check_stages() {
+    std::vector<int>& rank_of = schedule_.rank_of;
+    rank_of.assign(static_cast<size_t>(schedule_.stages), -1);
+    for (int rank = 0; rank < schedule_.ranks(); ++rank)
+      for (const Action& action : schedule_.actions[static_cast<size_t>(rank)])
+        if (int& of = rank_of[static_cast<size_t>(action.stage)]; of < 0) of = rank;
+    const auto missing = std::ranges::find(rank_of, -1);
+    require(missing == rank_of.end(), [&] {
+      return "the schedule has a stage " + std::to_string(schedule_.stages - 1) + " on rank " +
+             std::to_string(rank_of.back()) + ", but no stage " + std::to_string(missing - rank_of.begin());
+    });
+  }
+
+  std::optional<int> ranks_, micro_batches_;
+  Schedule schedule_;
+  std::vector<std::vector<int>> columns_;
+  int column_ = 0;
+  int64_t count_ = 0;
+};
+
+}  // namespace
+
+Schedule read_schedule(std::string_view csv, std::optional<int> ranks, std::optional<int> micro_batches) {
+  return Reader(ranks, micro_batches).read(csv);
+}
+
+std::string to_csv(const Schedule& schedule) {
+  check(schedule);
+  std::vector<std::string> lines(schedule.actions.size());
+  std::vector<int64_t> columns(schedule.actions.size());  // that each line has so far
+  int64_t cells = 0;
+  Walk walk(
+      schedule, [](const Action&) { return 1.0; }, 0);
+  walk.run([&](int rank, const Action& action, double begin, double /*end*/) {
+    const auto r = static_cast<size_t>(rank);
+    const auto column = static_cast<int64_t>(begin);
+    cells += column + 1 - columns[r];
+    require(cells <= kMostCells, [] { return "the table has more than " + grouped(kMostCells) + " cells"; });
+    lines[r].append(static_cast<size_t>(column - columns[r]) + (columns[r] > 0 ? 1 : 0), ',');
+    lines[r] += text_of(action);
+    columns[r] = column + 1;
+  });
+  std::string csv;
+  for (std::string& line : lines) {
+    csv += line += '\n';
+    line = {};
+  }
+  return csv;
+}
+
+}  // namespace adjoin::pipeline

@@ -1,0 +1,90 @@
+#include "adjoin/pipeline/walk.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace adjoin::pipeline {
+namespace {
+
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Walk::Walk(const Schedule& schedule, CostOf cost_of, double transfer)
+    : schedule_(schedule),
+      cost_of_(std::move(cost_of)),
+      transfer_(transfer),
+      forward_ends_(slot(schedule.stages, 0), kNotYet),
+      input_ends_(slot(schedule.stages, 0), kNotYet),
+      ranks_(schedule.actions.size()) {}
+
+double Walk::arrival(const std::vector<double>& ends, int stage, int micro_batch, int rank) const {
+  const double end = ends[slot(stage, micro_batch)];
+  return schedule_.rank_of[static_cast<size_t>(stage)] == rank ? end : end + transfer_;
+}
+
+double Walk::when_ready(const Action& action, int rank) const {
+  const auto& [stage, kind, m] = action;
+  if (kind == Kind::weight) return input_ends_[slot(stage, m)];
+  if (kind == Kind::forward) return stage == 0 ? 0 : arrival(forward_ends_, stage - 1, m, rank);
+  const double forward = forward_ends_[slot(stage, m)];
+  return stage + 1 == schedule_.stages ? forward : std::max(forward, arrival(input_ends_, stage + 1, m, rank));
+}
+
+std::optional<Action> Walk::missing_input(const Action& action) const {
+  const auto& [stage, kind, m] = action;
+  const auto is_missing = [&, m = m](const std::vector<double>& ends, int of) { return ends[slot(of, m)] == kNotYet; };
+  if (kind == Kind::forward) {
+    if (stage > 0 && is_missing(forward_ends_, stage - 1)) return Action{stage - 1, Kind::forward, m};
+    return {};
+  }
+  if (kind == Kind::weight) {
+    if (is_missing(input_ends_, stage)) return Action{stage, Kind::input, m};
+    return {};
+  }
+  if (is_missing(forward_ends_, stage)) return Action{stage, Kind::forward, m};
+  if (stage + 1 < schedule_.stages && is_missing(input_ends_, stage + 1)) return Action{stage + 1, Kind::backward, m};
+  return {};
+}
+
+void Walk::queue(int rank) {
+  Rank& to = ranks_[static_cast<size_t>(rank)];
+  if (std::exchange(to.is_queued, true)) return;
+  queue_.push_back(rank);
+}
+
+/// Only the rank of a neighbouring stage can have waited for this.
+void Walk::note_end(const Action& action, double end) {
+  if (action.kind == Kind::weight) return;
+  const bool is_forward = action.kind == Kind::forward;
+  (is_forward ? forward_ends_ : input_ends_)[slot(action.stage, action.micro_batch)] = end;
+  const int next = action.stage + (is_forward ? 1 : -1);
+  if (next >= 0 && next < schedule_.stages) queue(schedule_.rank_of[static_cast<size_t>(next)]);
+}
+
+void Walk::run_rank(int rank, const OnAction& on_action) {
+  Rank& me = ranks_[static_cast<size_t>(rank)];
+  const std::vector<Action>& actions = schedule_.actions[static_cast<size_t>(rank)];
+  for (; me.reached < actions.size(); ++me.reached) {
+    const Action& action = actions[me.reached];
+    const double ready = when_ready(action, rank);
+    if (ready == kNotYet) return;
+    const double begin = std::max(me.end, ready);
+    me.end = begin + cost_of_(action);
+    on_action(rank, action, begin, me.end);
+    note_end(action, me.end);
+  }
+}
+
+void Walk::run(const OnAction& on_action) {
+  for (int rank = schedule_.ranks() - 1; rank >= 0; --rank) queue(rank);
+  while (!queue_.empty()) {
+    const int rank = queue_.back();
+    queue_.pop_back();
+    run_rank(rank, on_action);
+    ranks_[static_cast<size_t>(rank)].is_queued = false;
+  }
+}
+
+}  // namespace adjoin::pipeline

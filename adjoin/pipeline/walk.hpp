@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "adjoin/pipeline/schedule.hpp"
+
+namespace adjoin::pipeline {
+
+/// Goes through all actions of a schedule, each as early as it can run. Its actions name stages and micro-batches that
+/// there are; nothing else is expected of it.
+class Walk {
+ public:
+  using CostOf = std::function<double(const Action& action)>;
+  using OnAction = std::function<void(int rank, const Action& action, double begin, double end)>;
+
+  /// `transfer` lies between the end of an action and one on another rank that needs its result. Costs are finite.
+  Walk(const Schedule& schedule, CostOf cost_of, double transfer);
+
+  /// Calls `on_action` for each action that can run: a rank's in their order, each behind what it needs.
+  void run(const OnAction& on_action);
+
+  /// How many actions of a rank ran; all, unless ranks wait for each other.
+  size_t reached(int rank) const { return ranks_[static_cast<size_t>(rank)].reached; }
+  /// An action that has not run, and without which this one cannot.
+  std::optional<Action> missing_input(const Action& action) const;
+
+ private:
+  struct Rank {
+    size_t reached = 0;
+    double end = 0;  // of the last action that ran
+    bool is_queued = false;
+  };
+
+  size_t slot(int stage, int micro_batch) const {
+    return static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micro_batches) + static_cast<size_t>(micro_batch);
+  }
+  double when_ready(const Action& action, int rank) const;
+  double arrival(const std::vector<double>& ends, int stage, int micro_batch, int rank) const;
+  void run_rank(int rank, const OnAction& on_action);
+  void note_end(const Action& action, double end);
+  void queue(int rank);
+
+  const Schedule& schedule_;
+  CostOf cost_of_;
+  double transfer_;
+  std::vector<double> forward_ends_, input_ends_;  // of each stage and micro-batch; infinite until they ran
+  std::vector<Rank> ranks_;
+  std::vector<int> queue_;  // ranks that may be able to go on
+};
+
+}  // namespace adjoin::pipeline
