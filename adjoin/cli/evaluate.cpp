@@ -41,6 +41,7 @@ void run(const Options& options) {
   check_least("--samples", options.source.samples, 0);
   check_least("--batch", options.batch, 0);
   check_least("--dp", options.grid.dp, 1);
+  check_least("--pp", options.grid.pp, 1);
   check_least("--tp", options.grid.tp, 1);
   const train::EvaluationResult result = train::evaluate(options);
   if (!prints()) return;
@@ -69,8 +70,8 @@ void add_evaluate(Program& program) {
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
                     "perplexity and bits_per_byte [false]");
-  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, options->backend,
-                     options->threads_per_rank);
+  add_layout_options(*command, {{"dp", &options->grid.dp}, {"pp", &options->grid.pp}, {"tp", &options->grid.tp}},
+                     options->backend, options->threads_per_rank);
 }
 
 }  // namespace adjoin::cli

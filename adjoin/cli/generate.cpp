@@ -2,10 +2,12 @@
 
 #include <cstdio>
 #include <iostream>
-#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
@@ -21,25 +23,34 @@ struct GenerateCommand {
   train::GenerationRequest request;
   std::optional<double> temperature, top_p;
   std::optional<int64_t> top_k, seed;
-  std::vector<std::string> prompt;
+  std::vector<std::string> prompts;
+  bool json = false;
 };
 
-std::string prompt_of(const GenerateCommand& options) {
-  require(options.prompt.size() < 2, "one prompt is needed, in quotes");
-  if (!options.prompt.empty()) return options.prompt.front();
-  require(!started_by_mpi(), "the prompt is needed, in quotes: under mpirun it cannot come from standard input");
-  std::string prompt;
-  if (::isatty(STDIN_FILENO) == 0) prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-  if (prompt.ends_with('\n')) prompt.pop_back();
-  require(!prompt.empty(), "a prompt is needed, in quotes or on standard input");
-  return prompt;
+/// The prompts on the command line, or a line each on standard input.
+std::vector<std::string> prompts_of(const GenerateCommand& options) {
+  if (!options.prompts.empty()) return options.prompts;
+  require(!started_by_mpi(), "a prompt is needed, in quotes: under mpirun it cannot come from standard input");
+  std::vector<std::string> prompts;
+  if (::isatty(STDIN_FILENO) == 0)
+    for (std::string line; std::getline(std::cin, line);) prompts.push_back(line);
+  require(!prompts.empty(), "a prompt is needed, in quotes or on standard input");
+  return prompts;
+}
+
+std::string line_of(const train::WrittenText& text) {
+  const nlohmann::ordered_json json = {
+      {"prompt", printable(text.prompt)}, {"text", printable(text.continuation)}, {"tokens", text.tokens}};
+  return json.dump();
 }
 
 void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
   require_given(request.model, "--model");
-  request.prompt = prompt_of(options);
-  require(!request.prompt.empty(), "the prompt is empty");
+  request.prompts = prompts_of(options);
+  for (const std::string& prompt : request.prompts) require(!prompt.empty(), "the prompt is empty");
+  check_least("--tp", request.grid.tp, 1);
+  check_least("--pp", request.grid.pp, 1);
   check_least("--tokens", request.tokens.value_or(1), 1);
   check_least("--seed", options.seed.value_or(0), 0);
   if (options.temperature || options.top_k || options.top_p || options.seed) {
@@ -52,18 +63,33 @@ void run_generate(GenerateCommand& options) {
     check(sampling);
     if (!is_likeliest) request.sampling = sampling;
   }
-  train::generate(request, [](std::string_view text) {
-    std::fputs(printable(text).c_str(), stdout);
-    flush_output();
-  });
-  if (prints()) std::puts("");
+  const bool is_lone = request.prompts.size() == 1;
+  train::Readers readers;
+  if (options.json)
+    readers.whole = [](const train::WrittenText& text) {
+      std::puts(line_of(text).c_str());
+      flush_output();
+    };
+  else if (is_lone)
+    readers.piece = [](std::string_view text) {
+      std::fputs(printable(text).c_str(), stdout);
+      flush_output();
+    };
+  else
+    readers.whole = [is_first = true](const train::WrittenText& text) mutable {
+      std::printf("%s%s%s\n", std::exchange(is_first, false) ? "" : "\n", printable(text.prompt).c_str(),
+                  printable(text.continuation).c_str());
+      flush_output();
+    };
+  train::generate(request, readers);
+  if (prints() && is_lone && !options.json) std::puts("");
 }
 
 }  // namespace
 
 void add_generate(Program& program) {
   auto options = std::make_shared<GenerateCommand>();
-  CLI::App* command = add_command(program, program.app, "generate", "Write a text on by a trained decoder",
+  CLI::App* command = add_command(program, program.app, "generate", "Write texts on by a trained decoder",
                                   [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
   add_text(*command, "--model", request.model, "DIR", "Output folder of a training run of a decoder (required)");
@@ -78,9 +104,12 @@ void add_generate(Program& program) {
   add_number(*command, "--top-p", options->top_p,
              "Draws among the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
   add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
-  add_text(*command, "prompt", options->prompt, "PROMPT",
-           "The beginning of the text; without it standard input is, but for its last line end");
-  add_layout_options(*command, {{"tp", &request.grid.tp}}, request.backend, request.threads_per_rank);
+  command->add_flag("--json", options->json, "Print a JSON object a text: prompt, text, which follows it, and tokens of that [false]");
+  command->add_option("prompt", options->prompts,
+                      "The beginning of each text, in quotes; without any, each line of standard input is one")
+      ->option_text("PROMPT...");
+  add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request.backend,
+                     request.threads_per_rank);
 }
 
 }  // namespace adjoin::cli

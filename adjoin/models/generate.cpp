@@ -1,6 +1,8 @@
 #include "adjoin/models/generate.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
 #include <memory>
@@ -9,11 +11,12 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::models {
 namespace {
 
-void check_request(const DecoderOptions& model, const std::vector<int64_t>& prompt, const GenerateOptions& options) {
+void check_request(const DecoderOptions& model, const Tokens& prompt, const GenerateOptions& options) {
   const auto length = std::ssize(prompt);
   require(length > 0, "generate: expected a prompt of at least 1 token, got an empty one");
   for (const int64_t token : prompt)
@@ -30,42 +33,139 @@ void check_request(const DecoderOptions& model, const std::vector<int64_t>& prom
   if (options.sampling) check(*options.sampling);
 }
 
-/// The scores of all words behind the last token of a text, of whose tokens the caches hold the first `past`.
-/// Shape: [words], on every rank
-at::Tensor scores_behind(const Model& model, const DecoderOptions& decoder, const std::vector<int64_t>& text,
-                         int64_t past, std::span<nn::KeyValueCache> caches) {
-  const auto length = std::ssize(text);
-  const Rows rows = Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length});
-  const ForwardPass pass{.rows = past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
-  at::Tensor x = at::tensor(at::ArrayRef<int64_t>(text).slice(static_cast<size_t>(past)), at::kLong);
-  const size_t head = model->segments().size() - 1;
-  for (size_t i = 0; i < head; ++i) x = model->run(i, x, pass, caches.empty() ? nullptr : &caches[i]);
-  // Of the last token alone: a pass of one row.
-  const at::Tensor scores = model->run(head, x.narrow(0, x.size(0) - 1, 1), pass);
-  const Communicator& group = model->stage().axis("tp");
-  return gather_from(scores, group, Split::balanced(decoder.words, group.size(), 1)).squeeze(0);
-}
+/// What goes on beside its sender.
+struct Sent {
+  at::Tensor tensor;
+  std::unique_ptr<Sending> sending;
+};
+
+struct Text {
+  Tokens tokens;
+  int64_t past = 0;  // of the tokens, that the caches hold
+  std::vector<nn::KeyValueCache> caches;
+  bool awaits_token = false;  // which the last stage has or will have chosen
+  bool is_over = false;
+};
+
+/// Texts that take turns in going through the model, whose stages the ranks of a group have.
+class Writer {
+ public:
+  Writer(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
+         const GenerateOptions& options, const std::function<void(size_t, int64_t)>& each, const Communicator& stages)
+      : model_(model), decoder_(decoder), prompts_(prompts), options_(options), each_(each), stages_(stages) {
+    for (const Tokens& prompt : prompts) {
+      Text& text = texts_.emplace_back(Text{.tokens = prompt});
+      if (options.caches)
+        text.caches.assign(model->segments().size(), nn::KeyValueCache(std::ssize(prompt) + options.tokens));
+    }
+  }
+
+  std::vector<Tokens> run() {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (size_t i = 0; i < texts_.size(); ++i) {
+        take_turn(i);
+        goes_on |= !texts_[i].is_over;
+      }
+    }
+    for (const Sent& sent : sent_) sent.sending->wait();
+    std::vector<Tokens> written;
+    for (size_t i = 0; i < texts_.size(); ++i)
+      written.emplace_back(texts_[i].tokens.begin() + std::ssize(prompts_[i]), texts_[i].tokens.end());
+    return written;
+  }
+
+ private:
+  bool is_last_stage() const { return stages_.rank() + 1 == stages_.size(); }
+
+  void take_turn(size_t i) {
+    Text& text = texts_[i];
+    if (text.awaits_token) add(i, token_of_last_stage());
+    if (text.is_over) return;
+    std::erase_if(sent_, [](const Sent& sent) { return sent.sending->done(); });
+    const at::Tensor output = pass(text);
+    if (options_.caches) text.past = std::ssize(text.tokens);
+    text.awaits_token = !is_last_stage();
+    if (!is_last_stage()) return send(output, stages_.rank() + 1);
+    const int64_t token = options_.sampling ? drawn_word(output, sampling_of(i), std::ssize(text.tokens))
+                                            : likeliest_word(output);
+    for (int stage = 0; stage + 1 < stages_.size(); ++stage) send(at::full({1}, token, at::kLong), stage);
+    add(i, token);
+  }
+
+  Sampling sampling_of(size_t i) const {
+    Sampling sampling = *options_.sampling;
+    sampling.sequence += static_cast<int64_t>(i);
+    return sampling;
+  }
+
+  /// Of what is new of a text what this rank's segments make: on the last stage the scores of all words behind it, [words].
+  at::Tensor pass(Text& text) {
+    const auto length = std::ssize(text.tokens);
+    const Rows rows = Rows::of_runs({{{0, {0, text.past}}}, {{0, {text.past, length}}}}, {length});
+    const ForwardPass pass{.rows = text.past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
+    at::Tensor x = stages_.rank() == 0
+                       ? at::tensor(at::ArrayRef<int64_t>(text.tokens).slice(static_cast<size_t>(text.past)), at::kLong)
+                       : rows_of_stage_before(length - text.past);
+    const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
+    for (size_t i = 0; i < blocks; ++i) x = model_->run(i, x, pass, text.caches.empty() ? nullptr : &text.caches[i]);
+    if (!is_last_stage()) return x;
+    // Of the last token alone: a pass of one row.
+    const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
+    const Communicator& group = model_->stage().axis("tp");
+    return gather_from(scores, group, Split::balanced(decoder_.words, group.size(), 1)).squeeze(0);
+  }
+
+  at::Tensor rows_of_stage_before(int64_t rows) const {
+    at::Tensor x = at::empty({rows, decoder_.hidden}, model_->parameters().front().options().requires_grad(false));
+    stages_.recv(buffer(x), stages_.rank() - 1);
+    return x;
+  }
+  int64_t token_of_last_stage() const {
+    int64_t token = 0;
+    stages_.recv({&token, 1, ElementType::int64}, stages_.size() - 1, /*tag=*/1);
+    return token;
+  }
+  void send(const at::Tensor& x, int stage) {
+    const at::Tensor tensor = x.contiguous();
+    sent_.push_back({tensor, stages_.isend(buffer(tensor), stage, x.scalar_type() == at::kLong ? 1 : 0)});
+  }
+
+  void add(size_t i, int64_t token) {
+    Text& text = texts_[i];
+    text.awaits_token = false;
+    text.is_over = token == options_.end;
+    if (text.is_over) return;
+    text.tokens.push_back(token);
+    text.is_over = std::ssize(text.tokens) == std::ssize(prompts_[i]) + options_.tokens;
+    if (each_) each_(i, token);
+  }
+
+  const Model& model_;
+  const DecoderOptions& decoder_;
+  const std::vector<Tokens>& prompts_;
+  const GenerateOptions& options_;
+  const std::function<void(size_t, int64_t)>& each_;
+  const Communicator stages_;
+  std::vector<Text> texts_;
+  std::vector<Sent> sent_;
+};
 
 }  // namespace
 
-std::vector<int64_t> generate(const Model& model, const DecoderOptions& decoder, const std::vector<int64_t>& prompt,
-                              const GenerateOptions& options, const std::function<void(int64_t token)>& each) {
-  check_request(decoder, prompt, options);
+std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
+                             const GenerateOptions& options, const std::function<void(size_t, int64_t)>& each,
+                             const Communicator& stages) {
+  for (const Tokens& prompt : prompts) check_request(decoder, prompt, options);
   const at::NoGradGuard no_gradient;
-  std::vector<nn::KeyValueCache> caches;
-  if (options.caches) caches.assign(model->segments().size(), nn::KeyValueCache(std::ssize(prompt) + options.tokens));
-  std::vector<int64_t> text = prompt;
-  int64_t past = 0;  // tokens that the caches hold
-  while (std::ssize(text) < std::ssize(prompt) + options.tokens) {
-    const at::Tensor scores = scores_behind(model, decoder, text, past, caches);
-    if (options.caches) past = std::ssize(text);
-    const int64_t token =
-        options.sampling ? drawn_word(scores, *options.sampling, std::ssize(text)) : likeliest_word(scores);
-    if (token == options.end) break;
-    text.push_back(token);
-    if (each) each(token);
-  }
-  return {text.begin() + std::ssize(prompt), text.end()};
+  return Writer(model, decoder, prompts, options, each, stages).run();
+}
+
+Tokens generate(const Model& model, const DecoderOptions& decoder, const Tokens& prompt, const GenerateOptions& options,
+                const std::function<void(int64_t token)>& each) {
+  return generate(model, decoder, std::vector<Tokens>{prompt}, options, [&](size_t, int64_t token) {
+           if (each) each(token);
+         }).front();
 }
 
 }  // namespace adjoin::models

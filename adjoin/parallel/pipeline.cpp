@@ -2,9 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <map>
 #include <memory>
@@ -22,9 +23,12 @@ using pipeline::Action;
 using pipeline::Schedule;
 using ActionKind = pipeline::Kind;
 
-/// A micro-batch in a stage, from its forward pass until all its gradients are there.
+/// A micro-batch in a stage, from its forward pass until all its gradients are there. Of the output, which goes to the next
+/// stage, only that is kept from which backward begins.
 struct InFlight {
-  at::Tensor input, output;
+  at::Tensor input;
+  torch::autograd::Edge output;
+  at::Tensor like_output;  // of its shape and type, without memory
   PostponedGradients weights;
 };
 
@@ -39,6 +43,12 @@ struct Inbox {
 
 bool makes_gradient_of_input(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::input;
+}
+
+/// As torch::autograd::backward, of a tensor that may be gone.
+void begin_backward(const torch::autograd::Edge& output, at::Tensor gradient) {
+  torch::autograd::Engine::get_default_engine().execute({output}, {std::move(gradient)}, /*keep_graph=*/false,
+                                                        /*create_graph=*/false, /*accumulate_grad=*/true);
 }
 
 class PipelineRank {
@@ -80,21 +90,25 @@ class PipelineRank {
       flight.input = take(action.stage - 1, action.stage, action.micro_batch);
       flight.input.requires_grad_(has_backward_);
     }
-    flight.output = work_.forward(action.stage, action.micro_batch, flight.input);
+    at::Tensor output = work_.forward(action.stage, action.micro_batch, flight.input);
     if (is_last(action.stage))
-      flight.output = work_.loss(action.micro_batch, flight.output);
+      output = work_.loss(action.micro_batch, output);
     else
-      give(flight.output.detach(), action.stage, action.stage + 1, action.micro_batch);
-    if (has_backward_) flying_[{action.stage, action.micro_batch}] = std::move(flight);
+      give(output.detach(), action.stage, action.stage + 1, action.micro_batch);
+    if (!has_backward_) return;
+    if (output.requires_grad()) flight.output = torch::autograd::impl::gradient_edge(output);
+    flight.like_output = at::empty(output.sizes(), output.options().device(at::kMeta));
+    flying_[{action.stage, action.micro_batch}] = std::move(flight);
   }
 
   void backward(const Action& action) {
     InFlight& flight = flying_.at({action.stage, action.micro_batch});
-    const at::Tensor gradient = is_last(action.stage) ? at::full_like(flight.output, work_.loss_scale)
-                                                      : take(action.stage + 1, action.stage, action.micro_batch);
-    const at::Tensor output = std::exchange(flight.output, {}), input = std::exchange(flight.input, {});
+    at::Tensor gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale, flight.like_output.options().device(at::kCPU))
+                                                : take(action.stage + 1, action.stage, action.micro_batch);
+    const torch::autograd::Edge output = std::exchange(flight.output, {});
+    const at::Tensor input = std::exchange(flight.input, {});
     const auto run = [&] {
-      if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
+      if (output.is_valid()) begin_backward(output, std::move(gradient));
     };
     action.kind == ActionKind::input ? flight.weights.collect(run) : run();
     if (input.defined())
@@ -124,7 +138,8 @@ class PipelineRank {
       const int coming = in.order[in.next++];
       const at::Tensor tensor =
           from < to ? at::empty(work_.output_shape(from, coming), work_.output)
-                    : at::empty_like(flying_.at({to, coming}).output, at::MemoryFormat::Contiguous).detach();
+                    : at::empty(flying_.at({to, coming}).like_output.sizes(),
+                                flying_.at({to, coming}).like_output.options().device(at::kCPU));
       ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
       in.there.emplace(coming, tensor);
     }

@@ -155,4 +155,16 @@ std::string text_of(const Action& action) {
   return std::to_string(action.stage) + "FBIW"[static_cast<int>(action.kind)] + std::to_string(action.micro_batch);
 }
 
+Schedule forward_only(const Schedule& stages, int micro_batches) {
+  Schedule schedule{stages.stages, micro_batches, stages.rank_of, {}};
+  schedule.actions.resize(stages.actions.size());
+  const int at_once = stages.ranks();
+  for (int first = 0; first < micro_batches; first += at_once)
+    for (int stage = 0; stage < stages.stages; ++stage)
+      for (int number = first; number < std::min(first + at_once, micro_batches); ++number)
+        schedule.actions[static_cast<size_t>(stages.rank_of[static_cast<size_t>(stage)])].push_back(
+            {stage, Kind::forward, number});
+  return schedule;
+}
+
 }  // namespace adjoin::pipeline

@@ -52,6 +52,10 @@ std::vector<std::string_view> schedule_names();
 ///         zb-h1 arXiv 2401.10241 section 2
 Schedule make_schedule(std::string_view name, int ranks, int micro_batches, int chunks = 1);
 
+/// Forward passes alone of so many micro-batches, on the stages and ranks of another schedule: as many micro-batches as there
+/// are ranks go through a rank's first stage, then through its next one, so that all ranks are at work.
+Schedule forward_only(const Schedule& stages, int micro_batches);
+
 /// Checks that every stage goes once through every micro-batch, forward and backward (or input and weight), on its own
 /// rank, that every rank has a stage, and that no ranks wait for each other in a circle.
 ///

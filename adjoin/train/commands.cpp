@@ -132,6 +132,7 @@ void dry_run(const Configuration& configuration) {
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
   const SavedModel saved = open_model(options.model, make);
   const Configuration configuration = configured(saved, options);
+  stages_of(configuration, saved.task->segments());  // which refuses too many
   check_workers(worker_options(configuration));
   if (!make || !options.source.data.empty()) saved.task->read_test(options.source);
   EvaluationResult result{.task = saved.task, .evaluation = {}};

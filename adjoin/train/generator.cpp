@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/train/stages.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/workers.hpp"
@@ -12,6 +14,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kTokensUnlessAsked = 100;  // unless a request says how many
+constexpr size_t kTextsAtOnce = 16;          // whose keys and values are kept
 
 /// Hands bytes on when they are whole characters.
 class WholeCharacters {
@@ -19,6 +22,7 @@ class WholeCharacters {
   explicit WholeCharacters(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
 
   void add(std::string_view bytes) {
+    if (!write_) return;
     pending_ += bytes;
     const size_t whole = pending_.size() - unfinished();
     if (whole > 0) write_(std::string_view(pending_).substr(0, whole));
@@ -44,37 +48,63 @@ class WholeCharacters {
   std::string pending_;
 };
 
+/// The tokens of each prompt. Throws: InvalidArgument for one that is empty or has no room
+std::vector<models::Tokens> encoded(const GenerationRequest& request, const data::TextVocabulary& vocabulary,
+                                    int64_t context) {
+  std::vector<models::Tokens> prompts;
+  for (const std::string& text : request.prompts) {
+    prompts.push_back(vocabulary.encode(text));
+    const auto length = std::ssize(prompts.back());
+    require(length > 0, "the prompt is empty");
+    require(context - length >= request.tokens.value_or(1), [&] {
+      return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + "the prompt has " +
+             counted(length, "token") + ", and the model's context is " + std::to_string(context);
+    });
+  }
+  return prompts;
+}
+
 }  // namespace
 
-void generate(const GenerationRequest& request, const std::function<void(std::string_view text)>& write) {
+void generate(const GenerationRequest& request, const Readers& readers) {
   const SavedModel saved = open_model(request.model);
   const auto* task = dynamic_cast<const LanguageModelling*>(saved.task.get());
   require(task != nullptr, [&] {
     return "--model " + request.model + ": is a " + saved.configuration.model + ", and only a decoder writes texts";
   });
   const data::TextVocabulary& vocabulary = task->vocabulary();
-  const std::vector<int64_t> prompt = vocabulary.encode(request.prompt);
-  require(!prompt.empty(), "the prompt is empty");
-  const auto room = saved.configuration.sequence - std::ssize(prompt);
-  require(room >= request.tokens.value_or(1), [&] {
-    return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + "the prompt has " +
-           std::to_string(prompt.size()) + " tokens, and the model's context is " +
-           std::to_string(saved.configuration.sequence);
-  });
+  const int64_t context = saved.configuration.sequence;
+  const std::vector<models::Tokens> prompts = encoded(request, vocabulary, context);
+  int64_t longest = 0;
+  for (const models::Tokens& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
   const Configuration configuration = configured(saved, request);
-  const models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, room)),
-                                        .sampling = request.sampling,
-                                        .end = vocabulary.end_of_document()};
+  const std::vector<models::Segment> segments = task->segments();
+  const Stages stages = stages_of(configuration, segments);
+  models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, context - longest)),
+                                  .sampling = request.sampling,
+                                  .end = vocabulary.end_of_document()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
     const Grid grid(world, request.grid.shape());
-    const models::Model model(models::decoder(sizes), grid.at("pp", 0), tensor_options(configuration));
-    read_weights(saved, world, parameters_of(model));
-    WholeCharacters characters([&](std::string_view text) {
-      if (world.rank() == 0) write(text);
-    });
-    characters.add(request.prompt);
-    models::generate(model, sizes, prompt, options, [&](int64_t token) { characters.add(vocabulary.bytes_of(token)); });
+    const at::TensorOptions tensor = tensor_options(configuration);
+    const models::Model model(segments_here(stages, segments, grid), grid.at("pp", grid.coordinate("pp")), tensor);
+    read_weights(saved, world, parameters_of(stages, segments, model, grid, tensor));
+    const bool is_lone = prompts.size() == 1 && readers.piece && world.rank() == 0;
+    WholeCharacters characters(is_lone ? readers.piece : nullptr);
+    if (is_lone) characters.add(request.prompts.front());
+    const auto add = [&](size_t, int64_t token) { characters.add(vocabulary.bytes_of(token)); };
+    for (size_t first = 0; first < prompts.size(); first += kTextsAtOnce) {
+      const size_t end = std::min(first + kTextsAtOnce, prompts.size());
+      const std::vector<models::Tokens> now(prompts.begin() + first, prompts.begin() + end);
+      models::GenerateOptions of_these = options;
+      if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(first);
+      const auto written = models::generate(model, sizes, now, of_these, add, grid.axis("pp"));
+      for (size_t i = 0; readers.whole && world.rank() == 0 && i < now.size(); ++i) {
+        WrittenText text{request.prompts[first + i], "", std::ssize(written[i])};
+        for (const int64_t token : written[i]) text.continuation += vocabulary.bytes_of(token);
+        readers.whole(text);
+      }
+    }
     characters.end();
   });
 }

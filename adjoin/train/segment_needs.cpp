@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "adjoin/movement/postponed.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -29,10 +30,17 @@ models::Model made(const SegmentTrial& trial) {
   return model;
 }
 
+int64_t bytes_of_gradients(const models::Model& model) {
+  int64_t bytes = 0;
+  for (const at::Tensor& weight : model->parameters())
+    if (weight.grad().defined()) bytes += static_cast<int64_t>(weight.grad().nbytes());
+  return bytes;
+}
+
 }  // namespace
 
 void PlannedCalls::begin(const Call& call) {
-  const bool moves = call.collective || call.name == "exchange";
+  const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
   if (moves && call.size > 1) calls.push_back({call.collective, call.size, call.bytes()});
 }
 
@@ -58,15 +66,23 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   if (!trial.is_last) y = (y * 1).sum();
   const int64_t waiting = memory.current_bytes();
   memory.reset_peak();
-  if (y.requires_grad()) y.backward();
+  PostponedGradients postponed;
+  const auto backward = [&] {
+    if (y.requires_grad()) y.backward();
+  };
+  trial.splits_backward ? postponed.collect(backward) : backward();
   needs.backward = memory.peak_bytes() - waiting;
   if (trial.is_last) needs.tally = std::ssize(trial.task.tally(output, trial.batch));
   y.reset();
-  int64_t gradients = 0;
-  for (const at::Tensor& weight : model->parameters())
-    if (weight.grad().defined()) gradients += static_cast<int64_t>(weight.grad().nbytes());
+  const int64_t left = memory.current_bytes() - bytes_of_gradients(model);
+  memory.reset_peak();
+  const int64_t before_weights = memory.current_bytes();
+  postponed.compute();
+  needs.weights = memory.peak_bytes() - before_weights;
   // What is there now beside the gradients is kept for all segments of the micro-batch: what was derived from its rows.
-  needs.kept = waiting - (memory.current_bytes() - gradients);
+  const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model);
+  needs.kept = waiting - of_rows;
+  needs.left = left - of_rows;
   needs.calls = std::exchange(trial.calls.calls, {});
   return needs;
 }

@@ -22,6 +22,8 @@ struct SegmentNeeds {
   int64_t forward = 0;   ///< at most while it runs forward, its input among them
   int64_t kept = 0;      ///< that wait for backward
   int64_t backward = 0;  ///< at most in backward beside those kept, the gradients of its weights among them
+  /// Where backward leaves the gradients of weights for later: what waits for that, and at most while they are computed.
+  int64_t left = 0, weights = 0;
   std::vector<PlannedCall> calls{};
   at::Tensor output{};  ///< of the shape and type of its output, without memory
   int64_t tally = 0;    ///< numbers of the task's tally, for the last segment
@@ -37,6 +39,7 @@ struct SegmentTrial {
   at::Tensor
       input;  ///< as the output of the segment before says; undefined for the first, which takes the micro-batch's
   bool is_last;
+  bool splits_backward;  ///< whether gradients of weights are left for later
   PlannedCalls& calls;
 };
 

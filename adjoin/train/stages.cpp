@@ -58,6 +58,57 @@ Grid stage_of_others(const Grid& grid, int pp) {
   return {Communicator(std::make_shared<lab::SilentBackend>(shape.rank_of(0), grid.world().size())), shape};
 }
 
+/// A part of the model, and the coordinates along pp whose stages name it.
+struct HeldPart {
+  const models::Part* part;
+  std::vector<int> held_at;  // ascending
+
+  bool is_at(int pp) const { return std::ranges::find(held_at, pp) != held_at.end(); }
+};
+
+/// All parts, in the order of the segments, which is the same on all ranks.
+std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<models::Segment>& segments) {
+  std::vector<HeldPart> parts;
+  std::map<std::string, std::set<int>> held_at;
+  for (int stage = 0; stage < stages.count(); ++stage)
+    for (int64_t i = stages.segments[static_cast<size_t>(stage)].begin;
+         i < stages.segments[static_cast<size_t>(stage)].end; ++i)
+      for (const models::Part& part : segments[static_cast<size_t>(i)].parts) {
+        if (!held_at.contains(part.name)) parts.push_back({&part, {}});
+        held_at[part.name].insert(stages.pp_of(stage));
+      }
+  for (HeldPart& part : parts) {
+    const std::set<int>& holders = held_at.at(part.part->name);
+    part.held_at.assign(holders.begin(), holders.end());
+  }
+  return parts;
+}
+
+/// The parameters of a part of this rank's model or, without a model, of a part that other ranks have.
+std::vector<nn::Parameter> parameters_of(const HeldPart& held, const models::Model* model, const Grid& grid,
+                                         const at::TensorOptions& tensor) {
+  const Grid here = grid.at("pp", grid.coordinate("pp"));
+  const Grid stage = model ? here : stage_of_others(grid, held.held_at.front());
+  const std::string& name = held.part->name;
+  const std::shared_ptr<torch::nn::Module> module =
+      model ? (*model)->named_children()[name] : held.part->make(stage, tensor.device(at::kMeta));
+  std::vector<nn::Parameter> parameters = nn::parameters_of(*module, stage, {"tp"});
+  for (nn::Parameter& parameter : parameters) {
+    parameter.name = name + "." + parameter.name;
+    parameter.grid = here;
+    if (!model)
+      parameter.tensor = at::empty({0}, parameter.tensor.options().device(at::kCPU))
+                             .requires_grad_(parameter.tensor.requires_grad());
+    if (held.held_at.size() > 1)
+      parameter.layout = parameter.layout.on(grid.shape().among("pp", held.held_at), Kind::copied);
+  }
+  return parameters;
+}
+
+void append(std::vector<nn::Parameter>& all, std::vector<nn::Parameter> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+}
+
 }  // namespace
 
 void check_schedule(const Configuration& c) {
@@ -117,40 +168,20 @@ std::vector<models::Segment> segments_here(const Stages& stages, const std::vect
   return here;
 }
 
+std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
+                                           const models::Model& model, const Grid& grid) {
+  std::vector<nn::Parameter> all;
+  for (const HeldPart& part : parts_of_stages(stages, segments))
+    if (part.is_at(grid.coordinate("pp"))) append(all, parameters_of(part, &model, grid, {}));
+  return all;
+}
+
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
                                          const models::Model& model, const Grid& grid,
                                          const at::TensorOptions& tensor) {
-  std::vector<const models::Part*> parts;
-  std::map<std::string, std::set<int>> holders;  // of each part, the coordinates along pp
-  for (int stage = 0; stage < stages.count(); ++stage)
-    for (int64_t i = stages.segments[static_cast<size_t>(stage)].begin;
-         i < stages.segments[static_cast<size_t>(stage)].end; ++i)
-      for (const models::Part& part : segments[static_cast<size_t>(i)].parts) {
-        if (!holders.contains(part.name)) parts.push_back(&part);
-        holders[part.name].insert(stages.pp_of(stage));
-      }
-  const int pp = grid.coordinate("pp");
-  const auto here = model->named_children();
   std::vector<nn::Parameter> all;
-  for (const models::Part* part : parts) {
-    const std::set<int>& held_at = holders.at(part->name);
-    const bool is_here = held_at.contains(pp);
-    const Grid stage = is_here ? grid.at("pp", pp) : stage_of_others(grid, *held_at.begin());
-    const std::shared_ptr<torch::nn::Module> module =
-        is_here ? here[part->name] : part->make(stage, tensor.device(at::kMeta));
-    for (nn::Parameter& parameter : nn::parameters_of(*module, stage, {"tp"})) {
-      parameter.name = part->name + "." + parameter.name;
-      if (!is_here) {
-        parameter.tensor = at::empty({0}, parameter.tensor.options().device(at::kCPU))
-                               .requires_grad_(parameter.tensor.requires_grad());
-        parameter.grid = grid.at("pp", pp);
-      }
-      if (held_at.size() > 1)
-        parameter.layout = parameter.layout.on(
-            grid.shape().among("pp", std::vector<int>(held_at.begin(), held_at.end())), Kind::copied);
-      all.push_back(std::move(parameter));
-    }
-  }
+  for (const HeldPart& part : parts_of_stages(stages, segments))
+    append(all, parameters_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
   return all;
 }
 

@@ -38,8 +38,12 @@ Stages stages_of(const Configuration& configuration, std::span<const models::Seg
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
                                            const Grid& grid);
 
+/// This rank's pieces of the parameters and buffers. What two stages name is copied on both.
+std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
+                                           const models::Model& model, const Grid& grid);
+
 /// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` is made of this
-/// rank's segments; what other stages hold is here a tensor of no elements. What two stages name is copied on both.
+/// rank's segments; what other stages hold is here a tensor of no elements.
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
                                          const models::Model& model, const Grid& grid, const at::TensorOptions& tensor);
 

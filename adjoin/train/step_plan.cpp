@@ -25,59 +25,112 @@ namespace {
 // Of each segment so many different micro-batches are run, and the optimizer of so many ranks with equal weights.
 constexpr size_t kMostRun = 16;
 
-/// The most bytes at once while micro-batches go forward and back, one after another: activations are there from forward
-/// until backward has passed their segment, and gradients from then on.
+/// What the segments of a stage need for one micro-batch, and where the first of them is among the rank's.
+struct StageNeeds {
+  size_t first = 0;
+  std::vector<const SegmentNeeds*> segments = {};
+};
+
+/// The most bytes at once while micro-batches go forward and back as a schedule says: activations are there from forward
+/// until backward has passed their segment, and gradients of weights from then on.
 class MemoryWalk {
  public:
-  explicit MemoryWalk(int64_t before) : live_(before), highest_(before) {}
+  MemoryWalk(const models::Model& model, int64_t before) : model_(model), live_(before), highest_(before) {}
 
-  void micro_batch(const models::Model& model, const std::vector<const SegmentNeeds*>& needs) {
-    for (const SegmentNeeds* of_segment : needs) {
-      highest_ = std::max(highest_, live_ + of_segment->forward);
-      live_ += of_segment->kept;
-    }
-    for (size_t i = needs.size(); i-- > 0;) {
-      highest_ = std::max(highest_, live_ + needs[i]->backward);
-      live_ -= needs[i]->kept;
-      for (const auto& module : model->modules(i).of_parts)
-        for (const at::Tensor& weight : module->parameters())
-          if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
+  void run(pipeline::Kind action, const StageNeeds& stage) {
+    if (action == pipeline::Kind::forward) return forward(stage);
+    for (size_t i = stage.segments.size(); i-- > 0;) {
+      const SegmentNeeds& needs = *stage.segments[i];
+      if (action != pipeline::Kind::weight) {
+        highest_ = std::max(highest_, live_ + needs.backward);
+        keep(needs.left - needs.kept);
+      } else {
+        highest_ = std::max(highest_, live_ + needs.weights);
+        keep(-needs.left);
+      }
+      if (action != pipeline::Kind::input) count_gradients(stage.first + i);
     }
   }
   int64_t highest() const { return highest_; }
+  int64_t most_kept() const { return most_kept_; }
 
  private:
-  int64_t live_, highest_;
+  void forward(const StageNeeds& stage) {
+    for (const SegmentNeeds* needs : stage.segments) {
+      highest_ = std::max(highest_, live_ + needs->forward);
+      keep(needs->kept);
+    }
+  }
+  void keep(int64_t bytes) {
+    live_ += bytes;
+    kept_ += bytes;
+    most_kept_ = std::max(most_kept_, kept_);
+  }
+  void count_gradients(size_t segment) {
+    for (const auto& module : model_->modules(segment).of_parts)
+      for (const at::Tensor& weight : module->parameters())
+        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
+  }
+
+  const models::Model& model_;
+  int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
   std::set<const c10::TensorImpl*> counted_;  // whose gradients are there
 };
 
 /// Measures segments, each distinct one once.
 class Measured {
  public:
-  Measured(const Configuration& configuration, const Task& task) : configuration_(configuration), task_(task) {}
+  Measured(const Configuration& configuration, const Task& task, const Stages& stages)
+      : configuration_(configuration), task_(task), stages_(stages), segments_(segments_of(configuration, task)) {
+    for (const auto& of_rank : stages.schedule.actions)
+      for (const pipeline::Action& action : of_rank) splits_backward_ |= action.kind == pipeline::Kind::input;
+  }
 
-  /// Of all segments of a rank, in their order, for one micro-batch. `model` has shapes alone.
-  std::vector<const SegmentNeeds*> needs(const models::Model& model, const Grid& grid, const MicroBatch& batch,
-                                         PlannedCalls& calls) {
-    std::vector<const SegmentNeeds*> all;
-    const size_t segments = model->segments().size();
-    for (size_t i = 0; i < segments; ++i) {
-      const at::Tensor input = i == 0 ? at::Tensor() : all.back()->output;
-      auto& of_loads = known_[name_of(model, i, batch, input)];
-      const Load load = load_of(model, i, batch);
-      auto found = of_loads.find(load);
-      if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
-      if (found == of_loads.end())
-        found = of_loads
-                    .emplace(load, measure({configuration_, task_, model->segments()[i], grid, batch, input,
-                                            /*is_last=*/i + 1 == segments, calls}))
-                    .first;
-      all.push_back(&found->second);
+  /// Of the segments of one of a rank's stages, for one micro-batch. `model` has shapes alone.
+  StageNeeds needs(int stage, const models::Model& model, const Grid& grid, const MicroBatch& batch,
+                   PlannedCalls& calls) {
+    const Range range = stages_.segments[static_cast<size_t>(stage)];
+    const std::vector<size_t> here = stages_.segments_at(grid.coordinate("pp"));
+    const auto first = std::find(here.begin(), here.end(), static_cast<size_t>(range.begin)) - here.begin();
+    StageNeeds needs{static_cast<size_t>(first)};
+    at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const bool is_last = i + 1 == std::ssize(segments_);
+      needs.segments.push_back(
+          &needs_of(model, static_cast<size_t>(first + i - range.begin), {grid, batch, input, is_last, calls}));
+      input = needs.segments.back()->output;
     }
-    return all;
+    return needs;
+  }
+  /// Of what a segment's output becomes for the next stage, which has its shape, on any rank.
+  at::Tensor arriving(size_t segment, const models::Model& model, const MicroBatch& batch) const {
+    return at::empty(segments_[segment].output_shape(model->stage(), batch.pass.rows),
+                     tensor_options(configuration_).device(at::kMeta))
+        .requires_grad_(true);
   }
 
  private:
+  struct Given {
+    const Grid& grid;
+    const MicroBatch& batch;
+    at::Tensor input;
+    bool is_last;
+    PlannedCalls& calls;
+  };
+
+  const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
+    auto& of_loads = known_[name_of(model, i, given.batch, given.input)];
+    const Load load = load_of(model, i, given.batch);
+    auto found = of_loads.find(load);
+    if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
+    if (found == of_loads.end())
+      found = of_loads
+                  .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch,
+                                          given.input, given.is_last, splits_backward_, given.calls}))
+                  .first;
+    return found->second;
+  }
+
   /// A number of rows, and what else tells micro-batches of as many rows apart.
   using Load = std::pair<int64_t, uint64_t>;
 
@@ -103,6 +156,9 @@ class Measured {
 
   const Configuration& configuration_;
   const Task& task_;
+  const Stages& stages_;
+  const std::vector<models::Segment> segments_;  // of all stages
+  bool splits_backward_ = false;
   std::map<std::string, std::map<Load, SegmentNeeds>> known_;
 };
 
@@ -168,57 +224,78 @@ OptimizerNeeds needs_of_optimizer(const Configuration& c, std::vector<nn::Parame
   }
   parallel::Rule rule = rule_of(c);
   rule.update = [](const parallel::FlatPiece&, const parallel::UpdateStep&) {};
-  parallel::Optimizer optimizer(std::move(parameters), std::move(rule), {.compares_copies = false});
+  const Communicator world = parameters.front().grid.world();
+  parallel::Optimizer optimizer(std::move(parameters), std::move(rule), {.compares_copies = false, .workers = world});
   calls.calls.clear();
   optimizer.step(0);
   return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
 }
+
+/// What all ranks are planned from.
+struct Job {
+  const Configuration& configuration;
+  const Task& task;
+  std::vector<models::Segment> segments;
+  Stages stages;
+};
 
 /// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
 struct AlikeModels {
   models::Model model;
   std::vector<OptimizerNeeds> optimizers{};
 
-  AlikeModels(const Configuration& c, const Task& task, const Grid& grid)
-      : model(segments_of(c, task), grid.at("pp", grid.coordinate("pp")), tensor_options(c).device(at::kMeta)) {}
+  AlikeModels(const Job& job, const Grid& grid)
+      : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
+              tensor_options(job.configuration).device(at::kMeta)) {}
 
   /// Of the next rank. Of many ranks the later ones get what the first needs, whose shards are the largest.
-  const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Configuration& c) {
+  const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
     if (optimizers.size() >= kMostRun) return optimizers.front();
-    std::vector<nn::Parameter> parameters = parameters_of(model);
-    for (nn::Parameter& parameter : parameters) parameter.grid = rank.grid.at("pp", rank.grid.coordinate("pp"));
-    return optimizers.emplace_back(needs_of_optimizer(c, std::move(parameters), *rank.calls));
+    return optimizers.emplace_back(needs_of_optimizer(
+        job.configuration, parameters_here(job.stages, job.segments, model, rank.grid), *rank.calls));
   }
 };
 
-RankPlan plan_rank(const Configuration& c, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
+RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
-  const int ranks = rank.grid.world().size();
+  const int ranks = rank.grid.world().size(), pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
   RankPlan plan{
       .rank = rank.grid.world().rank(), .rows = rank.rows, .moments = optimizer.moments, .calls = optimizer.calls};
-  for (const nn::Parameter& parameter : parameters_of(model)) {
+  for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, rank.grid)) {
     const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
-    if (c.validation > 0) plan.weights += bytes;  // the best ones so far
+    if (job.configuration.validation > 0) plan.weights += bytes;  // the best ones so far
     if (parameter.is_buffer) continue;
     plan.parameters += parameter.tensor.numel();
     plan.gradients += bytes;
   }
   plan.weights += plan.gradients;
-  MemoryWalk memory(plan.weights + plan.moments);
-  for (const MicroBatch& batch : batches) {
-    const auto needs = measured.needs(model, rank.grid, batch, *rank.calls);
-    int64_t kept = 0;
-    for (const SegmentNeeds* of_segment : needs) {
-      kept += of_segment->kept;
-      plan.calls.insert(plan.calls.end(), of_segment->calls.begin(), of_segment->calls.end());
+  MemoryWalk memory(model, plan.weights + plan.moments);
+  int64_t tally = 0;
+  const auto send = [&](int to, size_t output, const MicroBatch& batch) {
+    if (job.stages.pp_of(to) == pp) return;
+    const auto bytes = static_cast<int64_t>(measured.arriving(output, model, batch).nbytes());
+    plan.calls.push_back({std::nullopt, along_pp, bytes});
+  };
+  for (const pipeline::Action& action : job.stages.schedule.actions[static_cast<size_t>(pp)]) {
+    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+    const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
+    const StageNeeds needs = measured.needs(action.stage, model, rank.grid, batch, *rank.calls);
+    memory.run(action.kind, needs);
+    if (action.kind == pipeline::Kind::weight) continue;
+    if (action.kind != pipeline::Kind::forward) {
+      if (action.stage > 0) send(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
+      continue;
     }
-    memory.micro_batch(model, needs);
-    plan.activations = std::max(plan.activations, kept);
-    if (&batch == &batches.back() && ranks > 1)  // what the step came to: Trainer::Sums
-      plan.calls.push_back(
-          {Collective::all_reduce, ranks, static_cast<int64_t>(sizeof(double)) * (3 + needs.back()->tally)});
+    for (const SegmentNeeds* of_segment : needs.segments)
+      plan.calls.insert(plan.calls.end(), of_segment->calls.begin(), of_segment->calls.end());
+    if (action.stage + 1 < job.stages.count())
+      send(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
+    else
+      tally = needs.segments.back()->tally;
   }
+  plan.activations = memory.most_kept();
   plan.highest = memory.highest();
+  plan.tally = tally;
   return plan;
 }
 
@@ -226,6 +303,9 @@ RankPlan plan_rank(const Configuration& c, const models::Model& model, const Opt
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task,
                                 std::span<const int64_t> samples) {
+  std::vector<models::Segment> segments = segments_of(configuration, task);
+  Stages stages = stages_of(configuration, segments);
+  const Job job{configuration, task, std::move(segments), std::move(stages)};
   MicroBatches batches(configuration, task, samples);
   std::map<std::pair<int, int>, AlikeModels> models;  // by the coordinates along pp and tp
   std::vector<LoneRank> ranks;
@@ -233,23 +313,28 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
     const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
     const auto found = models.find(place);
-    return found != models.end() ? found->second
-                                 : models.try_emplace(place, configuration, task, rank.grid).first->second;
+    return found != models.end() ? found->second : models.try_emplace(place, job, rank.grid).first->second;
   };
   for (int number = 0; number < grid_sizes(configuration).ranks(); ++number) {
     LoneRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
-    optimizers.push_back(model_of(rank).optimizer_of(rank, configuration));
+    optimizers.push_back(model_of(rank).optimizer_of(rank, job));
   }
   // Those of most rows first, so that they are run.
   std::vector<size_t> order(ranks.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
-  Measured measured(configuration, task);
+  Measured measured(configuration, task, job.stages);
   std::vector<RankPlan> plans(ranks.size());
-  for (const size_t i : order)
-    plans[i] = plan_rank(configuration, model_of(ranks[i]).model, optimizers[i], ranks[i], batches.of(ranks[i].grid),
-                         measured);
+  int64_t tally = 0;
+  for (const size_t i : order) {
+    plans[i] = plan_rank(job, model_of(ranks[i]).model, optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
+    tally = std::max(tally, plans[i].tally);
+  }
+  if (ranks.size() > 1)  // what the step came to: Trainer::Sums
+    for (RankPlan& plan : plans)
+      plan.calls.push_back({Collective::all_reduce, static_cast<int>(ranks.size()),
+                            static_cast<int64_t>(sizeof(double)) * (3 + tally)});
   return plans;
 }
 

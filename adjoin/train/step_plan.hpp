@@ -12,9 +12,9 @@
 
 namespace adjoin::train {
 
-/// A collective, or an exchange of messages, that a step will call.
+/// A collective, or an exchange of messages or a send, that a step will call.
 struct PlannedCall {
-  std::optional<Collective> collective;  ///< none: an exchange
+  std::optional<Collective> collective;  ///< none: messages
   int ranks = 1;                         ///< of the group
   int64_t bytes = 0;                     ///< that this rank gives, as Call::bytes()
   bool operator==(const PlannedCall&) const = default;
@@ -27,8 +27,9 @@ struct RankPlan {
   int64_t parameters = 0;
   int64_t weights = 0;  ///< with those that --validation keeps as the best
   int64_t gradients = 0, moments = 0;
-  int64_t activations = 0;           ///< of one micro-batch, that wait for backward
+  int64_t activations = 0;           ///< that wait for backward, at most
   int64_t highest = 0;               ///< of all at once
+  int64_t tally = 0;                 ///< numbers of the task's tally, on ranks that have the last stage
   std::vector<PlannedCall> calls{};  ///< of all micro-batches, without those of checked mode
 };
 

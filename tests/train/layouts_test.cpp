@@ -22,6 +22,7 @@ constexpr int64_t kLayoutSteps = 8;
 Configuration odd_sizes(const std::string& model) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
   c.precision = Precision::fp64;
+  c.layers = 3;
   c.hidden = 30;
   c.heads = 5;
   c.sequence = 22;
@@ -59,7 +60,11 @@ Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
   c.tp = one_of(divisors);
   std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp % d != 0; });
   c.cp = one_of(divisors);
-  c.dp = ranks / (c.tp * c.cp);
+  std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp / c.cp % d != 0; });
+  c.pp = one_of(divisors);
+  c.dp = ranks / (c.tp * c.cp * c.pp);
+  c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "interleaved", "zb-h1"});
+  if (c.pipeline == "interleaved" && c.pp <= 2) c.chunks = 2;  // of five segments
   c.sp = c.tp > 1 && random() % 2 == 0;
   c.cp_method = one_of(std::vector<std::string>{"ring", "ulysses", "gathered"});
   c.recompute = one_of(std::vector<std::string>{"none", "attention", "segment"});
@@ -89,10 +94,52 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
           for (size_t step = 0; step < expected.size(); ++step)
             ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
                 << model << " " << variant << " on " << grid_sizes(c).to_string() << " by " << c.cp_method
-                << ", recomputes " << c.recompute << ", micro-batches " << c.microbatches << ", step " << step;
+                << ", recomputes " << c.recompute << ", micro-batches " << c.microbatches << ", " << c.pipeline
+                << " of chunks " << c.chunks << ", step " << step;
         }
       });
     }
+}
+
+TEST(Layouts, of_eight_ranks_train_the_same_model_too) {
+  for (const char* model : {"classifier", "decoder"}) {
+    Configuration one = odd_sizes(model);
+    one.hidden = 40;
+    const std::vector<double> expected = losses_in(one, Communicator());
+    std::mt19937 random(8);
+    for (int i = 0; i < 5; ++i) {
+      Configuration c = one;
+      while (c.pp == 1 || c.pp > 5 || c.tp > c.heads) c = drawn(one, 8, random);
+      launch_threads(8, [&](const Communicator& world) {
+        const std::vector<double> found = losses_in(c, world);
+        for (size_t step = 0; step < expected.size(); ++step)
+          ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+              << model << " on " << grid_sizes(c).to_string() << " by " << c.pipeline << ", step " << step;
+      });
+    }
+  }
+}
+
+TEST(Layouts, give_the_same_bits_by_any_schedule_of_one_stage_a_rank) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16})
+      for_each_world({2, 4}, [&](const Communicator& world) {
+        if (world.size() < 2) return;
+        Configuration c = odd_sizes(model);
+        c.hidden = 40;
+        c.precision = precision;
+        c.pp = 2;
+        c.tp = world.size() / 2;
+        c.sp = c.tp > 1;
+        c.microbatches = 3;
+        if (precision == Precision::fp32) c.recompute = "segment";
+        c.pipeline = "gpipe";
+        const std::vector<double> expected = losses_in(c, world);
+        for (const char* pipeline : {"1f1b", "zb-h1"}) {
+          c.pipeline = pipeline;
+          EXPECT_EQ(losses_in(c, world), expected) << model << " by " << pipeline << " in " << int(precision);
+        }
+      });
 }
 
 TEST(Layouts, of_one_context_parallel_rank_gather_nothing) {

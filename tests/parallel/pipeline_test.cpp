@@ -1,0 +1,156 @@
+#include "adjoin/parallel/pipeline.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/schedules.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+using namespace adjoin::testing;
+using pipeline::Schedule;
+
+constexpr int64_t kFeatures = 3;
+
+/// A stage is a linear layer and tanh, of the same weights on every rank.
+torch::nn::Linear layer_of(int stage) {
+  torch::nn::Linear layer(torch::nn::LinearOptions(kFeatures, kFeatures));
+  layer->to(at::kDouble);
+  const at::NoGradGuard no_gradient;
+  layer->weight.copy_(at::arange(9, at::kDouble).add(stage).sin().view({3, 3}));
+  layer->bias.fill_(0.1 * stage);
+  return layer;
+}
+
+/// Micro-batches of other sizes, also of no rows.
+at::Tensor rows_of(int micro_batch) {
+  const int64_t rows = micro_batch % 4;
+  return at::arange(rows * kFeatures, at::kDouble).add(micro_batch).cos().view({rows, kFeatures});
+}
+
+/// What training gives: the sum of the losses, and the gradients of each layer's weight; undefined where it is elsewhere.
+struct Trained {
+  double loss = 0;
+  std::vector<at::Tensor> gradients;
+};
+
+Trained on_one_worker(int stages, int micro_batches) {
+  std::vector<torch::nn::Linear> layers;
+  for (int stage = 0; stage < stages; ++stage) layers.push_back(layer_of(stage));
+  Trained trained;
+  for (int i = 0; i < micro_batches; ++i) {
+    at::Tensor x = rows_of(i);
+    for (auto& layer : layers) x = layer(x).tanh();
+    const at::Tensor loss = x.square().sum();
+    loss.backward();
+    trained.loss += loss.item<double>();
+  }
+  for (auto& layer : layers) trained.gradients.push_back(layer->weight.grad());
+  return trained;
+}
+
+/// `between` is called before each pass of a stage.
+Trained by(const Schedule& schedule, const Communicator& ranks, const std::function<void()>& between = [] {}) {
+  std::vector<torch::nn::Linear> layers;
+  for (int stage = 0; stage < schedule.stages; ++stage) layers.push_back(layer_of(stage));
+  Trained trained;
+  PipelineWork work{
+      .forward =
+          [&](int stage, int micro_batch, const at::Tensor& input) {
+            between();
+            EXPECT_EQ(schedule.rank_of[static_cast<size_t>(stage)], ranks.rank());
+            return layers[static_cast<size_t>(stage)](input.defined() ? input : rows_of(micro_batch)).tanh();
+          },
+      .loss =
+          [&](int, const at::Tensor& output) {
+            const at::Tensor loss = output.square().sum();
+            trained.loss += loss.item<double>();
+            return loss;
+          },
+      .output_shape = [](int, int micro_batch) { return rows_of(micro_batch).sizes().vec(); },
+      .output = at::kDouble};
+  run_pipeline(schedule, ranks, work);
+  for (auto& layer : layers) trained.gradients.push_back(layer->weight.grad());
+  return trained;
+}
+
+void expect_same(const Trained& found, const Trained& expected, const Schedule& schedule, int rank) {
+  if (schedule.rank_of.back() == rank) {
+    EXPECT_NEAR(found.loss, expected.loss, 1e-12 * (1 + expected.loss));
+  }
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const auto place = static_cast<size_t>(stage);
+    if (schedule.rank_of[place] == rank)
+      EXPECT_TRUE(at::allclose(found.gradients[place], expected.gradients[place], 1e-12, 1e-12)) << stage;
+    else
+      EXPECT_FALSE(found.gradients[place].defined());
+  }
+}
+
+TEST(RunPipeline, gives_one_workers_gradients_by_every_schedule) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    for (const std::string_view name : pipeline::schedule_names())
+      for (const int micro_batches : {1, 2, 5, 8})
+        for (const int chunks : {1, 2}) {
+          if (chunks > 1 && name != "interleaved") continue;
+          const Schedule schedule = pipeline::make_schedule(name, world.size(), micro_batches, chunks);
+          expect_same(by(schedule, world), on_one_worker(schedule.stages, micro_batches), schedule, world.rank());
+        }
+  });
+}
+
+TEST(RunPipeline, of_random_schedules_and_delays_never_hangs) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const Schedule schedule = random_schedule(seed);
+    const Trained expected = on_one_worker(schedule.stages, schedule.micro_batches);
+    launch_threads(schedule.ranks(), [&](const Communicator& world) {
+      std::mt19937 random(static_cast<unsigned>(100 * seed) + static_cast<unsigned>(world.rank()));
+      const auto delay = [&] {
+        if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+      };
+      expect_same(by(schedule, world, delay), expected, schedule, world.rank());
+    });
+  }
+}
+
+TEST(RunPipeline, goes_forward_alone_without_gradients) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    const Schedule schedule =
+        pipeline::forward_only(pipeline::make_schedule("interleaved", world.size(), 1, 2), /*micro_batches=*/7);
+    const Trained found = by(schedule, world);
+    if (schedule.rank_of.back() == world.rank()) {
+      EXPECT_NEAR(found.loss, on_one_worker(schedule.stages, 7).loss, 1e-12);
+    }
+    for (const at::Tensor& gradient : found.gradients) EXPECT_FALSE(gradient.defined());
+  });
+}
+
+TEST(RunPipeline, tells_the_cause_where_a_stage_fails) {
+  const std::string said = failure_of<InvalidArgument>(3, [](const Communicator& world) {
+    int calls = 0;
+    by(pipeline::make_schedule("1f1b", 3, 6), world, [&] {
+      require(world.rank() != 1 || ++calls < 4, "the stage's own words");
+    });
+  });
+  EXPECT_EQ(said.find("the stage's own words") == std::string::npos, false) << said;
+}
+
+TEST(RunPipeline, refuses_a_schedule_of_other_ranks) {
+  const std::string said = thrown_by<InvalidArgument>(
+      [] { run_pipeline(pipeline::make_schedule("gpipe", 2, 2), Communicator(), {}); });
+  EXPECT_EQ(said, "run_pipeline: expected a schedule of 1 ranks, got one of 2");
+}
+
+}  // namespace
+}  // namespace adjoin::parallel
