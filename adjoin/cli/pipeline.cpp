@@ -135,8 +135,8 @@ void add_pipeline(Program& program) {
   add_number(*command, "--chunks", options->chunks, "Stages of each rank, with interleaved alone [2]");
   add_number(*command, "--forward", options->costs.forward,
              "What a micro-batch costs a rank in the forward passes of all of its stages, in any unit [1]");
-  add_number(*command, "--backward", options->costs.input, "… in the gradients of the stages' inputs [1]");
-  add_number(*command, "--weight", options->costs.weight, "… in the gradients of the stages' weights [1]");
+  add_number(*command, "--backward", options->costs.input, "… in the gradients of the inputs of its stages [1]");
+  add_number(*command, "--weight", options->costs.weight, "… in the gradients of the weights of its stages [1]");
   add_number(*command, "--transfer", options->transfer,
              "What it costs to bring a result to another rank, during which both compute on [0]");
   add_text(*command, "--svg", options->svg, "FILE", "Draw it, up to 20000 actions");

@@ -10,7 +10,7 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr size_t kMostGroups = 6;  // of ranks that are told apart
+constexpr size_t kMostGroups = 4;  // of ranks that are told apart
 
 std::string short_number(double value) {
   char text[32];
@@ -56,11 +56,12 @@ std::string title_of(const PipelineReport& report) {
 
 void print_pipeline(const PipelineReport& report) {
   const auto& costs = report.costs_of_rank;
-  std::printf("%s\na rank's forward costs %s, gradient of the input %s, of the weights %s, a transfer %s\n\n",
-              title_of(report).c_str(), short_number(costs.forward).c_str(), short_number(costs.input).c_str(),
+  std::printf("%s\n\n%s\n", title_of(report).c_str(),
+              pipeline::picture_of(report.schedule, report.costs, report.timeline).c_str());
+  std::printf("costs of ranks  forward %s, input gradient %s, weight gradient %s, transfer %s\n",
+              short_number(costs.forward).c_str(), short_number(costs.input).c_str(),
               short_number(costs.weight).c_str(), short_number(report.transfer).c_str());
-  std::fputs(pipeline::picture_of(report.schedule, report.costs, report.timeline).c_str(), stdout);
-  std::printf("\nmakespan        %s\nbubble          %s\nmost in flight  %s\n",
+  std::printf("makespan        %s\nbubble          %s\nmost in flight  %s\n",
               short_number(report.timeline.makespan).c_str(), bubble_text(report).c_str(),
               in_flight_text(report.timeline.most_in_flight).c_str());
 }

@@ -139,13 +139,13 @@ class TextPicture {
   void note(Kind kind) { seen_[static_cast<size_t>(kind)] = true; }
 
   std::string legend() const {
-    constexpr const char* kWords[] = {"forward", "backward", "gradient of the input", "gradient of the weights"};
+    constexpr const char* kWords[] = {"forward", "backward", "input gradient", "weight gradient"};
     std::string text;
     for (size_t kind = 0; kind < kKinds; ++kind)
       if (seen_[kind]) text += std::string(1, kLetters[kind]) + " " + kWords[kind] + ", ";
-    if (has_mixed_) text += "* several kinds, ";
+    if (has_mixed_) text += "* several, ";
     char column[64] = "";
-    if (columns_ > 0) std::snprintf(column, sizeof column, "; a column is %.4g", column_);
+    if (columns_ > 0) std::snprintf(column, sizeof column, "\na column is %.4g", column_);
     return "\n" + text + ". idle" + column + "\n";
   }
 

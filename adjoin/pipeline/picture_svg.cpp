@@ -12,7 +12,7 @@ namespace {
 constexpr double kLeft = 76, kTop = 44, kRight = 24, kRow = 28, kGap = 4, kLegend = 28;
 constexpr double kLeastWidth = 640, kMostWidth = 4000, kBox = 22;                 // a box of the shortest action
 constexpr const char* kColours[] = {"#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb"};  // of each kind
-constexpr const char* kNames[] = {"forward", "backward", "gradient of the input", "gradient of the weights"};
+constexpr const char* kNames[] = {"forward", "backward", "input gradient", "weight gradient"};
 
 class SvgPicture {
  public:

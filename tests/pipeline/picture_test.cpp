@@ -70,7 +70,7 @@ TEST(SchedulePicture, fits_its_page) {
 TEST(SchedulePicture, shows_what_most_of_a_column_is_where_actions_are_shorter) {
   // Columns of 3: two forwards and half a backward, a backward and a half.
   EXPECT_THAT(Scene(make_schedule("gpipe", 1, 2)).picture({.columns = 8, .most_rows = 1}), HasSubstr("   0  FB\n"));
-  // Of 4.5: two forwards and 2.5 idle; four backwards in 9, of which 1 is idle.
+  // Of 4.5: two forwards of 1 and then idle, two backwards of 2 after half of 1.
   EXPECT_THAT(Scene(make_schedule("gpipe", 2, 2)).picture({.columns = 8, .most_rows = 2}), HasSubstr("   0  .B\n"));
   // One column of as many of each kind.
   EXPECT_THAT(Scene(make_schedule("zb-h1", 1, 4)).picture({.columns = 7, .most_rows = 1}),
