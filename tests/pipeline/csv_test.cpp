@@ -39,16 +39,16 @@ TEST(ScheduleTable, says_the_whole_schedule) {
 }
 
 TEST(ScheduleTable, is_read_as_pytorch_writes_it) {
-  const Schedule interleaved = read_schedule(testing::kInterleaved1F1B, 4, 8);
+  const Schedule interleaved = read_schedule(test::kInterleaved1F1B, 4, 8);
   EXPECT_EQ(interleaved.rank_of, (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3}));
-  const Schedule zero_bubble = read_schedule(testing::kInterleavedZeroBubble, 2, 4);
+  const Schedule zero_bubble = read_schedule(test::kInterleavedZeroBubble, 2, 4);
   EXPECT_EQ(zero_bubble.rank_of, (std::vector<int>{0, 1, 0, 1}));
-  const Schedule v = read_schedule(testing::kZBVZeroBubble, 2, 4);
+  const Schedule v = read_schedule(test::kZBVZeroBubble, 2, 4);
   EXPECT_EQ(v.rank_of, (std::vector<int>{0, 1, 1, 0}));
   EXPECT_EQ(v.actions[0].size(), 24u);
   EXPECT_EQ(v.actions[1][5], (Action{2, Kind::weight, 0}));
   // Two actions in one cell.
-  const Schedule dual = read_schedule(testing::kDualPipeV, 2, 4);
+  const Schedule dual = read_schedule(test::kDualPipeV, 2, 4);
   EXPECT_EQ(dual.actions[0][7], (Action{0, Kind::forward, 3}));
   EXPECT_EQ(dual.actions[0][8], (Action{3, Kind::backward, 1}));
 }

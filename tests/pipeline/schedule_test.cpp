@@ -34,7 +34,7 @@ TEST(Schedules, are_the_published_ones) {
   EXPECT_EQ(lines_of(make_schedule("1f1b", 3, 4)),
             (std::vector<std::string>{"0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3", "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3",
                                       "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3"}));
-  // arXiv 2401.10241, figure 3.
+  // arXiv 2401.10241, section 2: rank r is r micro-batches behind with W.
   EXPECT_EQ(lines_of(make_schedule("zb-h1", 3, 4)),
             (std::vector<std::string>{"0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3",
                                       "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3",
@@ -42,7 +42,7 @@ TEST(Schedules, are_the_published_ones) {
 }
 
 TEST(Schedules, interleaved_is_the_one_of_pytorch_where_the_ranks_divide_the_micro_batches) {
-  EXPECT_EQ(make_schedule("interleaved", 4, 8, 2), read_schedule(testing::kInterleaved1F1B));
+  EXPECT_EQ(make_schedule("interleaved", 4, 8, 2), read_schedule(test::kInterleaved1F1B));
 }
 
 /// The order of Megatron-LM's schedules.py: warm-up, one forward and one backward at a time, the remaining backwards.
