@@ -30,5 +30,6 @@ void add_bench_collectives(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
 void add_layout(Program& program);
+void add_pipeline(Program& program);
 
 }  // namespace adjoin::cli

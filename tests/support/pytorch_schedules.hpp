@@ -2,7 +2,7 @@
 
 // Tables that PyTorch 2.13 wrote of its schedules: torch.distributed.pipelining, `_dump_csv(file, "compute_only")`.
 
-namespace adjoin::testing {
+namespace adjoin::test {
 
 /// Interleaved1F1B, two stages a rank: 4 ranks, 8 micro-batches.
 inline constexpr const char* kInterleaved1F1B =
@@ -32,4 +32,4 @@ inline constexpr const char* kDualPipeV =
     "1F0,2F0,1F1,2F1,1F2,2B0,(2F2;1B0)OVERLAP_F_B,(1F3;2B1)OVERLAP_F_B,(2F3;1B1)OVERLAP_F_B,2B2,1B2,2I3,"
     "1I3,2W3,1W3\r\n";
 
-}  // namespace adjoin::testing
+}  // namespace adjoin::test

@@ -39,14 +39,23 @@ class Pages(unittest.TestCase):
         drawn = set()
         for page in PAGES:
             text = page.read_text(encoding="utf-8")
-            for command in re.findall(r"adjoin ((?:collective|layout) .* --svg docs/pictures/\S+)$", text, re.MULTILINE):
+            for command in re.findall(r"adjoin ((?:collective|layout|pipeline) .* --svg docs/pictures/\S+)$", text, re.MULTILINE):
                 *arguments, picture = shlex.split(command)
                 with tempfile.TemporaryDirectory() as folder:
                     made = Path(folder) / "picture.svg"
                     subprocess.run([PROGRAM, *arguments, str(made)], check=True, capture_output=True)
                     self.assertEqual(made.read_text(), (ROOT / picture).read_text(), command)
                 drawn.add(Path(picture).name)
-        self.assertGreaterEqual(len(drawn), 7)
+        self.assertGreaterEqual(len(drawn), 8)
+
+    def test_show_what_pipeline_prints(self):
+        text = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^    \$ adjoin (pipeline .*)\n((?:(?:    .+)?\n)+)", text, re.MULTILINE)
+        for command, output in shown:
+            if "--svg" not in command:
+                printed = subprocess.run([PROGRAM, *shlex.split(command)], check=True, capture_output=True, text=True).stdout
+                self.assertEqual(lines_of(output), lines_of(printed), command)
+        self.assertGreaterEqual(len(shown), 3)
 
     def test_show_what_their_examples_print(self):
         for page in PAGES:

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "adjoin/pipeline/simulation.hpp"
+
+namespace adjoin::cli {
+
+/// A schedule and how it runs.
+struct PipelineReport {
+  std::string name;  // of the schedule, or its file
+  pipeline::Schedule schedule{};
+  pipeline::StageCosts costs_of_rank{};
+  double transfer = 0;
+  pipeline::Costs costs{};
+  pipeline::Timeline timeline{};
+  std::optional<double> formula{};  // of the bubble, where one holds
+};
+
+std::string title_of(const PipelineReport& report);
+
+/// The picture in 80 columns, and the numbers.
+void print_pipeline(const PipelineReport& report);
+void print_pipeline_json(const PipelineReport& report);
+
+}  // namespace adjoin::cli
