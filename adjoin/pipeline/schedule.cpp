@@ -53,33 +53,38 @@ Actions zero_bubble(int rank, const Numbers& of) {
 }
 
 /// The order in which a rank's chunks go through the micro-batches: a group of as many micro-batches as there are ranks
-/// goes through one chunk after the other, then the next group. Where the last group is not full, its missing
-/// micro-batches are left out, but keep their numbers in the order.
+/// goes through one chunk after the other, then the next group. Where the ranks do not divide the micro-batches, the first
+/// group lacks some at its beginning; their numbers in the order are left out.
 class GroupedOrder {
  public:
-  explicit GroupedOrder(const Numbers& of) : of_(of) {}
+  explicit GroupedOrder(const Numbers& of)
+      : of_(of), missing_((of.ranks - of.micro_batches % of.ranks) % of.ranks), place_(missing_) {}
 
-  bool is_over() const { return group_ * of_.ranks >= of_.micro_batches; }
+  bool is_over() const { return group_ * of_.ranks - missing_ >= of_.micro_batches; }
   int64_t number() const { return (group_ * of_.chunks + chunk_) * of_.ranks + place_; }
   int chunk() const { return chunk_; }
-  int micro_batch() const { return static_cast<int>(group_ * of_.ranks) + place_; }
+  int micro_batch() const { return static_cast<int>(group_ * of_.ranks + place_ - missing_); }
 
   void advance() {
-    if (++place_ < of_.ranks && micro_batch() < of_.micro_batches) return;
-    place_ = 0;
-    if (++chunk_ < of_.chunks) return;
-    chunk_ = 0;
-    ++group_;
+    if (++place_ < of_.ranks) return;
+    if (++chunk_ == of_.chunks) {
+      chunk_ = 0;
+      ++group_;
+    }
+    place_ = group_ == 0 ? missing_ : 0;
   }
 
  private:
   Numbers of_;
+  int missing_;
   int64_t group_ = 0;
-  int chunk_ = 0, place_ = 0;
+  int chunk_ = 0, place_;
 };
 
-/// Megatron's order for so many micro-batches as the ranks divide, without those that there are not. Leaving out whole
-/// micro-batches keeps the others' order, so no circle can arise where Megatron's order has none.
+/// Megatron's order for the next number of micro-batches that the ranks divide, without the first of them that there are
+/// not. Leaving out whole micro-batches keeps the others' order, so no circle can arise where Megatron's order has none,
+/// and no more are in flight. (To leave out the last instead takes 1 to 3 % longer, since a step ends with backwards, which
+/// are longer than forwards. Larger groups would take up to a sixth less, but keep more activations.)
 Actions interleaved(int rank, const Numbers& of) {
   Actions actions;
   actions.reserve(2 * static_cast<size_t>(of.micro_batches) * static_cast<size_t>(of.chunks));

@@ -54,7 +54,7 @@ TEST(PipelineCommand, draws_a_row_a_rank_and_says_how_long_it_takes) {
             "most in flight  3 on rank 0, 2 on rank 1, 1 on rank 2\n");
   EXPECT_THAT(run_pipeline("interleaved --ranks 8 --microbatches 9 --transfer 0.1").out,
               AllOf(HasSubstr("interleaved on 8 ranks, 16 stages, 9 micro-batches\n"), HasSubstr(" no formula holds\n"),
-                    HasSubstr("most in flight  from 9 on rank 7 to 18 on rank 0\n")));
+                    HasSubstr("most in flight  from 9 on rank 7 to 17 on rank 0\n")));
 }
 
 TEST(PipelineCommand, prints_the_numbers_as_json) {
@@ -64,8 +64,8 @@ TEST(PipelineCommand, prints_the_numbers_as_json) {
                             "most_in_flight": [2, 2]})"));
   const json interleaved = printed_json("interleaved --ranks 4 --microbatches 8 --chunks 3 --forward 6 --transfer 0");
   EXPECT_EQ(interleaved["stages"], 12);
-  EXPECT_DOUBLE_EQ(interleaved["bubble"].get<double>(), 3.0 / 27);
-  EXPECT_DOUBLE_EQ(interleaved["bubble_formula"].get<double>(), 3.0 / 27);
+  EXPECT_NEAR(interleaved["bubble"].get<double>(), 3.0 / 27, 1e-12);
+  EXPECT_NEAR(interleaved["bubble_formula"].get<double>(), 3.0 / 27, 1e-12);
   EXPECT_EQ(printed_json("interleaved")["stages"], 8);
   EXPECT_EQ(printed_json("interleaved --microbatches 6")["bubble_formula"], nullptr);
   EXPECT_EQ(printed_json("1f1b --transfer 0.5")["bubble_formula"], nullptr);
@@ -75,7 +75,7 @@ TEST(PipelineCommand, writes_and_reads_tables) {
   const TemporaryFolder folder;
   const std::string csv = shell_quoted(folder / "my.csv"), svg = shell_quoted(folder / "my.svg");
   run_pipeline("1f1b --ranks 2 --microbatches 2 --csv " + csv + " --svg " + svg);
-  EXPECT_EQ(contents_of(folder / "my.csv"), "0F0,0F1,0B0,,0B1\n,1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(contents_of(folder / "my.csv"), "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n");
   EXPECT_THAT(contents_of(folder / "my.svg"), AllOf(StartsWith("<svg "), HasSubstr(">rank 1</text>")));
   const json read = printed_json(csv + " --ranks 2 --microbatches 2");
   EXPECT_EQ(read["makespan"], 9);
