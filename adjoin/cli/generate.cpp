@@ -104,9 +104,11 @@ void add_generate(Program& program) {
   add_number(*command, "--top-p", options->top_p,
              "Draws among the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
   add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
-  command->add_flag("--json", options->json, "Print a JSON object a text: prompt, text, which follows it, and tokens of that [false]");
-  command->add_option("prompt", options->prompts,
-                      "The beginning of each text, in quotes; without any, each line of standard input is one")
+  command->add_flag("--json", options->json,
+                    "Print a JSON object a text: prompt, text, which follows it, and tokens of that [false]");
+  command
+      ->add_option("prompt", options->prompts,
+                   "The beginning of each text, in quotes; without any, each line of standard input is one")
       ->option_text("PROMPT...");
   add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request.backend,
                      request.threads_per_rank);

@@ -87,8 +87,8 @@ class Writer {
     if (options_.caches) text.past = std::ssize(text.tokens);
     text.awaits_token = !is_last_stage();
     if (!is_last_stage()) return send(output, stages_.rank() + 1);
-    const int64_t token = options_.sampling ? drawn_word(output, sampling_of(i), std::ssize(text.tokens))
-                                            : likeliest_word(output);
+    const int64_t token =
+        options_.sampling ? drawn_word(output, sampling_of(i), std::ssize(text.tokens)) : likeliest_word(output);
     for (int stage = 0; stage + 1 < stages_.size(); ++stage) send(at::full({1}, token, at::kLong), stage);
     add(i, token);
   }
@@ -163,9 +163,11 @@ std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, 
 
 Tokens generate(const Model& model, const DecoderOptions& decoder, const Tokens& prompt, const GenerateOptions& options,
                 const std::function<void(int64_t token)>& each) {
-  return generate(model, decoder, std::vector<Tokens>{prompt}, options, [&](size_t, int64_t token) {
-           if (each) each(token);
-         }).front();
+  return generate(model, decoder, std::vector<Tokens>{prompt}, options,
+                  [&](size_t, int64_t token) {
+                    if (each) each(token);
+                  })
+      .front();
 }
 
 }  // namespace adjoin::models

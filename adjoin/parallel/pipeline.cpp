@@ -103,7 +103,8 @@ class PipelineRank {
 
   void backward(const Action& action) {
     InFlight& flight = flying_.at({action.stage, action.micro_batch});
-    at::Tensor gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale, flight.like_output.options().device(at::kCPU))
+    at::Tensor gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale,
+                                                           flight.like_output.options().device(at::kCPU))
                                                 : take(action.stage + 1, action.stage, action.micro_batch);
     const torch::autograd::Edge output = std::exchange(flight.output, {});
     const at::Tensor input = std::exchange(flight.input, {});
@@ -136,10 +137,9 @@ class PipelineRank {
     Inbox& in = inbox(from, to);
     while (!in.there.contains(micro_batch)) {
       const int coming = in.order[in.next++];
-      const at::Tensor tensor =
-          from < to ? at::empty(work_.output_shape(from, coming), work_.output)
-                    : at::empty(flying_.at({to, coming}).like_output.sizes(),
-                                flying_.at({to, coming}).like_output.options().device(at::kCPU));
+      const at::Tensor tensor = from < to ? at::empty(work_.output_shape(from, coming), work_.output)
+                                          : at::empty(flying_.at({to, coming}).like_output.sizes(),
+                                                      flying_.at({to, coming}).like_output.options().device(at::kCPU));
       ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
       in.there.emplace(coming, tensor);
     }

@@ -78,13 +78,13 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   int64_t longest = 0;
   for (const models::Tokens& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
   const Configuration configuration = configured(saved, request);
-  const std::vector<models::Segment> segments = task->segments();
+  const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
+  const std::vector<models::Segment> segments = models::decoder(sizes);
   const Stages stages = stages_of(configuration, segments);
   models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, context - longest)),
                                   .sampling = request.sampling,
                                   .end = vocabulary.end_of_document()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
-    const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
     const Grid grid(world, request.grid.shape());
     const at::TensorOptions tensor = tensor_options(configuration);
     const models::Model model(segments_here(stages, segments, grid), grid.at("pp", grid.coordinate("pp")), tensor);

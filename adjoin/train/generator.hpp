@@ -26,7 +26,7 @@ struct WrittenText {
 
 /// Whom rank 0 tells of what is written. Bytes that are not UTF-8 come as they are when it is known that they are not.
 struct Readers {
-  std::function<void(std::string_view text)> piece = {};      ///< of a lone text, in whole UTF-8 characters as they come
+  std::function<void(std::string_view text)> piece = {};    ///< of a lone text, in whole UTF-8 characters as they come
   std::function<void(const WrittenText& text)> whole = {};  ///< of each text, in the order of the prompts
 };
 

@@ -97,8 +97,8 @@ std::vector<nn::Parameter> parameters_of(const HeldPart& held, const models::Mod
     parameter.name = name + "." + parameter.name;
     parameter.grid = here;
     if (!model)
-      parameter.tensor = at::empty({0}, parameter.tensor.options().device(at::kCPU))
-                             .requires_grad_(parameter.tensor.requires_grad());
+      parameter.tensor =
+          at::empty({0}, parameter.tensor.options().device(at::kCPU)).requires_grad_(parameter.tensor.requires_grad());
     if (held.held_at.size() > 1)
       parameter.layout = parameter.layout.on(grid.shape().among("pp", held.held_at), Kind::copied);
   }

@@ -259,8 +259,11 @@ struct AlikeModels {
 RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
   const int ranks = rank.grid.world().size(), pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
-  RankPlan plan{
-      .rank = rank.grid.world().rank(), .rows = rank.rows, .moments = optimizer.moments, .calls = optimizer.calls};
+  RankPlan plan{.rank = rank.grid.world().rank(),
+                .pp = pp,
+                .rows = rank.rows,
+                .moments = optimizer.moments,
+                .calls = optimizer.calls};
   for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, rank.grid)) {
     const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
     if (job.configuration.validation > 0) plan.weights += bytes;  // the best ones so far
@@ -333,8 +336,8 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   }
   if (ranks.size() > 1)  // what the step came to: Trainer::Sums
     for (RankPlan& plan : plans)
-      plan.calls.push_back({Collective::all_reduce, static_cast<int>(ranks.size()),
-                            static_cast<int64_t>(sizeof(double)) * (3 + tally)});
+      plan.calls.push_back(
+          {Collective::all_reduce, static_cast<int>(ranks.size()), static_cast<int64_t>(sizeof(double)) * (3 + tally)});
   return plans;
 }
 

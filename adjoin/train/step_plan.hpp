@@ -23,6 +23,7 @@ struct PlannedCall {
 /// What a training step asks of a rank. Memory is in bytes of tensors; a library's scratch memory is not in it.
 struct RankPlan {
   int rank = 0;
+  int pp = 0;        ///< its coordinate along pp
   int64_t rows = 0;  ///< of its largest micro-batch
   int64_t parameters = 0;
   int64_t weights = 0;  ///< with those that --validation keeps as the best

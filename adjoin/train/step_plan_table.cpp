@@ -25,12 +25,12 @@ struct AlikeRanks {
       bytes += call.bytes;
     }
   }
-  /// Whether the other is of a rank with as many parameters that calls the same; ranks may differ in rows.
+  /// Whether the other is of a rank of the same stages with as many parameters that calls the same; ranks may differ in rows.
   bool takes(const AlikeRanks& other) {
     const auto has_same_number = [](const auto& a, const auto& b) {
       return a.first == b.first && a.second.first == b.second.first;
     };
-    if (most.parameters != other.most.parameters ||
+    if (most.pp != other.most.pp || most.parameters != other.most.parameters ||
         !std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(), has_same_number))
       return false;
     ranks.push_back(other.most.rank);

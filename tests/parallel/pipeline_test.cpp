@@ -61,7 +61,8 @@ Trained on_one_worker(int stages, int micro_batches) {
 }
 
 /// `between` is called before each pass of a stage.
-Trained by(const Schedule& schedule, const Communicator& ranks, const std::function<void()>& between = [] {}) {
+Trained by(
+    const Schedule& schedule, const Communicator& ranks, const std::function<void()>& between = [] {}) {
   std::vector<torch::nn::Linear> layers;
   for (int stage = 0; stage < schedule.stages; ++stage) layers.push_back(layer_of(stage));
   Trained trained;
@@ -139,16 +140,15 @@ TEST(RunPipeline, goes_forward_alone_without_gradients) {
 TEST(RunPipeline, tells_the_cause_where_a_stage_fails) {
   const std::string said = failure_of<InvalidArgument>(3, [](const Communicator& world) {
     int calls = 0;
-    by(pipeline::make_schedule("1f1b", 3, 6), world, [&] {
-      require(world.rank() != 1 || ++calls < 4, "the stage's own words");
-    });
+    by(pipeline::make_schedule("1f1b", 3, 6), world,
+       [&] { require(world.rank() != 1 || ++calls < 4, "the stage's own words"); });
   });
   EXPECT_EQ(said.find("the stage's own words") == std::string::npos, false) << said;
 }
 
 TEST(RunPipeline, refuses_a_schedule_of_other_ranks) {
-  const std::string said = thrown_by<InvalidArgument>(
-      [] { run_pipeline(pipeline::make_schedule("gpipe", 2, 2), Communicator(), {}); });
+  const std::string said =
+      thrown_by<InvalidArgument>([] { run_pipeline(pipeline::make_schedule("gpipe", 2, 2), Communicator(), {}); });
   EXPECT_EQ(said, "run_pipeline: expected a schedule of 1 ranks, got one of 2");
 }
 
