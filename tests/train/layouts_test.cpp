@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"

@@ -34,7 +34,7 @@ std::unique_ptr<Task> task_of(const Configuration& c) {
   return random_task(c, c.batch, [&](int64_t i) { return c.sequence - i % 3; });
 }
 
-/// Keeps the collectives and exchanges of a worker, but for those by which checked mode compares who requires a gradient and
+/// Keeps the collectives, exchanges and sends of a worker, but for those by which checked mode compares who requires a gradient and
 /// what attention was given.
 class Calls : public Observer {
  public:
@@ -42,7 +42,7 @@ class Calls : public Observer {
   void begin(const Call& call) override {
     const bool compares = checked_ && call.collective == Collective::all_gather &&
                           (call.in.type == ElementType::int32 || call.in.type == ElementType::int64);
-    const bool moves = call.collective || call.name == "exchange";
+    const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
     if (moves && call.size > 1 && !compares) calls_.push_back({call.collective, call.size, call.bytes()});
   }
 
@@ -61,7 +61,7 @@ std::vector<PlannedCall> sorted(std::vector<PlannedCall> calls) {
 std::string text_of(const std::vector<PlannedCall>& calls) {
   std::string text;
   for (const PlannedCall& call : sorted(calls))
-    text += std::string(call.collective ? name(*call.collective) : "exchange") + " of " + std::to_string(call.ranks) +
+    text += std::string(call.collective ? name(*call.collective) : "messages") + " of " + std::to_string(call.ranks) +
             ": " + std::to_string(call.bytes) + " bytes\n";
   return text;
 }
@@ -132,6 +132,16 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
         c.cp_method = kMethods[(cp + 2 * tp + sp) % 3];
         c.recompute = (cp + sp) % 2 == 0 ? "none" : "segment";
       }
+  const auto count = layouts.size();  // each with a pipeline where dp has the ranks for it
+  for (size_t i = 0; i < count; ++i) {
+    if (layouts[i].dp == 1) continue;
+    layouts.push_back(layouts[i]);
+    Configuration& c = layouts.back();
+    std::swap(c.dp, c.pp);
+    constexpr const char* kSchedules[] = {"1f1b", "zb-h1", "gpipe"};
+    c.pipeline = kSchedules[i % 3];
+    c.microbatches = 3;
+  }
   return layouts;
 }
 
@@ -140,7 +150,7 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
     for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16})
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
         for (Configuration c : layouts_of(uneven(model, precision), world.size())) {
-          c.microbatches = 1 + world.size() % 2;
+          if (c.pp == 1) c.microbatches = 1 + world.size() % 2;
           const std::unique_ptr<Task> task = task_of(c);
           const RankPlan plan = planned(c, *task, world);
           const Seen seen = seen_in_a_step(c, *task, world);
@@ -202,6 +212,27 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
                 << ", recomputes " << recompute << ", " << peak << " bytes";
           }
       });
+}
+
+TEST(PlanStep, tells_within_a_tenth_how_much_memory_pipelines_need) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
+      for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1"})
+        for_each_world({2, 4}, [&](const Communicator& world) {
+          if (world.size() < 2) return;
+          Configuration c = large(model, precision);
+          c.layers = 6;
+          c.pp = world.size();
+          c.pipeline = schedule;
+          c.chunks = c.pipeline == "interleaved" ? 2 : 1;
+          c.microbatches = 4;
+          const std::unique_ptr<Task> task = task_of(c);
+          const RankPlan plan = planned(c, *task, world);
+          const auto peak = static_cast<double>(seen_in_a_step(c, *task, world).peak);
+          EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
+              << model << " in " << name(precision) << ", rank " << world.rank() << " of " << c.pp << " by " << schedule
+              << ", " << peak << " bytes";
+        });
 }
 
 /// A task of one's own: a plain module of torch::nn, made without a seed, which knows nothing of workers.
