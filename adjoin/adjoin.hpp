@@ -14,6 +14,7 @@
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/point_to_point.hpp"
+#include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/attention.hpp"

@@ -57,7 +57,7 @@ void multiply(const Communicator& world, const example::Report& report) {
   const Split columns = Split::balanced(2, world.size(), 0);
   const at::Tensor mine = nn::column_parallel_linear(x, part(weight, 0, world), {}, world);
   report.line("\nThe columns cut: the first worker has\n  %s", text_of(mine).c_str());
-  const at::Tensor joined = nn::column_parallel_linear(x, part(weight, 0, world), {}, world, columns);
+  const at::Tensor joined = gather_from(mine, world, columns.along(1));
   report.line("side by side they are an all-gather:\n  %s", text_of(joined).c_str());
   example::ensure(at::equal(sum, expected) && at::equal(joined, expected), "a product differs from the one by hand");
 

@@ -52,7 +52,7 @@ std::vector<Segment> decoder(const DecoderOptions& options) {
        .parts = {norm_part(of_trunk), words_part(of_trunk)},
        .forward = [](const Modules& modules, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache*) {
          return modules.as<nn::ParallelEmbeddingImpl>(1).scores(modules.as<nn::ReplicatedLayerNormImpl>(0).forward(x),
-                                                                pass.rows.size());
+                                                                pass.rows);
        }});
   return segments;
 }

@@ -54,32 +54,28 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
   const Split features = Split::balanced(hidden, key_heads_.parts(), 0, each * size);
   const Split keys = Split::balanced(options_.key_heads * size, key_heads_.parts(), 0, size);
   const Split qkv = stacked({features, keys, keys});
-  qkv_ = register_module("qkv", ColumnParallelLinear(ParallelLinearOptions{.in_features = hidden,
-                                                                           .out_features = qkv.size(),
-                                                                           .bias = options_.bias,
-                                                                           .deviation = options_.deviation,
-                                                                           .split = qkv,
-                                                                           .split_rows = options_.split_rows,
-                                                                           .tensor = options_.tensor},
-                                                     grid, axis));
-  out_ = register_module("out", RowParallelLinear(ParallelLinearOptions{.in_features = hidden,
-                                                                        .out_features = hidden,
-                                                                        .bias = options_.bias,
-                                                                        .deviation = options_.deviation,
-                                                                        .split = features,
-                                                                        .split_rows = options_.split_rows,
-                                                                        .tensor = options_.tensor},
-                                                  grid, axis));
+  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t out, const Split& split) {
+    return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = hidden,
+                                                                      .out_features = out,
+                                                                      .cut = cut,
+                                                                      .bias = options_.bias,
+                                                                      .deviation = options_.deviation,
+                                                                      .split = split,
+                                                                      .split_rows = options_.split_rows,
+                                                                      .tensor = options_.tensor},
+                                                grid, axis));
+  };
+  qkv_ = linear("qkv", ParallelLinearOptions::Cut::outputs, qkv.size(), qkv);
+  out_ = linear("out", ParallelLinearOptions::Cut::inputs, hidden, features);
 }
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {
   require(bool(pass.rows),
           "ParallelSelfAttention: expected a pass that says which sample and token each row is, got none");
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
-  const int64_t rows = options_.split_rows ? pass.rows.size() : x.size(0);
-  const at::Tensor made = qkv_(x, options_.split_rows ? std::optional(rows) : std::nullopt);
+  const at::Tensor made = qkv_(x, pass.rows);
   if (heads == 0) return out_(made);  // of no features, and still part of the graph
-  const at::Tensor qkv = made.view({rows, heads + 2 * key_heads, options_.hidden / options_.heads});
+  const at::Tensor qkv = made.view({made.size(0), heads + 2 * key_heads, options_.hidden / options_.heads});
   std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
   if (options_.rotary_base > 0) {
     const at::Tensor turned = rotary(qkv.narrow(1, 0, heads + key_heads), pass.rows, options_.rotary_base);

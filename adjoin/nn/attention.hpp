@@ -57,8 +57,7 @@ class ParallelSelfAttentionImpl : public torch::nn::Module {
   Split key_heads_;
   int rank_;
   Communicator of_rows_;  // who has the other rows of the samples
-  ColumnParallelLinear qkv_{nullptr};
-  RowParallelLinear out_{nullptr};
+  ParallelLinear qkv_{nullptr}, out_{nullptr};
 };
 TORCH_MODULE(ParallelSelfAttention);
 

@@ -10,27 +10,26 @@ ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::strin
     : options_(std::move(options)) {
   const Split hidden = Split::balanced(options_.hidden_features, grid.shape().axis_size(axis), 0);
   const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
-  column_ = register_module("column", ColumnParallelLinear(ParallelLinearOptions{.in_features = options_.in_features,
-                                                                                 .out_features = made.size(),
-                                                                                 .bias = options_.bias,
-                                                                                 .deviation = options_.deviation,
-                                                                                 .split = made,
-                                                                                 .split_rows = options_.split_rows,
-                                                                                 .tensor = options_.tensor},
-                                                           grid, axis));
-  row_ = register_module("row", RowParallelLinear(ParallelLinearOptions{.in_features = options_.hidden_features,
-                                                                        .out_features = options_.out_features,
-                                                                        .bias = options_.bias,
-                                                                        .deviation = options_.deviation,
-                                                                        .split_rows = options_.split_rows,
-                                                                        .tensor = options_.tensor},
-                                                  grid, axis));
+  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t in, int64_t out,
+                          const Split& split) {
+    return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
+                                                                      .out_features = out,
+                                                                      .cut = cut,
+                                                                      .bias = options_.bias,
+                                                                      .deviation = options_.deviation,
+                                                                      .split = split,
+                                                                      .split_rows = options_.split_rows,
+                                                                      .tensor = options_.tensor},
+                                                grid, axis));
+  };
+  using Cut = ParallelLinearOptions::Cut;
+  column_ = linear("column", Cut::outputs, options_.in_features, made.size(), made);
+  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.out_features, hidden);
   place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
-  const at::Tensor made = column_(x, options_.split_rows ? std::optional(pass.rows.size()) : std::nullopt);
-  return row_(dropout(activated(made), options_.dropout, place_, pass));
+  return row_(dropout(activated(column_(x, pass.rows)), options_.dropout, place_, pass));
 }
 
 at::Tensor ColRowImpl::activated(const at::Tensor& x) const {

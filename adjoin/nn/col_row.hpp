@@ -40,8 +40,7 @@ class ColRowImpl : public torch::nn::Module {
   at::Tensor activated(const at::Tensor& x) const;
 
   ColRowOptions options_;
-  ColumnParallelLinear column_{nullptr};
-  RowParallelLinear row_{nullptr};
+  ParallelLinear column_{nullptr}, row_{nullptr};
   DropoutPlace place_;
 };
 TORCH_MODULE(ColRow);

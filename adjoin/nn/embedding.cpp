@@ -1,26 +1,52 @@
 #include "adjoin/nn/embedding.hpp"
 
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/move.hpp"
-#include "adjoin/nn/gathered_linear.hpp"
+#include "adjoin/movement/postponed.hpp"
 #include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+/// at::embedding, whose gradient can wait.
+struct Lookup : torch::autograd::Function<Lookup> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& weight, const at::Tensor& ids) {
+    ctx->save_for_backward({weight, ids});
+    return at::embedding(weight, ids);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    const tensor_list saved = ctx->get_saved_variables();
+    return {now_or_postponed(saved[0],
+                             [of_y = gradients[0], words = saved[0].size(0), ids = saved[1]] {
+                               return at::embedding_dense_backward(of_y, ids, words, /*padding_idx=*/-1,
+                                                                   /*scale_grad_by_freq=*/false);
+                             }),
+            at::Tensor()};
+  }
+};
+
+}  // namespace
 
 at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                      const Split& features, const std::optional<Split>& rows) {
-  const at::Tensor mine = at::embedding(weight, ids);
+  const at::Tensor mine = Lookup::apply(weight, ids);
   if (!rows) return gather_from(mine, group, features.along(mine.dim() - 1));
   return all_to_all(mine, group, features.along(1), *rows);
 }
 
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                          const Split& words, const std::optional<Split>& rows) {
-  if (group.size() == 1) return at::embedding(weight, ids);
+  if (group.size() == 1) return Lookup::apply(weight, ids);
   require(words.in_order(), "vocabulary_parallel_embedding: expected words in order, a range for each rank");
   if (ids.numel() > 0) {  // LibTorch checks them where one rank has all words
     const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
@@ -33,7 +59,7 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
   const Range range{first, first + words.size(group.rank())};
   const at::Tensor elsewhere = (ids < range.begin).logical_or_(ids >= range.end);
   // A rank without words has nothing to look up; its zeros come from the empty weight, so that they stay in the graph.
-  const at::Tensor vectors = range.size() > 0 ? at::embedding(weight, (ids - range.begin).masked_fill_(elsewhere, 0))
+  const at::Tensor vectors = range.size() > 0 ? Lookup::apply(weight, (ids - range.begin).masked_fill_(elsewhere, 0))
                                               : weight.sum(0).expand([&] {
                                                   std::vector<int64_t> shape = ids.sizes().vec();
                                                   shape.push_back(weight.size(1));
@@ -68,12 +94,12 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
              : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
 }
 
-at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, std::optional<int64_t> rows) const {
+at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) const {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");
-  if (options_.split_rows)
-    return gathered_linear(x, weight_, {}, group_, Split::balanced(rows.value(), group_.size(), 0));
-  return column_parallel_linear(x, weight_, {}, group_);
+  std::optional<Split> split;
+  if (options_.split_rows) split = Split::balanced(rows.size(), group_.size(), 0);
+  return column_parallel_linear(x, weight_, {}, group_, split);
 }
 
 }  // namespace adjoin::nn

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/nn/parameter.hpp"
+#include "adjoin/partition/local_rows.hpp"
 
 namespace adjoin::nn {
 
@@ -44,12 +45,12 @@ class ParallelEmbeddingImpl : public ShardedModule {
   at::Tensor forward(const at::Tensor& ids);
 
   /// x W^T by the same weight: how well a vector fits each word. What a language model's last layer is where its weight is
-  /// tied to the first's. Where rows are split, x is this rank's part of `rows` ones.
+  /// tied to the first's. Where rows are split, x is this rank's part of `rows`.
   /// Shape:  x [*, features] on every rank -> [*, words_r]
   /// Kinds:  replicated, or split by rows -> split
-  /// Cost:   as ColumnParallelLinear
+  /// Cost:   as column_parallel_linear
   /// Throws: InvalidArgument where it is not cut by words
-  at::Tensor scores(const at::Tensor& x, std::optional<int64_t> rows = {}) const;
+  at::Tensor scores(const at::Tensor& x, const LocalRows& rows = {}) const;
 
   /// Of features, or of words.
   const Split& split() const { return split_; }

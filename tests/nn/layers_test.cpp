@@ -19,6 +19,7 @@ namespace adjoin::nn {
 namespace {
 
 using namespace adjoin::testing;
+using Cut = ParallelLinearOptions::Cut;
 
 const ForwardPass kLayersPass{{.seed = 5, .number = 3, .training = true, .first_sample = 2}};
 
@@ -26,22 +27,28 @@ ForwardPass with_rows(const ForwardPass& pass, const std::vector<int64_t>& lengt
   return {pass.step, LocalRows(Rows::balanced(lengths, 1))};
 }
 
-ParallelLinearOptions linear(bool bias, bool gather = false) {
-  return {.in_features = 7, .out_features = 10, .bias = bias, .gather_output = gather, .tensor = at::kDouble};
+ParallelLinearOptions linear(ParallelLinearOptions::Cut cut, bool bias) {
+  return {.in_features = 7, .out_features = 10, .cut = cut, .bias = bias, .tensor = at::kDouble};
 }
 
-TEST(ColumnParallelLinear, with_gathered_output_is_the_layer_of_one_worker) {
+TEST(ParallelLinear, cut_by_outputs_or_not_is_the_layer_of_one_worker_once_gathered) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    for (const bool bias : {false, true})
-      expect_same_as_one_worker(
-          world, {3, 7}, [&](const Grid& grid) { return ColumnParallelLinear(linear(bias, true), grid, "tp"); },
-          [](ColumnParallelLinear& layer, const at::Tensor& x) { return layer(x); });
+    for (const Cut cut : {Cut::none, Cut::outputs})
+      for (const bool bias : {false, true})
+        expect_same_as_one_worker(
+            world, {3, 7}, [&](const Grid& grid) { return ParallelLinear(linear(cut, bias), grid, "tp"); },
+            [&](ParallelLinear& layer, const at::Tensor& x) {
+              const at::Tensor y = layer(x);
+              const bool is_split = cut == Cut::outputs && layer->split().parts() > 1;
+              return is_split ? gather_from(y, world, layer->split().along(1)) : y;
+            });
   });
 }
 
-TEST(ColumnParallelLinear, keeps_each_ranks_features_when_it_does_not_gather) {
+TEST(ParallelLinear, cut_by_outputs_keeps_each_ranks_features) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    ColumnParallelLinear split(linear(true), on_tp(world), "tp"), whole(linear(true), one_worker(), "tp");
+    ParallelLinear split(linear(Cut::outputs, true), on_tp(world), "tp"),
+        whole(linear(Cut::outputs, true), one_worker(), "tp");
     initialize(*split, 1);
     initialize(*whole, 1);
     const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
@@ -117,9 +124,10 @@ TEST(ColRow, needs_one_all_reduce_forward_and_one_backward) {
   });
 }
 
-TEST(RowParallelLinear, sums_the_ranks_products_and_adds_the_bias_once) {
+TEST(ParallelLinear, cut_by_inputs_sums_the_ranks_products_and_adds_the_bias_once) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    RowParallelLinear split(linear(true), on_tp(world), "tp"), whole(linear(true), one_worker(), "tp");
+    ParallelLinear split(linear(Cut::inputs, true), on_tp(world), "tp"),
+        whole(linear(Cut::inputs, true), one_worker(), "tp");
     initialize(*split, 1);
     initialize(*whole, 1);
     const at::Tensor x = random_tensor({2, 7}, Kind::replicated, world);
@@ -331,11 +339,14 @@ TEST(Stacked, gives_each_rank_its_part_of_every_layer) {
 }
 
 TEST(ParallelLinear, refuses_sizes_and_splits_that_do_not_fit) {
-  ParallelLinearOptions options = linear(false);
-  options.split = Split::balanced(9, 1, 0);
-  EXPECT_THROW(ColumnParallelLinear(options, one_worker(), "tp"), InvalidArgument);
-  EXPECT_THROW(RowParallelLinear(ParallelLinearOptions{.in_features = 0, .out_features = 2}, one_worker(), "tp"),
-               InvalidArgument);
+  for (const Cut cut : {Cut::none, Cut::outputs, Cut::inputs}) {
+    ParallelLinearOptions options = linear(cut, false);
+    options.split = Split::balanced(9, 1, 0);
+    EXPECT_THROW(ParallelLinear(options, one_worker(), "tp"), InvalidArgument);
+    options = linear(cut, false);
+    options.in_features = 0;
+    EXPECT_THROW(ParallelLinear(options, one_worker(), "tp"), InvalidArgument);
+  }
 }
 
 }  // namespace

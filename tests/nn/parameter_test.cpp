@@ -29,8 +29,8 @@ TEST(Initialize, gives_the_same_global_weights_in_every_layout) {
 
 TEST(Initialize, follows_seed_and_full_name) {
   const auto weight = [](uint64_t seed) {
-    ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 100, .out_features = 100, .deviation = 0.5},
-                               one_worker(), "tp");
+    ParallelLinear layer(ParallelLinearOptions{.in_features = 100, .out_features = 100, .deviation = 0.5}, one_worker(),
+                         "tp");
     initialize(*layer, seed);
     return layer->named_parameters()["weight"].detach();
   };
@@ -41,8 +41,8 @@ TEST(Initialize, follows_seed_and_full_name) {
 
 TEST(Initialize, draws_16_bit_weights_as_rounded_ones) {
   const auto weight_of = [](at::ScalarType type) {
-    ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 3, .out_features = 4, .tensor = type}, one_worker(),
-                               "tp");
+    ParallelLinear layer(ParallelLinearOptions{.in_features = 3, .out_features = 4, .tensor = type}, one_worker(),
+                         "tp");
     initialize(*layer, 5);
     return parameters_of(*layer)[0].tensor.detach().to(at::kDouble);
   };
@@ -60,7 +60,7 @@ TEST(ParametersOf, lists_a_parameter_of_two_modules_once) {
 }
 
 TEST(ShardedModule, holds_nan_until_it_is_initialised) {
-  ColumnParallelLinear layer(ParallelLinearOptions{.in_features = 2, .out_features = 2}, one_worker(), "tp");
+  ParallelLinear layer(ParallelLinearOptions{.in_features = 2, .out_features = 2}, one_worker(), "tp");
   EXPECT_TRUE(layer(at::ones({1, 2})).isnan().all().item<bool>());
 }
 
@@ -115,7 +115,7 @@ TEST(Initialize, draws_by_global_index_where_several_dims_are_cut) {
     TwoCuts cut(grid);
     initialize(cut, 3);
     const auto tensors = global_tensors(cut, false);
-    ColumnParallelLinear flat(
+    ParallelLinear flat(
         ParallelLinearOptions{.in_features = 60, .out_features = 1, .deviation = 1.0, .tensor = at::kDouble},
         one_worker(), "tp");
     initialize(*flat, 3);  // a parameter of the same name and as many elements

@@ -8,8 +8,8 @@
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/gathered_linear.hpp"
 #include "adjoin/nn/layer_norm.hpp"
+#include "adjoin/nn/linear_product.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/layers.hpp"
@@ -127,13 +127,13 @@ TEST(SplitRows, of_an_embedding_are_those_of_one_worker) {
   });
 }
 
-TEST(GatheredLinear, keeps_its_own_rows_and_the_weight_alone) {
+TEST(LinearProduct, of_split_rows_keeps_its_own_rows_and_the_weight_alone) {
   for_each_world({2}, [](const Communicator& world) {
     if (world.size() != 2) return;
     const Split rows = Split::balanced(kRows, 2, 0);
     const at::Tensor x = random_tensor({rows.size(world.rank()), 4}, Kind::split, world).requires_grad_(true);
     const at::Tensor weight = random_tensor({3, 4}, Kind::split, world, 1).requires_grad_(true);
-    const at::Tensor y = gathered_linear(x, weight, {}, world, rows);
+    const at::Tensor y = linear_product(x, weight, {}, SplitRows{world, rows});
     EXPECT_EQ(y.sizes(), (at::IntArrayRef{kRows, 3}));
     // Both are still used by autograd's node, and nothing of the size of all rows: x's memory is shared, not copied.
     EXPECT_GT(x.use_count(), 1);
@@ -143,7 +143,7 @@ TEST(GatheredLinear, keeps_its_own_rows_and_the_weight_alone) {
   });
 }
 
-TEST(GatheredLinear, moves_and_multiplies_16_bit_numbers_under_autocast) {
+TEST(LinearProduct, of_split_rows_moves_and_multiplies_16_bit_numbers_under_autocast) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Split rows = Split::balanced(kRows, world.size(), 0);
     const auto floats = [&](at::IntArrayRef shape, int64_t seed) {
@@ -154,7 +154,7 @@ TEST(GatheredLinear, moves_and_multiplies_16_bit_numbers_under_autocast) {
     at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
     at::autocast::set_autocast_cache_enabled(false);
     at::autocast::set_autocast_enabled(at::kCPU, true);
-    const at::Tensor y = gathered_linear(x, weight, {}, world, rows);
+    const at::Tensor y = linear_product(x, weight, {}, SplitRows{world, rows});
     at::autocast::set_autocast_enabled(at::kCPU, false);
     EXPECT_EQ(y.scalar_type(), at::kBFloat16);
     EXPECT_TRUE(at::allclose(y.to(at::kFloat), all.mm(weight.detach().t()), 0.02, 0.05));
@@ -165,9 +165,9 @@ TEST(GatheredLinear, moves_and_multiplies_16_bit_numbers_under_autocast) {
   });
 }
 
-TEST(GatheredLinear, tells_a_rank_with_other_rows) {
+TEST(LinearProduct, of_split_rows_tells_a_rank_with_other_rows) {
   const at::Tensor x = at::ones({3, 4}), weight = at::ones({2, 4});
-  EXPECT_THROW(gathered_linear(x, weight, {}, Communicator(), Split::balanced(4, 1, 0)), InvalidArgument);
+  EXPECT_THROW(linear_product(x, weight, {}, SplitRows{Communicator(), Split::balanced(4, 1, 0)}), InvalidArgument);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/state.hpp"
 #include "tests/support/one_worker.hpp"
@@ -23,25 +24,34 @@ using namespace adjoin::testing;
 
 /// Two layers, one large enough to travel alone, of sizes that nothing divides.
 struct Layers : torch::nn::Module {
-  explicit Layers(const Grid& grid) {
+  explicit Layers(const Grid& grid) : group(grid.axis("tp")) {
     const auto layer = [&](int64_t in, int64_t out) {
-      return nn::ColumnParallelLinear(
-          nn::ParallelLinearOptions{
-              .in_features = in, .out_features = out, .gather_output = true, .tensor = at::kDouble},
-          grid, "tp");
+      return nn::ParallelLinear(nn::ParallelLinearOptions{.in_features = in,
+                                                          .out_features = out,
+                                                          .cut = nn::ParallelLinearOptions::Cut::outputs,
+                                                          .tensor = at::kDouble},
+                                grid, "tp");
     };
     first = register_module("first", layer(7, 301));
     second = register_module("second", layer(301, 223));
     nn::initialize(*this, 3);
   }
-  nn::ColumnParallelLinear first{nullptr}, second{nullptr};
+  at::Tensor operator()(const at::Tensor& x) {
+    const auto gathered = [&](const at::Tensor& y, const Split& split) {
+      return gather_from(y, group, split.along(1));
+    };
+    return gathered(second(gathered(first(x), first->split()).tanh()), second->split());
+  }
+
+  Communicator group;
+  nn::ParallelLinear first{nullptr}, second{nullptr};
 };
 
 /// The loss of this worker's rows of a batch of five.
 at::Tensor loss(Layers& layers, const Communicator& data_group, int64_t step) {
   const at::Tensor x = random_tensor({5, 7}, Kind::replicated, Communicator(), step);
   const Range mine = Split::balanced(5, data_group.size(), 0).ranges(data_group.rank())[0];
-  return layers.second(layers.first(x.narrow(0, mine.begin, mine.size())).tanh()).square().sum() / 5;
+  return layers(x.narrow(0, mine.begin, mine.size())).square().sum() / 5;
 }
 
 /// Scales the gradients to a norm of at most `limit` and returns what it was. (torch's own divides by norm + 1e-6.)

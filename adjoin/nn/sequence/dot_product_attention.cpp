@@ -1,6 +1,5 @@
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 
-#include <ATen/ops/linear.h>
 #include <ATen/ops/softmax.h>
 
 #include <cmath>
@@ -9,7 +8,6 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
-#include "adjoin/nn/distributed/weighted.hpp"
 #include "adjoin/partition/layout.hpp"
 
 namespace adjoin::nn {
@@ -45,26 +43,16 @@ at::Tensor by_heads(const at::Tensor& x, int64_t heads) {
 
 }  // namespace
 
-/// x W^T + b of which every worker has all.
-struct DistributedDotProductAttentionImpl::Linear : ShardedModule {
-  Linear(int64_t in_features, int64_t out_features, const DotProductAttentionOptions& options, const Grid& grid) {
-    const auto piece = [&](const std::vector<int64_t>& shape, Initial initial) {
-      return Piece{copied_on(grid.shape(), shape), grid, initial};
-    };
-    const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(in_features));
-    weight = register_piece("weight", piece({out_features, in_features}, Initial::normal(deviation)), options.tensor);
-    if (options.add_bias) bias = register_piece("bias", piece({out_features}, Initial::zeros()), options.tensor);
-  }
-  at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
-
-  at::Tensor weight, bias;
-};
-
 DistributedDotProductAttentionImpl::DistributedDotProductAttentionImpl(const DotProductAttentionOptions& o,
                                                                        const Grid& grid, const std::string& axis)
     : options(completed(o)), group_(options.distributed ? grid.axis(axis) : Communicator()) {
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
-    return register_module(name, std::make_shared<Linear>(in, out, options, grid));
+    return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
+                                                                      .out_features = out,
+                                                                      .bias = options.add_bias,
+                                                                      .split_rows = true,
+                                                                      .tensor = options.tensor},
+                                                grid, axis));
   };
   keys_ = linear("keys", options.key_dim, options.key_dim);
   queries_ = linear("queries", *options.query_dim, options.key_dim);
@@ -77,8 +65,8 @@ at::Tensor DistributedDotProductAttentionImpl::forward(const at::Tensor& keys, c
                                                        const Split& rows) {
   check(keys, queries, values, mask, rows);
   const int64_t heads = options.num_heads;
-  const at::Tensor k = by_heads((*keys_)(keys), heads), q = by_heads((*queries_)(queries), heads),
-                   v = by_heads((*values_)(values), heads);
+  const at::Tensor k = by_heads(keys_(keys), heads), q = by_heads(queries_(queries), heads),
+                   v = by_heads(values_(values), heads);
   const double scale = 1 / std::sqrt(static_cast<double>(options.key_dim / heads));
   at::Tensor scores = linalg::matmul_nt(k * scale, q, group_, rows, options.chunk);
   at::Tensor hidden_rows;
@@ -91,7 +79,7 @@ at::Tensor DistributedDotProductAttentionImpl::forward(const at::Tensor& keys, c
   }
   at::Tensor y = linalg::matmul_nn(at::softmax(scores, -1), v, group_, rows, options.chunk);
   if (mask.defined()) y = y.masked_fill(hidden_rows, 0);
-  return (*composition_)(y.transpose(-2, -3).flatten(-2));
+  return composition_(y.transpose(-2, -3).flatten(-2));
 }
 
 void DistributedDotProductAttentionImpl::check(const at::Tensor& keys, const at::Tensor& queries,

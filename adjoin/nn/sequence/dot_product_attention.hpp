@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "adjoin/nn/parameter.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::nn {
@@ -49,12 +49,11 @@ class DistributedDotProductAttentionImpl : public torch::nn::Module {
   const DotProductAttentionOptions options;
 
  private:
-  struct Linear;
   void check(const at::Tensor& keys, const at::Tensor& queries, const at::Tensor& values, const at::Tensor& mask,
              const Split& rows) const;
 
   Communicator group_;
-  std::shared_ptr<Linear> keys_, queries_, values_, composition_;
+  ParallelLinear keys_{nullptr}, queries_{nullptr}, values_{nullptr}, composition_{nullptr};
 };
 TORCH_MODULE(DistributedDotProductAttention);
 

@@ -1,0 +1,101 @@
+#include "adjoin/nn/linear_product.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/postponed.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+struct RowsCapsule : torch::CustomClassHolder {
+  explicit RowsCapsule(SplitRows r) : rows(std::move(r)) {}
+  at::Tensor all(const at::Tensor& x) const {
+    BlockStaging staging;
+    return join_blocks(x, rows.group, rows.split, staging);
+  }
+  at::Tensor sum(const at::Tensor& of_all) const {
+    BlockStaging staging;
+    return sum_blocks(of_all, rows.group, rows.split, staging);
+  }
+  SplitRows rows;
+};
+
+/// [*, features] -> [rows, features]
+at::Tensor as_matrix(const at::Tensor& x) {
+  return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
+}
+
+struct LinearProduct : torch::autograd::Function<LinearProduct> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const c10::intrusive_ptr<RowsCapsule>& rows) {
+    const at::Tensor used = as_in_product(weight);
+    const bool keeps_cast = !rows && !used.is_same(weight);
+    ctx->save_for_backward({x, weight, bias.value_or(at::Tensor()), keeps_cast ? used : at::Tensor()});
+    if (rows) ctx->saved_data["rows"] = c10::IValue::make_capsule(rows);
+    return at::linear(rows ? rows->all(x) : x, used, bias);
+  }
+
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    const auto found = ctx->saved_data.find("rows");
+    c10::intrusive_ptr<RowsCapsule> rows;
+    if (found != ctx->saved_data.end())
+      rows = c10::static_intrusive_pointer_cast<RowsCapsule>(found->second.toCapsule());
+    const bool creates_graph = at::GradMode::is_enabled();
+    require(!rows || !creates_graph,
+            "linear_product: of split rows is differentiable once, but backward was to create a graph");
+    const tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &cast = saved[3];
+    const at::Tensor of_y = as_matrix(gradients[0]);
+
+    at::Tensor of_x;
+    if (rows || ctx->needs_input_grad(0)) {
+      const at::Tensor used = cast.defined() && !creates_graph ? cast : weight.to(of_y.scalar_type());
+      const at::Tensor of_all = of_y.mm(used.conj());
+      of_x = rows ? rows->sum(of_all) : of_all.view_as(x);
+    }
+    const at::Tensor all = as_matrix(rows ? rows->all(x) : x);
+    at::Tensor of_weight, of_bias;
+    if (ctx->needs_input_grad(1))
+      of_weight = now_or_postponed(
+          weight, [of_y, all, type = weight.scalar_type()] { return of_y.t().mm(all.conj()).to(type); });
+    if (bias.defined() && ctx->needs_input_grad(2))
+      of_bias = now_or_postponed(bias, [of_y, type = bias.scalar_type()] { return of_y.sum(0).to(type); });
+    return {of_x, of_weight, of_bias, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor as_in_product(const at::Tensor& x) {
+  return at::autocast::is_autocast_enabled(at::kCPU)
+             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), x, at::kCPU)
+             : x;
+}
+
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          const std::optional<SplitRows>& rows) {
+  require(!rows || (x.dim() == 2 && rows->split.parts() == rows->group.size() &&
+                    x.size(0) == rows->split.size(rows->group.rank())),
+          [&] {
+            return "linear_product: rank " + std::to_string(rows->group.rank()) +
+                   ": expected its rows of those that lie as " + rows->split.to_string() + ", got " +
+                   std::to_string(x.size(0));
+          });
+  return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt,
+                              rows ? c10::make_intrusive<RowsCapsule>(*rows) : nullptr);
+}
+
+}  // namespace adjoin::nn
