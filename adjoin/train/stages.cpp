@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/models/stages.hpp"
+#include "adjoin/pipeline/simulation.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 
 namespace adjoin::train {
@@ -50,6 +52,17 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
            " segments, there are " + std::to_string(stages) + " stages and " + std::to_string(count) + " segments";
   });
   return sizes;
+}
+
+/// Of each stage; equal ones where no segment says what it costs.
+std::vector<double> costs_of(const Stages& stages, std::span<const models::Segment> segments) {
+  std::vector<double> costs;
+  for (const Range& range : stages.segments) {
+    costs.push_back(0);
+    for (int64_t i = range.begin; i < range.end; ++i) costs.back() += segments[static_cast<size_t>(i)].cost;
+  }
+  const bool are_said = std::ranges::any_of(costs, [](double cost) { return cost > 0; });
+  return are_said ? costs : std::vector<double>(costs.size(), 1.0);
 }
 
 /// The grid of a stage as one of its ranks sees it, without the others.
@@ -131,12 +144,18 @@ pipeline::Schedule schedule_of(const Configuration& c) {
   }
 }
 
+std::vector<int> Stages::stages_at(int pp) const {
+  std::vector<int> here;
+  for (int stage = 0; stage < count(); ++stage)
+    if (pp_of(stage) == pp) here.push_back(stage);
+  return here;
+}
+
 std::vector<size_t> Stages::segments_at(int pp) const {
   std::vector<size_t> here;
-  for (int stage = 0; stage < count(); ++stage)
-    if (pp_of(stage) == pp)
-      for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
-        here.push_back(static_cast<size_t>(i));
+  for (const int stage : stages_at(pp))
+    for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
+      here.push_back(static_cast<size_t>(i));
   return here;
 }
 
@@ -159,6 +178,27 @@ Stages stages_of(const Configuration& configuration, std::span<const models::Seg
     });
   }
   return stages;
+}
+
+double expected_bubble(const Stages& stages, std::span<const models::Segment> segments) {
+  pipeline::Costs costs;
+  for (const double cost : costs_of(stages, segments)) costs.stages.push_back({cost, cost, cost});
+  return pipeline::simulate(stages.schedule, costs).bubble;
+}
+
+void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments) {
+  const std::vector<double> costs = costs_of(stages, segments);
+  const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
+  std::vector<std::vector<std::string>> table{{"  stage", "rank along pp", "segments", "share of the cost"}};
+  for (int stage = 0; stage < stages.count(); ++stage) {
+    const auto place = static_cast<size_t>(stage);
+    const Range range = stages.segments[place];
+    const std::string &first = segments[static_cast<size_t>(range.begin)].name,
+                      &last = segments[static_cast<size_t>(range.end - 1)].name;
+    table.push_back({std::to_string(stage), std::to_string(stages.pp_of(stage)),
+                     range.size() == 1 ? first : first + " to " + last, fixed(100 * costs[place] / all, 1) + " %"});
+  }
+  out << '\n' << table_text(table, "rrlr");
 }
 
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
