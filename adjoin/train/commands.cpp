@@ -85,7 +85,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   if (stages.count() > 1)
     say("pipeline " + configuration.pipeline + " of " + counted(stages.count(), "stage") + " and " +
         counted(configuration.microbatches, "micro-batch", "micro-batches") + ": ranks are idle for about " +
-        fixed(100 * expected_bubble(stages, segments), 0) + " % of their passes");
+        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of their passes");
   return task;
 }
 

@@ -15,7 +15,6 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/models/stages.hpp"
-#include "adjoin/pipeline/simulation.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 
 namespace adjoin::train {
@@ -180,10 +179,10 @@ Stages stages_of(const Configuration& configuration, std::span<const models::Seg
   return stages;
 }
 
-double expected_bubble(const Stages& stages, std::span<const models::Segment> segments) {
+pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments) {
   pipeline::Costs costs;
   for (const double cost : costs_of(stages, segments)) costs.stages.push_back({cost, cost, cost});
-  return pipeline::simulate(stages.schedule, costs).bubble;
+  return pipeline::simulate(stages.schedule, costs);
 }
 
 void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments) {

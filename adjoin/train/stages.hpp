@@ -7,7 +7,7 @@
 #include "adjoin/models/model.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
-#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/pipeline/simulation.hpp"
 #include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
@@ -36,9 +36,9 @@ void check_schedule(const Configuration& configuration);
 ///         shape of its output
 Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments);
 
-/// The part of the forward and backward passes' time in which the ranks are idle, by simulation: where each way takes as long as
-/// the segments' costs say, or all stages equally long where these say nothing.
-double expected_bubble(const Stages& stages, std::span<const models::Segment> segments);
+/// How the passes of a step go by simulation, where each way takes as long as the segments' costs say, or all stages take
+/// equally long where these say nothing.
+pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments);
 
 /// A table of the stages: who has them, their segments, and their shares of the cost.
 void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments);
