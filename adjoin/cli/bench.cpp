@@ -29,6 +29,8 @@ void run_step(StepOptions& options) {
       json = {{"step_seconds", result.step_seconds},
               {"samples_per_second", result.samples_per_second},
               {"matmul_fraction", result.matmul_fraction}};
+    if (result.bubble)
+      json.update({{"bubble", result.bubble->measured}, {"simulated_bubble", result.bubble->simulated}});
     json["peak_memory_bytes"] = result.peak_memory_bytes;
     std::printf("%s\n", json.dump().c_str());
     return;
@@ -40,6 +42,9 @@ void run_step(StepOptions& options) {
   if (options.bench.steps > 0)
     std::printf("%.4f s a step   %.1f samples/s   %.0f %% of the speed of matrix products alone\n", result.step_seconds,
                 result.samples_per_second, 100 * result.matmul_fraction);
+  if (result.bubble)
+    std::printf("bubble %.3f of the time, %.3f simulated with the measured costs of the stages\n",
+                result.bubble->measured, result.bubble->simulated);
 }
 
 }  // namespace
@@ -54,11 +59,12 @@ void add_bench(Program& program) {
   add_number(*step, "--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]");
   step->add_flag(
       "--json", options->json,
-      "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, peak_memory_bytes of each rank "
-      "[false]");
-  options->given = add_configuration_options(*step, {"Model", "batch", "precision", "seed", "Layout"});
+      "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble (with "
+      "--pp), peak_memory_bytes of each rank [false]");
+  options->given = add_configuration_options(*step, {"Model", "batch", "microbatches", "precision", "seed", "Layout"});
   step->footer(preset_table());
   add_bench_collectives(program, *bench);
+  add_bench_pipeline(program, *bench);
   add_benches_side_by_side(program, *bench);
 }
 

@@ -27,6 +27,7 @@ void add_bench(Program& program);
 /// The commands below `bench`: `attention`, `layers`, `matmul` and `moves`, which time work beside other work.
 void add_benches_side_by_side(Program& program, CLI::App& bench);
 void add_bench_collectives(Program& program, CLI::App& bench);
+void add_bench_pipeline(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
 void add_layout(Program& program);

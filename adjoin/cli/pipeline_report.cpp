@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/schedule_options.hpp"
 #include "adjoin/pipeline/picture.hpp"
 
 namespace adjoin::cli {
@@ -47,16 +48,9 @@ std::string in_flight_text(const std::vector<int>& most) {
 
 }  // namespace
 
-std::string title_of(const PipelineReport& report) {
-  const auto& [stages, micro_batches, rank_of, actions] = report.schedule;
-  std::string title = report.name + " on " + counted(report.schedule.ranks(), "rank");
-  if (stages != report.schedule.ranks()) title += ", " + counted(stages, "stage");
-  return title + ", " + counted(micro_batches, "micro-batch", "micro-batches");
-}
-
 void print_pipeline(const PipelineReport& report) {
   const auto& costs = report.costs_of_rank;
-  std::printf("%s\n\n%s\n", title_of(report).c_str(),
+  std::printf("%s\n\n%s\n", title_of(report.name, report.schedule).c_str(),
               pipeline::picture_of(report.schedule, report.costs, report.timeline).c_str());
   std::printf("costs of ranks  forward %s, input gradient %s, weight gradient %s, transfer %s\n",
               short_number(costs.forward).c_str(), short_number(costs.input).c_str(),

@@ -18,8 +18,6 @@ struct PipelineReport {
   std::optional<double> formula{};  // of the bubble, where one holds
 };
 
-std::string title_of(const PipelineReport& report);
-
 /// The picture in 80 columns, and the numbers.
 void print_pipeline(const PipelineReport& report);
 void print_pipeline_json(const PipelineReport& report);

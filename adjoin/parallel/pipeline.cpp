@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -62,12 +63,10 @@ class PipelineRank {
     const at::AutoGradMode gradients(has_backward_);
     for (const Action& action : mine()) {
       std::erase_if(sent_, [](const Sent& sent) { return sent.sending->done(); });
-      if (action.kind == ActionKind::forward)
-        forward(action);
-      else if (action.kind == ActionKind::weight)
-        compute_weights(action);
-      else
-        backward(action);
+      const auto begin = Clock::now();
+      waited_ = {};
+      act(action);
+      if (work_.observer) work_.observer(action, std::chrono::duration<double>(Clock::now() - begin - waited_).count());
     }
     for (const Sent& sent : sent_) sent.sending->wait();
   }
@@ -78,11 +77,22 @@ class PipelineRank {
     std::unique_ptr<Sending> sending;
   };
 
+  using Clock = std::chrono::steady_clock;
+
   const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
   bool is_last(int stage) const { return stage + 1 == schedule_.stages; }
   int rank_of(int stage) const { return schedule_.rank_of[static_cast<size_t>(stage)]; }
   /// One for what goes to the next stage, and one for gradients that go back.
   static int tag_of(int from, int to) { return 2 * std::min(from, to) + (from < to ? 0 : 1); }
+
+  void act(const Action& action) {
+    if (action.kind == ActionKind::forward)
+      forward(action);
+    else if (action.kind == ActionKind::weight)
+      compute_weights(action);
+    else
+      backward(action);
+  }
 
   void forward(const Action& action) {
     InFlight flight;
@@ -141,7 +151,9 @@ class PipelineRank {
       const at::Tensor tensor = from < to ? at::empty(work_.output_shape(from, coming), work_.output)
                                           : at::empty(flying_.at({to, coming}).like_output.sizes(),
                                                       flying_.at({to, coming}).like_output.options().device(at::kCPU));
+      const auto begin = Clock::now();
       ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
+      waited_ += Clock::now() - begin;
       in.there.emplace(coming, tensor);
     }
     return std::move(in.there.extract(micro_batch).mapped());
@@ -164,6 +176,7 @@ class PipelineRank {
   std::map<std::pair<int, int>, InFlight> flying_;  // by stage and micro-batch
   std::map<std::pair<int, int>, Inbox> inboxes_;    // by the stages from which and to which
   std::vector<Sent> sent_;
+  Clock::duration waited_{};  // in this action
 };
 
 }  // namespace

@@ -11,6 +11,9 @@
 
 namespace adjoin::parallel {
 
+/// Is told of an action that is done, and how long the rank was busy with it, which it is not while it waits for an input.
+using ActionObserver = std::function<void(const pipeline::Action& action, double seconds)>;
+
 /// What a rank of a pipeline computes as its stages.
 struct PipelineWork {
   /// What a stage makes of a micro-batch. `input` is what the stage before made, and undefined for the first stage.
@@ -21,6 +24,7 @@ struct PipelineWork {
   std::function<std::vector<int64_t>(int stage, int micro_batch)> output_shape;
   at::TensorOptions output = at::kFloat;
   double loss_scale = 1;  ///< what the gradient of each loss begins with
+  ActionObserver observer = {};
 };
 
 /// Runs this rank's actions of a schedule in their order; called by all `ranks` of the pipeline. Gradients add up in `.grad`.

@@ -10,7 +10,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
@@ -169,7 +168,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const models::Segment& last = segments_[static_cast<size_t>(segments_of_stage(stage).end - 1)];
     return last.output_shape(model_->stage(), batches[number].pass.rows);
   };
-  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale});
+  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer_});
 }
 
 bool Trainer::has_last_stage() const {

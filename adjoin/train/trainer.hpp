@@ -5,9 +5,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/stages.hpp"
@@ -64,6 +66,9 @@ class Trainer {
   /// What the model makes of a micro-batch, without gradients, where one rank along pp has all of it.
   at::Tensor output(const MicroBatch& batch) const;
 
+  /// Tells `observer` of each action of the pipeline in each later step and evaluation.
+  void observe(parallel::ActionObserver observer) { observer_ = std::move(observer); }
+
   const Grid& grid() const { return grid_; }
   const Stages& stages() const { return stages_; }
   /// This rank's segments.
@@ -95,6 +100,7 @@ class Trainer {
   std::vector<nn::Parameter> parameters_;
   std::map<bool, size_t> tally_sizes_;  // of training and evaluation, which ranks without the last stage are told
   std::optional<parallel::Optimizer> optimizer_;
+  parallel::ActionObserver observer_;
 };
 
 }  // namespace adjoin::train

@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|OwnTask|Heat|LeNet5|Networks
+usage: examples_test.py Examples|OwnTask|Pipeline|Heat|LeNet5|Networks
 """
 
 import json
@@ -122,6 +122,28 @@ class OwnTask(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = run(example_of("own_task"), "--data", "/none", "--out", Path(folder) / "run")
             assert_refused(self, result, "expected at least 20 lines")
+
+
+class Pipeline(unittest.TestCase):
+    def trained(self, schedule, *options, processes=0):
+        result = run(example_of("pipeline"), "--json", "--schedule", schedule, *options, processes=processes)
+        self.assertEqual(result.returncode, 0, result)
+        found = json.loads(result.stdout)
+        self.assertLessEqual(found["loss_difference"], 1e-9)
+        self.assertLess(found["losses"][-1], found["losses"][0] / 2)
+        return found
+
+    def test_has_the_losses_of_one_worker_by_each_schedule(self):
+        for schedule in ["gpipe", "1f1b", "zb-h1"]:
+            self.assertEqual(self.trained(schedule, "--ranks", "3")["stages"], 3)
+        self.assertEqual(self.trained("interleaved", "--ranks", "2")["stages"], 4)
+        self.assertEqual(self.trained("zb-h1", processes=2)["stages"], 2)
+
+    def test_draws_its_schedule(self):
+        self.assertIn("   0  F0F1....B0==F2", run(example_of("pipeline"), "--ranks", "2").stdout)
+
+    def test_refuses_a_schedule_that_is_none(self):
+        assert_refused(self, run(example_of("pipeline"), "--schedule", "2f2b"), "2f2b")
 
 
 class Heat(unittest.TestCase):

@@ -7,6 +7,8 @@
 
 #include "adjoin/linalg/products.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
+#include "adjoin/pipeline/simulation.hpp"
+#include "adjoin/train/bench/bubble.hpp"
 #include "adjoin/train/bench/side_by_side.hpp"
 #include "adjoin/train/configuration.hpp"
 
@@ -64,6 +66,21 @@ struct BenchMovesOptions {
 /// same boxes with a copy of the interior into a new tensor.
 std::vector<Comparison> bench_moves(const BenchMovesOptions& options);
 
+/// What `adjoin bench pipeline` is asked.
+struct BenchPipelineOptions {
+  pipeline::Schedule schedule;
+  pipeline::StageCosts costs;  // seconds in which all stages of a rank together sleep, for one micro-batch
+  int64_t times = 3;           // measurements
+};
+
+struct BenchPipelineResult {
+  double measured = 0, simulated = 0;  // seconds from the first action's begin to the last one's end; median
+};
+
+/// Runs a schedule by parallel::run_pipeline on stages that sleep, and simulates it with free transfers; a thread or a process
+/// of an MPI job is a rank. The same on every process.
+BenchPipelineResult bench_pipeline(const BenchPipelineOptions& options);
+
 /// What `adjoin bench step` is asked: a model and a layout, and how often to measure.
 struct BenchStepOptions {
   Configuration configuration;
@@ -76,6 +93,7 @@ struct BenchStepResult {
   double samples_per_second = 0;
   double matmul_fraction = 0;              // of the speed that the machine's matrix products reach alone
   std::vector<int64_t> peak_memory_bytes;  // of each rank's tensors, in the first step
+  std::optional<Bubble> bubble;            // with --pp
 };
 
 /// Times training steps on random tokens; the same on every process of an MPI job.

@@ -70,4 +70,12 @@ std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std
   return comparisons;
 }
 
+double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
+  constexpr double kForever = std::numeric_limits<double>::infinity();
+  const Contender contender{{work}};
+  const std::vector<Times> all = measure::time_in_turns(
+      world, {&contender, 1}, {.turns = static_cast<int>(times), .seconds = kForever, .turn_seconds = 0});
+  return measure::median(all[0].all);
+}
+
 }  // namespace adjoin::train

@@ -46,4 +46,7 @@ struct Comparison {
 /// Throws: as run_workers, what the work throws, and InvalidArgument for less than no measurement
 std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std::vector<std::vector<Entrant>>& all);
 
+/// The median of the seconds that `work` takes on all ranks, which begin together.
+double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work);
+
 }  // namespace adjoin::train

@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/train/bench/benches.hpp"
+#include "adjoin/train/bench/side_by_side.hpp"
 #include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/stages.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -74,23 +75,18 @@ std::unique_ptr<Task> random_task(const Configuration& c) {
       c, LanguageInput{std::make_shared<Numbers>(words), document(c.batch * c.sequence + 1), document(2)});
 }
 
-/// The middle of the seconds that `work` takes, back to back.
-double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
-  constexpr double kForever = std::numeric_limits<double>::infinity();
-  const measure::Contender contender{{work}};
-  return measure::median(
-      measure::time_in_turns(world, {&contender, 1},
-                             {.turns = static_cast<int>(times), .seconds = kForever, .turn_seconds = 0})[0]
-          .all);
-}
-
 /// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of
 /// its input and that of its weight; and for attention two products forward and four backward, of a decoder of what is not
 /// hidden.
 class MatrixProducts {
  public:
   /// `length`: the tokens of a sample that are gone through.
-  MatrixProducts(const Configuration& c, const Grid& grid, int64_t length) : layers_(c.layers) {
+  MatrixProducts(const Configuration& c, std::span<const models::Segment> segments, const Grid& grid, int64_t length) {
+    bool has_head = false;
+    for (const models::Segment& segment : segments) {
+      layers_ += segment.kind == "block";
+      has_head |= segment.kind == "head";
+    }
     const at::TensorOptions type = product_type(c.precision);
     const Communicator& dp = grid.axis("dp");
     const Communicator& tp = grid.axis("tp");
@@ -107,7 +103,7 @@ class MatrixProducts {
     };
     linears_ = {linear(c.hidden, features + 2 * key_heads * size), linear(features, c.hidden),
                 linear(c.hidden, is_swiglu ? 2 * inner : inner), linear(inner, c.hidden)};
-    if (is_decoder) scores_of_words_ = linear(c.hidden, here(c.vocabulary_size));
+    if (is_decoder && has_head) scores_of_words_ = linear(c.hidden, here(c.vocabulary_size));
     is_causal_ = is_decoder;
     queries_ = at::randn({samples * heads, queries, size}, type);
     keys_ = at::randn({samples * heads, length, size}, type);
@@ -147,7 +143,7 @@ class MatrixProducts {
   int64_t at_once() const { return is_causal_ ? 128 : 1024; }
 
   bool is_causal_ = false;
-  int64_t layers_;
+  int64_t layers_ = 0;
   std::vector<Linear> linears_;
   std::optional<Linear> scores_of_words_;  // a decoder's
   at::Tensor queries_, keys_, scores_;
@@ -159,7 +155,10 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   const Configuration& c = options.configuration;
   validate(c);
   require(options.steps >= 0 && options.warm_up >= 0, "bench step: expected 0 or more steps");
+  check_schedule(c);
   const std::unique_ptr<Task> task = random_task(c);
+  const std::vector<models::Segment> segments = task->segments();
+  const Stages stages = stages_of(c, segments);
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
@@ -177,11 +176,18 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     if (options.steps == 0) return;
     for (int64_t i = 1; i < options.warm_up; ++i) train();
     tokens = 0;
-    const double seconds = median_seconds(options.steps, world, train);
+    BubbleMeter meter(stages.schedule);
+    if (c.pp > 1) trainer.observe([&](const pipeline::Action& action, double seconds) { meter.note(action, seconds); });
+    const double seconds = median_seconds(options.steps, world, [&] {
+      meter.begin_step();
+      train();
+    });
+    const std::optional<Bubble> bubble = c.pp > 1 ? std::optional(meter.bubble(world)) : std::nullopt;
 
     const at::NoGradGuard no_gradient;
     const MatrixProducts products(
-        c, trainer.grid(), std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
+        c, segments_here(stages, segments, trainer.grid()), trainer.grid(),
+        std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
     measure::let_threads_sleep(world);
     products.run();
     const double alone = median_seconds(options.steps, world, [&] { products.run(); });
@@ -189,6 +195,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     result.step_seconds = seconds;
     result.samples_per_second = static_cast<double>(c.batch) / seconds;
     result.matmul_fraction = alone / seconds;
+    result.bubble = bubble;
   });
   return result;
 }

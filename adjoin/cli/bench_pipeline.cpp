@@ -1,0 +1,72 @@
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/schedule_options.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/train/bench/benches.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+constexpr double kMostMilliseconds = 1e6;
+constexpr int64_t kMostMeasurements = 1000;
+
+struct BenchPipelineCommand : ScheduleOptions {
+  int64_t times = train::BenchPipelineOptions().times;
+  bool json = false;
+};
+
+void run_bench_pipeline(const BenchPipelineCommand& command) {
+  ScheduleOptions options = command;
+  check_costs(options, kMostMilliseconds);
+  check_range("--times", command.times, 1, kMostMeasurements);
+  if (options.ranks) check_ranks(*options.ranks);
+  if (!options.ranks && !options.is_file() && started_by_mpi()) options.ranks = mpi_job_size();
+  constexpr double kSecond = 1000;
+  const pipeline::StageCosts costs{options.costs.forward / kSecond, options.costs.input / kSecond,
+                                   options.costs.weight / kSecond};
+  const train::BenchPipelineOptions bench{schedule_from(options).schedule, costs, command.times};
+  const train::BenchPipelineResult result = train::bench_pipeline(bench);
+  if (!prints()) return;
+  const double ratio = result.measured / result.simulated;
+  if (command.json) {
+    const nlohmann::ordered_json json = {{"schedule", options.schedule},
+                                         {"ranks", bench.schedule.ranks()},
+                                         {"stages", bench.schedule.stages},
+                                         {"microbatches", bench.schedule.micro_batches},
+                                         {"measured_seconds", result.measured},
+                                         {"simulated_seconds", result.simulated},
+                                         {"ratio", result.simulated > 0 ? nlohmann::ordered_json(ratio) : nullptr}};
+    std::printf("%s\n", json.dump().c_str());
+    return;
+  }
+  std::printf("%s\nmeasured   %.4f s\nsimulated  %.4f s\n", title_of(options.schedule, bench.schedule).c_str(),
+              result.measured, result.simulated);
+  if (result.simulated > 0) std::printf("ratio      %.3f\n", ratio);
+}
+
+}  // namespace
+
+void add_bench_pipeline(Program& program, CLI::App& bench) {
+  auto options = std::make_shared<BenchPipelineCommand>();
+  options->costs = {20, 20, 20};
+  CLI::App* command =
+      add_command(program, bench, "pipeline", "Time a schedule on stages that sleep beside its simulation",
+                  [options] { run_bench_pipeline(*options); });
+  add_schedule_options(*command, *options, "milliseconds of sleep");
+  add_number(*command, "--times", options->times,
+             "Measurements, whose median counts [" + std::to_string(options->times) + "]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
+                    "simulated_seconds, ratio (null where nothing sleeps) [false]");
+  command->footer(
+      "A rank is a thread or, under mpirun, a process of the job, whose number --ranks then has unless given. Messages "
+      "are small. The simulation has free transfers.");
+}
+
+}  // namespace adjoin::cli

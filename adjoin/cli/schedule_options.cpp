@@ -1,0 +1,96 @@
+#include "adjoin/cli/schedule_options.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+constexpr int64_t kUsualRanks = 4, kUsualMicroBatches = 8, kUsualChunks = 2;
+constexpr uintmax_t kMostBytes = uintmax_t{1} << 29;  // of a table with as many actions and cells as there may be
+
+/// A number of ranks, micro-batches or chunks.
+std::optional<int> count_of(const std::optional<int64_t>& given, const char* option) {
+  if (!given) return {};
+  check_range(option, *given, 1, pipeline::kMostActions / 2);
+  return static_cast<int>(*given);
+}
+
+pipeline::Schedule schedule_from_file(const ScheduleOptions& options) {
+  require(!options.chunks, "--chunks has no effect with a file, which says what stages each rank has");
+  const auto ranks = count_of(options.ranks, "--ranks"),
+             micro_batches = count_of(options.micro_batches, "--microbatches");
+  std::error_code none;
+  const uintmax_t bytes = std::filesystem::file_size(options.schedule, none);
+  require(none || bytes <= kMostBytes, [&] { return options.schedule + ": the file is too large for a schedule"; });
+  const std::string text = train::read_text(options.schedule);
+  try {
+    return pipeline::read_schedule(text, ranks, micro_batches);
+  } catch (...) {
+    rethrow_led_by(options.schedule + ": ", std::current_exception());
+  }
+}
+
+void check_name(const std::string& name) {
+  const auto known = pipeline::schedule_names();
+  require(std::ranges::find(known, name) != known.end(), [&] {
+    return (name.empty() ? "a schedule is needed" : "unknown schedule \"" + name + "\"") + ": " + joined(known) +
+           " or a file whose name ends in .csv";
+  });
+}
+
+}  // namespace
+
+void add_schedule_options(CLI::App& command, ScheduleOptions& options, const std::string& unit) {
+  const auto value = [](double cost) { return " [" + shortest_text(cost) + "]"; };
+  add_text(
+      command, "schedule", options.schedule, "SCHEDULE",
+      "gpipe, 1f1b, interleaved, zb-h1, or a FILE.csv: a line a rank, cells as in 0F3 (stage, action, micro-batch)");
+  add_number(command, "--ranks", options.ranks, "Ranks of the pipeline [4; those of the file]");
+  add_number(command, "--microbatches", options.micro_batches, "Micro-batches of a step [8; those of the file]");
+  add_number(command, "--chunks", options.chunks, "Stages of each rank, with interleaved alone [2]");
+  add_number(command, "--forward", options.costs.forward,
+             "What a micro-batch costs a rank in the forward passes of all of its stages, in " + unit +
+                 value(options.costs.forward));
+  add_number(command, "--backward", options.costs.input,
+             "… in the gradients of the inputs of its stages" + value(options.costs.input));
+  add_number(command, "--weight", options.costs.weight,
+             "… in the gradients of the weights of its stages" + value(options.costs.weight));
+}
+
+void check_cost(const char* option, double cost, double most) {
+  require(cost >= 0 && cost <= most, [&] {  // NaN is refused too
+    return std::string(option) + " is " + shortest_text(cost) + ", expected 0 to " + shortest_text(most);
+  });
+}
+
+void check_costs(const ScheduleOptions& options, double most) {
+  check_cost("--forward", options.costs.forward, most);
+  check_cost("--backward", options.costs.input, most);
+  check_cost("--weight", options.costs.weight, most);
+}
+
+GivenSchedule schedule_from(const ScheduleOptions& options) {
+  if (options.is_file()) return {schedule_from_file(options), {}};
+  check_name(options.schedule);
+  const bool has_chunks = options.schedule == "interleaved";
+  require(has_chunks || !options.chunks, [&] { return "--chunks has no effect on " + options.schedule; });
+  const int ranks = count_of(options.ranks.value_or(kUsualRanks), "--ranks").value();
+  const int micro_batches = count_of(options.micro_batches.value_or(kUsualMicroBatches), "--microbatches").value();
+  const int chunks = has_chunks ? count_of(options.chunks.value_or(kUsualChunks), "--chunks").value() : 1;
+  return {pipeline::make_schedule(options.schedule, ranks, micro_batches, chunks), chunks};
+}
+
+std::string title_of(const std::string& name, const pipeline::Schedule& schedule) {
+  std::string title = name + " on " + counted(schedule.ranks(), "rank");
+  if (schedule.stages != schedule.ranks()) title += ", " + counted(schedule.stages, "stage");
+  return title + ", " + counted(schedule.micro_batches, "micro-batch", "micro-batches");
+}
+
+}  // namespace adjoin::cli

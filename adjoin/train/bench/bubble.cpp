@@ -1,0 +1,65 @@
+#include "adjoin/train/bench/bubble.hpp"
+
+#include <array>
+
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/pipeline/simulation.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using pipeline::Kind;
+constexpr std::array kKinds{Kind::forward, Kind::backward, Kind::input, Kind::weight};
+
+}  // namespace
+
+void BubbleMeter::begin_step() {
+  steps_.push_back({.begin = std::chrono::steady_clock::now()});
+}
+
+void BubbleMeter::note(const pipeline::Action& action, double seconds) {
+  Step& step = steps_.back();
+  step.last_end = std::chrono::duration<double>(std::chrono::steady_clock::now() - step.begin).count();
+  Sum& sum = step.actions[{action.stage, action.kind}];
+  sum.seconds += seconds;
+  sum.count += 1;
+}
+
+Bubble BubbleMeter::bubble(const Communicator& world) const {
+  std::vector<double> measured, simulated;
+  for (const Step& step : steps_) {
+    const Bubble bubble = bubble_of(step, world);
+    measured.push_back(bubble.measured);
+    simulated.push_back(bubble.simulated);
+  }
+  return {measure::median(measured), measure::median(simulated)};
+}
+
+Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const {
+  std::vector<double> sums;  // seconds and number of each stage's actions of each kind
+  for (int stage = 0; stage < schedule_.stages; ++stage)
+    for (const Kind kind : kKinds) {
+      const auto found = step.actions.find({stage, kind});
+      const Sum sum = found == step.actions.end() ? Sum() : found->second;
+      sums.insert(sums.end(), {sum.seconds, sum.count});
+    }
+  world.all_reduce(buffer(sums));
+  double makespan = step.last_end;
+  world.all_reduce(buffer(makespan), Reduction::max);
+
+  pipeline::Costs costs;
+  double busy = 0;
+  for (auto sum = sums.begin(); sum != sums.end();) {
+    std::map<Kind, double> mean;
+    for (const Kind kind : kKinds) {
+      const double seconds = *sum++, count = *sum++;
+      busy += seconds;
+      mean[kind] = count > 0 ? seconds / count : 0;
+    }
+    // A backward costs the simulation what input and weight cost together.
+    costs.stages.push_back({mean[Kind::forward], mean[Kind::backward] + mean[Kind::input], mean[Kind::weight]});
+  }
+  return {1 - busy / (world.size() * makespan), pipeline::simulate(schedule_, costs).bubble};
+}
+
+}  // namespace adjoin::train
