@@ -61,7 +61,8 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
       const at::Tensor of_all = of_y.mm(used.conj());
       of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
     }
-    const at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);
+    at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);
+    if (!creates_graph) all = all.detach();  // what waits keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
       of_weight = now_or_postponed(
