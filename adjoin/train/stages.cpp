@@ -20,7 +20,7 @@
 namespace adjoin::train {
 namespace {
 
-bool is_file(const std::string& schedule) {
+bool names_a_file(const std::string& schedule) {
   return schedule.ends_with(".csv");
 }
 
@@ -37,7 +37,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
     return models::balanced_stages(costs, stages);
   }
   std::vector<int> sizes;
-  for (const std::string_view part : parts_of(c.stages, ',')) {
+  for (const std::string_view part : adjoin::parts_of(c.stages, ',')) {
     const auto size = number_from<int64_t>(part, "--stages");
     require(size >= 1 && size <= count, [&] {
       return "--stages " + c.stages + ": expected from 1 to " + std::to_string(count) +
@@ -97,8 +97,8 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<mo
 }
 
 /// The parameters of a part of this rank's model or, without a model, of a part that other ranks have.
-std::vector<nn::Parameter> parameters_of(const HeldPart& held, const models::Model* model, const Grid& grid,
-                                         const at::TensorOptions& tensor) {
+std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* model, const Grid& grid,
+                                     const at::TensorOptions& tensor) {
   const Grid here = grid.at("pp", grid.coordinate("pp"));
   const Grid stage = model ? here : stage_of_others(grid, held.held_at.front());
   const std::string& name = held.part->name;
@@ -125,7 +125,7 @@ void append(std::vector<nn::Parameter>& all, std::vector<nn::Parameter> more) {
 
 void check_schedule(const Configuration& c) {
   const std::vector<std::string_view> known = pipeline::schedule_names();
-  require(is_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
+  require(names_a_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
           [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
   require(c.chunks == 1 || c.pipeline == "interleaved",
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
@@ -134,7 +134,7 @@ void check_schedule(const Configuration& c) {
 
 pipeline::Schedule schedule_of(const Configuration& c) {
   const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
-  if (!is_file(c.pipeline))
+  if (!names_a_file(c.pipeline))
     return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
   try {
     return pipeline::read_schedule(read_text(c.pipeline), ranks, micro_batches);
@@ -211,7 +211,7 @@ std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vect
                                            const models::Model& model, const Grid& grid) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    if (part.is_at(grid.coordinate("pp"))) append(all, parameters_of(part, &model, grid, {}));
+    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}));
   return all;
 }
 
@@ -220,7 +220,7 @@ std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector
                                          const at::TensorOptions& tensor) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    append(all, parameters_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
+    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
   return all;
 }
 

@@ -282,7 +282,7 @@ struct AlikeModels {
 
 RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
-  const int ranks = rank.grid.world().size(), pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
+  const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
   RankPlan plan{.rank = rank.grid.world().rank(),
                 .pp = pp,
                 .rows = rank.rows,

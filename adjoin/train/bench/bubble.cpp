@@ -9,7 +9,7 @@ namespace adjoin::train {
 namespace {
 
 using pipeline::Kind;
-constexpr std::array kKinds{Kind::forward, Kind::backward, Kind::input, Kind::weight};
+constexpr std::array kKindsOfActions{Kind::forward, Kind::backward, Kind::input, Kind::weight};
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Bubble BubbleMeter::bubble(const Communicator& world) const {
 Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const {
   std::vector<double> sums;  // seconds and number of each stage's actions of each kind
   for (int stage = 0; stage < schedule_.stages; ++stage)
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kKindsOfActions) {
       const auto found = step.actions.find({stage, kind});
       const Sum sum = found == step.actions.end() ? Sum() : found->second;
       sums.insert(sums.end(), {sum.seconds, sum.count});
@@ -51,7 +51,7 @@ Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const
   double busy = 0;
   for (auto sum = sums.begin(); sum != sums.end();) {
     std::map<Kind, double> mean;
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kKindsOfActions) {
       const double seconds = *sum++, count = *sum++;
       busy += seconds;
       mean[kind] = count > 0 ? seconds / count : 0;
