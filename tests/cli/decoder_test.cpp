@@ -85,10 +85,10 @@ TEST_F(TrainedDecoder, writes_several_texts_on_over_the_stages_of_a_pipeline) {
   EXPECT_EQ(generate("--pp 2 --tokens 30 'The '", 2).out, "The ship sails on.\n");
   const TemporaryFolder folder;
   put(folder / "prompts", "The \nA c\n");
-  const Outcome json = run("generate --json --pp 2 --tokens 30 --model " + shell_quoted(model()),
-                           {.input = (folder / "prompts").string()});
-  const auto lines = lines_of(json.out);
-  ASSERT_EQ(lines.size(), 2u) << json.err;
+  const Outcome objects = run("generate --json --pp 2 --tokens 30 --model " + shell_quoted(model()),
+                              {.input = (folder / "prompts").string()});
+  const auto lines = lines_of(objects.out);
+  ASSERT_EQ(lines.size(), 2u) << objects.err;
   EXPECT_EQ(lines[0], R"({"prompt":"The ","text":"ship sails on.","tokens":14})");
   EXPECT_EQ(json::parse(lines[1]).at("text"), "af\u00e9 is open; it is late.");
   EXPECT_THAT(generate("--pp 4 'A'").err, HasSubstr("--pp 4 makes 4 stages, the model has 3 segments"));

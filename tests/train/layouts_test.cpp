@@ -154,10 +154,10 @@ TEST(Layouts, train_the_same_model_by_pytorchs_schedules) {
   };
   const test::TemporaryFolder folder;
   const std::string file = (folder / "schedule.csv").string();
-  for (const auto& [table, ranks, micro_batches, layers] : {Case{kInterleaved1F1B, 4, 8, 6},
-                                                            {kInterleavedZeroBubble, 2, 4, 3},
-                                                            {kZBVZeroBubble, 2, 4, 3},
-                                                            {kDualPipeV, 2, 4, 3}}) {
+  for (const auto& [table, ranks, micro_batches, layers] : {Case{test::kInterleaved1F1B, 4, 8, 6},
+                                                            {test::kInterleavedZeroBubble, 2, 4, 3},
+                                                            {test::kZBVZeroBubble, 2, 4, 3},
+                                                            {test::kDualPipeV, 2, 4, 3}}) {
     std::ofstream(file) << table;
     Configuration c = odd_sizes("decoder");  // of which a word's vector is on the first stage and the last
     c.hidden = 40;
