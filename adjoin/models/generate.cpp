@@ -42,7 +42,7 @@ struct Sent {
 struct Text {
   Tokens tokens;
   int64_t past = 0;  // of the tokens, that the caches hold
-  std::vector<nn::KeyValueCache> caches;
+  std::vector<nn::KeyValueCache> caches{};
   bool awaits_token = false;  // which the last stage has or will have chosen
   bool is_over = false;
 };

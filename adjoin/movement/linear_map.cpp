@@ -12,6 +12,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/call_site.hpp"
+#include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin {
 namespace {
@@ -19,32 +20,30 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// Carries a map, and who takes part in it, through autograd's saved data.
-struct Capsule : torch::CustomClassHolder {
-  Capsule(LinearMap m, const at::Tensor& x, std::optional<Communicator> w)
-      : map(std::move(m)), shape(x.sizes().vec()), workers(std::move(w)), caller(CallSite::current()) {}
+/// A map, who takes part in it, and what its adjoint wants to know.
+struct Movement {
   LinearMap map;
   std::vector<int64_t> shape;  // of x, and so of its gradient
   std::optional<Communicator> workers;
-  std::optional<CallSite::Where> caller;  // who asked for the movement, and so for its adjoint
+  std::optional<CallSite::Where> caller = CallSite::current();  // who asked for the movement, and so for its adjoint
 };
 
 struct Apply : torch::autograd::Function<Apply> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const c10::intrusive_ptr<Capsule>& capsule) {
-    ctx->saved_data["map"] = c10::IValue::make_capsule(capsule);
-    at::Tensor y = capsule->map.forward(x);
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, Movement movement) {
+    at::Tensor y = movement.map.forward(x);
+    ctx->saved_data["movement"] = saved_value(std::move(movement));
     // Autograd takes an output that is the input itself for an operation in place.
     return y.is_same(x) ? x.view_as(x) : y;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    const auto capsule = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["map"].toCapsule());
-    const CallSite site(capsule->caller);
-    const LinearMap adjoint{capsule->map.adjoint, capsule->map.forward};
-    const at::Tensor x = capsule->workers ? adjoin::apply(adjoint, gradients[0], *capsule->workers)
-                                          : adjoin::apply(adjoint, gradients[0]);
+    const auto& [map, shape, workers, caller] = value_of<Movement>(ctx->saved_data["movement"]);
+    const CallSite site(caller);
+    const LinearMap adjoint{map.adjoint, map.forward};
+    const at::Tensor x =
+        workers ? adjoin::apply(adjoint, gradients[0], *workers) : adjoin::apply(adjoint, gradients[0]);
     // A worker that holds nothing may have given any zero-volume tensor.
-    return {x.numel() == 0 ? x.reshape(capsule->shape) : x, at::Tensor()};
+    return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }
 };
 
@@ -64,13 +63,13 @@ void check_alike(bool requires_grad, const Communicator& workers) {
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
   if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, c10::make_intrusive<Capsule>(map, x, std::nullopt));
+  return Apply::apply(x, Movement{map, x.sizes().vec(), std::nullopt});
 }
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
   if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
   if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, c10::make_intrusive<Capsule>(map, x, workers));
+  return Apply::apply(x, Movement{map, x.sizes().vec(), workers});
 }
 
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {

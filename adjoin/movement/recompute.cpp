@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin {
 namespace {
@@ -52,44 +53,43 @@ thread_local bool recomputing = false;
 
 constexpr size_t kMostInputs = 3;
 
-struct FunctionCapsule : torch::CustomClassHolder {
-  explicit FunctionCapsule(Function function) : f(std::move(function)) {}
+struct Recomputation {
   Function f;
-  AutocastState autocast;
+  AutocastState autocast = {};
 };
 
 /// LibTorch's functions do not look into lists: there are as many arguments as anybody needs, the last of which may miss.
 struct Recomputed : torch::autograd::Function<Recomputed> {
   using Input = std::optional<at::Tensor>;
   static at::Tensor forward(AutogradContext* ctx, const Input& first, const Input& second, const Input& third,
-                            const c10::intrusive_ptr<FunctionCapsule>& capsule) {
+                            const Recomputation& recomputation) {
     tensor_list inputs;
     for (const Input& x : {first, second, third})
       if (x) inputs.push_back(*x);
     ctx->save_for_backward(inputs);
-    ctx->saved_data["f"] = c10::IValue::make_capsule(capsule);
-    return capsule->f(inputs);
+    ctx->saved_data["recomputation"] = saved_value(recomputation);
+    return recomputation.f(inputs);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "recomputed: is differentiable once, but backward was to create a graph");
-    const auto capsule = c10::static_intrusive_pointer_cast<FunctionCapsule>(ctx->saved_data["f"].toCapsule());
-    const tensor_list saved = ctx->get_saved_variables();
+    const auto& [f, state] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
     tensor_list inputs;
-    for (const at::Tensor& x : saved) inputs.push_back(x.detach().requires_grad_(x.requires_grad()));
+    for (const at::Tensor& x : ctx->get_saved_variables())
+      inputs.push_back(x.detach().requires_grad_(x.requires_grad()));
     {
       const at::AutoGradMode with_gradient(true);
       const at::Tensor y = [&] {
-        const WithAutocast autocast(capsule->autocast);
+        const WithAutocast autocast(state);
         recomputing = true;
         const auto end = c10::make_scope_exit([] { recomputing = false; });
-        return capsule->f(inputs);
+        return f(inputs);
       }();
       torch::autograd::backward({y}, {gradients[0]});
     }
     tensor_list of_inputs;
     for (const at::Tensor& x : inputs) of_inputs.push_back(x.grad());
-    of_inputs.resize(kMostInputs + 1);  // and that of the capsule
+    of_inputs.resize(kMostInputs + 1);  // and none of what is recomputed
     return of_inputs;
   }
 };
@@ -103,7 +103,7 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
       std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
   if (!at::GradMode::is_enabled() || !is_asked || recomputing) return f(inputs);
   const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
-  return Recomputed::apply(input(0), input(1), input(2), c10::make_intrusive<FunctionCapsule>(f));
+  return Recomputed::apply(input(0), input(1), input(2), Recomputation{f});
 }
 
 }  // namespace adjoin

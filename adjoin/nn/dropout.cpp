@@ -15,6 +15,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/dropped_elements.hpp"
 
 namespace adjoin::nn {
@@ -76,8 +77,7 @@ LinearMap masking(double p, const WordsOfRow& words, at::ScalarType from, at::Sc
           .adjoint = [=](const at::Tensor& t) { return masked(t, p, words, from); }};
 }
 
-struct MaskCapsule : torch::CustomClassHolder {
-  MaskCapsule(double probability, WordsOfRow w) : p(probability), words(std::move(w)) {}
+struct Mask {
   double p;
   WordsOfRow words;
 };
@@ -85,16 +85,16 @@ struct MaskCapsule : torch::CustomClassHolder {
 /// base + dropout(x), where x is of the base's type or of a 16-bit one beside float.
 struct AddDropped : torch::autograd::Function<AddDropped> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x,
-                            const c10::intrusive_ptr<MaskCapsule>& mask) {
-    ctx->saved_data["mask"] = c10::IValue::make_capsule(mask);
+                            const Mask& mask) {
+    ctx->saved_data["mask"] = saved_value(mask);
     ctx->saved_data["type"] = x.scalar_type();
-    return masked(x, mask->p, mask->words, base.scalar_type(), base);
+    return masked(x, mask.p, mask.words, base.scalar_type(), base);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
                                                torch::autograd::tensor_list gradients) {
-    const auto mask = c10::static_intrusive_pointer_cast<MaskCapsule>(ctx->saved_data["mask"].toCapsule());
+    const auto& [p, words] = value_of<Mask>(ctx->saved_data["mask"]);
     const at::Tensor& g = gradients[0];
-    return {g, adjoin::apply(masking(mask->p, mask->words, g.scalar_type(), ctx->saved_data["type"].toScalarType()), g),
+    return {g, adjoin::apply(masking(p, words, g.scalar_type(), ctx->saved_data["type"].toScalarType()), g),
             at::Tensor()};
   }
 };
@@ -129,8 +129,7 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, co
   require(base.sizes() == x.sizes(), "add_dropped: expected two tensors of one shape");
   const bool fits = base.scalar_type() == x.scalar_type() ||
                     (base.scalar_type() == at::kFloat && c10::elementSize(x.scalar_type()) == 2);
-  return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()),
-                           c10::make_intrusive<MaskCapsule>(p, words_of_rows(x, place, pass)));
+  return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()), Mask{p, words_of_rows(x, place, pass)});
 }
 
 std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,

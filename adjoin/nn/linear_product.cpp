@@ -13,6 +13,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -20,18 +21,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-struct RowsCapsule : torch::CustomClassHolder {
-  explicit RowsCapsule(SplitRows r) : rows(std::move(r)) {}
-  at::Tensor all(const at::Tensor& x) const {
-    BlockStaging staging;
-    return join_blocks(x, rows.group, rows.split, staging);
-  }
-  at::Tensor sum(const at::Tensor& of_all) const {
-    BlockStaging staging;
-    return sum_blocks(of_all, rows.group, rows.split, staging);
-  }
-  SplitRows rows;
-};
+at::Tensor all_of(const at::Tensor& x, const SplitRows& rows) {
+  BlockStaging staging;
+  return join_blocks(x, rows.group, rows.split, staging);
+}
+at::Tensor sum_of(const at::Tensor& of_all, const SplitRows& rows) {
+  BlockStaging staging;
+  return sum_blocks(of_all, rows.group, rows.split, staging);
+}
 
 /// [*, features] -> [rows, features]
 at::Tensor as_matrix(const at::Tensor& x) {
@@ -40,19 +37,17 @@ at::Tensor as_matrix(const at::Tensor& x) {
 
 struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const c10::intrusive_ptr<RowsCapsule>& rows) {
+                            const std::optional<at::Tensor>& bias, const std::optional<SplitRows>& rows) {
     const at::Tensor used = as_in_product(weight);
     const bool keeps_cast = !rows && !used.is_same(weight);
     ctx->save_for_backward({x, weight, bias.value_or(at::Tensor()), keeps_cast ? used : at::Tensor()});
-    if (rows) ctx->saved_data["rows"] = c10::IValue::make_capsule(rows);
-    return at::linear(rows ? rows->all(x) : x, used, bias);
+    if (rows) ctx->saved_data["rows"] = saved_value(*rows);
+    return at::linear(rows ? all_of(x, *rows) : x, used, bias);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto found = ctx->saved_data.find("rows");
-    c10::intrusive_ptr<RowsCapsule> rows;
-    if (found != ctx->saved_data.end())
-      rows = c10::static_intrusive_pointer_cast<RowsCapsule>(found->second.toCapsule());
+    const SplitRows* rows = found == ctx->saved_data.end() ? nullptr : &value_of<SplitRows>(found->second);
     const bool creates_graph = at::GradMode::is_enabled();
     require(!rows || !creates_graph,
             "linear_product: of split rows is differentiable once, but backward was to create a graph");
@@ -64,9 +59,10 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     if (rows || ctx->needs_input_grad(0)) {
       const at::Tensor used = cast.defined() && !creates_graph ? cast : weight.to(of_y.scalar_type());
       const at::Tensor of_all = of_y.mm(used.conj());
-      of_x = rows ? rows->sum(of_all) : of_all.view_as(x);
+      of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
     }
-    const at::Tensor all = as_matrix(rows ? rows->all(x) : x);
+    at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);
+    if (!creates_graph) all = all.detach();  // what waits keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
       of_weight = now_or_postponed(
@@ -94,8 +90,7 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const a
                    ": expected its rows of those that lie as " + rows->split.to_string() + ", got " +
                    std::to_string(x.size(0));
           });
-  return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt,
-                              rows ? c10::make_intrusive<RowsCapsule>(*rows) : nullptr);
+  return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt, rows);
 }
 
 }  // namespace adjoin::nn

@@ -122,9 +122,10 @@ class PipelineRank {
       if (output.is_valid()) begin_backward(output, std::move(gradient));
     };
     action.kind == ActionKind::input ? flight.weights.collect(run) : run();
-    if (input.defined())
-      give(input.grad().defined() ? input.grad() : at::zeros_like(input), action.stage, action.stage - 1,
-           action.micro_batch);
+    if (input.defined()) {
+      const at::Tensor of_input = std::exchange(input.mutable_grad(), {});  // weights that wait may keep the input
+      give(of_input.defined() ? of_input : at::zeros_like(input), action.stage, action.stage - 1, action.micro_batch);
+    }
     if (action.kind == ActionKind::backward) flying_.erase({action.stage, action.micro_batch});
   }
 

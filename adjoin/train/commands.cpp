@@ -79,8 +79,13 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   }
   std::unique_ptr<Task> task = make(configuration);
   if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, *task);
-  stages_of(configuration, task->segments());  // which refuses what does not fit
+  const std::vector<models::Segment> segments = task->segments();
+  const Stages stages = stages_of(configuration, segments);
   say_plan(configuration, *task);
+  if (stages.count() > 1)
+    say("pipeline " + configuration.pipeline + " of " + counted(stages.count(), "stage") + " and " +
+        counted(configuration.microbatches, "micro-batch", "micro-batches") + ": ranks are idle for about " +
+        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of their passes");
   return task;
 }
 
@@ -126,6 +131,8 @@ void dry_run(const Configuration& configuration) {
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
+  const std::vector<models::Segment> segments = task->segments();
+  if (configuration.pp > 1) print_stages(std::cout, stages_of(configuration, segments), segments);
   print_plan(std::cout, ranks);
 }
 

@@ -57,10 +57,13 @@ SegmentNeeds measure(const SegmentTrial& trial) {
     const Autocast autocast(trial.configuration.precision);
     return model->run(0, x, trial.batch.pass);
   }();
-  x.reset();
+  if (!trial.holds_input) x.reset();
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
-  const at::Tensor output = trial.is_last ? y.detach() : at::Tensor();
-  if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;  // as a step divides it
+  if (trial.is_last) {
+    const at::Tensor output =
+        std::exchange(y, trial.task.loss(y, trial.batch, trial.grid) / 1.0);  // as a step divides it
+    needs.tally = std::ssize(trial.task.tally(output.detach(), trial.batch));
+  }
   needs.forward = memory.peak_bytes() - before;
   // A product with a number keeps nothing, and gives the segment a gradient of full size.
   if (!trial.is_last) y = (y * 1).sum();
@@ -72,8 +75,8 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   };
   trial.splits_backward ? postponed.collect(backward) : backward();
   needs.backward = memory.peak_bytes() - waiting;
-  if (trial.is_last) needs.tally = std::ssize(trial.task.tally(output, trial.batch));
   y.reset();
+  x.reset();
   const int64_t left = memory.current_bytes() - bytes_of_gradients(model);
   memory.reset_peak();
   const int64_t before_weights = memory.current_bytes();

@@ -39,6 +39,7 @@ struct SegmentTrial {
   at::Tensor
       input;  ///< as the output of the segment before says; undefined for the first, which takes the micro-batch's
   bool is_last;
+  bool holds_input;      ///< whether the input waits for backward in any case, as a stage's does
   bool splits_backward;  ///< whether gradients of weights are left for later
   PlannedCalls& calls;
 };

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@
 namespace adjoin::train {
 namespace {
 
-bool is_file(const std::string& schedule) {
+bool names_a_file(const std::string& schedule) {
   return schedule.ends_with(".csv");
 }
 
@@ -36,7 +37,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
     return models::balanced_stages(costs, stages);
   }
   std::vector<int> sizes;
-  for (const std::string_view part : parts_of(c.stages, ',')) {
+  for (const std::string_view part : adjoin::parts_of(c.stages, ',')) {
     const auto size = number_from<int64_t>(part, "--stages");
     require(size >= 1 && size <= count, [&] {
       return "--stages " + c.stages + ": expected from 1 to " + std::to_string(count) +
@@ -50,6 +51,17 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
            " segments, there are " + std::to_string(stages) + " stages and " + std::to_string(count) + " segments";
   });
   return sizes;
+}
+
+/// Of each stage; equal ones where no segment says what it costs.
+std::vector<double> costs_of(const Stages& stages, std::span<const models::Segment> segments) {
+  std::vector<double> costs;
+  for (const Range& range : stages.segments) {
+    costs.push_back(0);
+    for (int64_t i = range.begin; i < range.end; ++i) costs.back() += segments[static_cast<size_t>(i)].cost;
+  }
+  const bool are_said = std::ranges::any_of(costs, [](double cost) { return cost > 0; });
+  return are_said ? costs : std::vector<double>(costs.size(), 1.0);
 }
 
 /// The grid of a stage as one of its ranks sees it, without the others.
@@ -85,8 +97,8 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<mo
 }
 
 /// The parameters of a part of this rank's model or, without a model, of a part that other ranks have.
-std::vector<nn::Parameter> parameters_of(const HeldPart& held, const models::Model* model, const Grid& grid,
-                                         const at::TensorOptions& tensor) {
+std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* model, const Grid& grid,
+                                     const at::TensorOptions& tensor) {
   const Grid here = grid.at("pp", grid.coordinate("pp"));
   const Grid stage = model ? here : stage_of_others(grid, held.held_at.front());
   const std::string& name = held.part->name;
@@ -113,7 +125,7 @@ void append(std::vector<nn::Parameter>& all, std::vector<nn::Parameter> more) {
 
 void check_schedule(const Configuration& c) {
   const std::vector<std::string_view> known = pipeline::schedule_names();
-  require(is_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
+  require(names_a_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
           [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
   require(c.chunks == 1 || c.pipeline == "interleaved",
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
@@ -122,7 +134,7 @@ void check_schedule(const Configuration& c) {
 
 pipeline::Schedule schedule_of(const Configuration& c) {
   const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
-  if (!is_file(c.pipeline))
+  if (!names_a_file(c.pipeline))
     return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
   try {
     return pipeline::read_schedule(read_text(c.pipeline), ranks, micro_batches);
@@ -131,12 +143,18 @@ pipeline::Schedule schedule_of(const Configuration& c) {
   }
 }
 
+std::vector<int> Stages::stages_at(int pp) const {
+  std::vector<int> here;
+  for (int stage = 0; stage < count(); ++stage)
+    if (pp_of(stage) == pp) here.push_back(stage);
+  return here;
+}
+
 std::vector<size_t> Stages::segments_at(int pp) const {
   std::vector<size_t> here;
-  for (int stage = 0; stage < count(); ++stage)
-    if (pp_of(stage) == pp)
-      for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
-        here.push_back(static_cast<size_t>(i));
+  for (const int stage : stages_at(pp))
+    for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
+      here.push_back(static_cast<size_t>(i));
   return here;
 }
 
@@ -161,6 +179,27 @@ Stages stages_of(const Configuration& configuration, std::span<const models::Seg
   return stages;
 }
 
+pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments) {
+  pipeline::Costs costs;
+  for (const double cost : costs_of(stages, segments)) costs.stages.push_back({cost, cost, cost});
+  return pipeline::simulate(stages.schedule, costs);
+}
+
+void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments) {
+  const std::vector<double> costs = costs_of(stages, segments);
+  const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
+  std::vector<std::vector<std::string>> table{{"  stage", "rank along pp", "segments", "share of the cost"}};
+  for (int stage = 0; stage < stages.count(); ++stage) {
+    const auto place = static_cast<size_t>(stage);
+    const Range range = stages.segments[place];
+    const std::string &first = segments[static_cast<size_t>(range.begin)].name,
+                      &last = segments[static_cast<size_t>(range.end - 1)].name;
+    table.push_back({std::to_string(stage), std::to_string(stages.pp_of(stage)),
+                     range.size() == 1 ? first : first + " to " + last, fixed(100 * costs[place] / all, 1) + " %"});
+  }
+  out << '\n' << table_text(table, "rrlr");
+}
+
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
                                            const Grid& grid) {
   std::vector<models::Segment> here;
@@ -172,7 +211,7 @@ std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vect
                                            const models::Model& model, const Grid& grid) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    if (part.is_at(grid.coordinate("pp"))) append(all, parameters_of(part, &model, grid, {}));
+    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}));
   return all;
 }
 
@@ -181,7 +220,7 @@ std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector
                                          const at::TensorOptions& tensor) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    append(all, parameters_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
+    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
   return all;
 }
 

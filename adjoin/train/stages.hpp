@@ -1,12 +1,13 @@
 #pragma once
 
+#include <iosfwd>
 #include <span>
 #include <vector>
 
 #include "adjoin/models/model.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
-#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/pipeline/simulation.hpp"
 #include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
@@ -18,6 +19,7 @@ struct Stages {
 
   int count() const { return schedule.stages; }
   int pp_of(int stage) const { return schedule.rank_of[static_cast<size_t>(stage)]; }
+  std::vector<int> stages_at(int pp) const;
   /// The segments of the ranks at a coordinate along pp, in their order.
   std::vector<size_t> segments_at(int pp) const;
 };
@@ -33,6 +35,13 @@ void check_schedule(const Configuration& configuration);
 ///         stages than segments, or --stages of another number or sum; where a segment before another stage does not say the
 ///         shape of its output
 Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments);
+
+/// How the passes of a step go by simulation, where each way takes as long as the segments' costs say, or all stages take
+/// equally long where these say nothing.
+pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments);
+
+/// A table of the stages: who has them, their segments, and their shares of the cost.
+void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments);
 
 /// The segments of a rank of the grid.
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,

@@ -37,7 +37,18 @@ class MemoryWalk {
  public:
   MemoryWalk(const models::Model& model, int64_t before) : model_(model), live_(before), highest_(before) {}
 
-  void run(pipeline::Kind action, const StageNeeds& stage) {
+  /// A message of this rank's, which lies here until its receiver takes it.
+  void send(int64_t bytes, double until) {
+    sent_.emplace_back(until, bytes);
+    live_ += bytes;
+    highest_ = std::max(highest_, live_);
+  }
+  void run(pipeline::Kind action, const StageNeeds& stage, double now) {
+    std::erase_if(sent_, [&](const auto& message) {
+      const bool is_taken = message.first <= now;
+      if (is_taken) live_ -= message.second;
+      return is_taken;
+    });
     if (action == pipeline::Kind::forward) return forward(stage);
     for (size_t i = stage.segments.size(); i-- > 0;) {
       const SegmentNeeds& needs = *stage.segments[i];
@@ -74,7 +85,8 @@ class MemoryWalk {
 
   const models::Model& model_;
   int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
-  std::set<const c10::TensorImpl*> counted_;  // whose gradients are there
+  std::set<const c10::TensorImpl*> counted_;        // whose gradients are there
+  std::vector<std::pair<double, int64_t>> sent_{};  // until when, and bytes
 };
 
 /// Measures segments, each distinct one once.
@@ -96,8 +108,8 @@ class Measured {
     at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const bool is_last = i + 1 == std::ssize(segments_);
-      needs.segments.push_back(
-          &needs_of(model, static_cast<size_t>(first + i - range.begin), {grid, batch, input, is_last, calls}));
+      needs.segments.push_back(&needs_of(model, static_cast<size_t>(first + i - range.begin),
+                                         {grid, batch, input, is_last, stage > 0 && i == range.begin, calls}));
       input = needs.segments.back()->output;
     }
     return needs;
@@ -114,19 +126,19 @@ class Measured {
     const Grid& grid;
     const MicroBatch& batch;
     at::Tensor input;
-    bool is_last;
+    bool is_last, is_first;  // of the model; of a stage that receives its input
     PlannedCalls& calls;
   };
 
   const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
-    auto& of_loads = known_[name_of(model, i, given.batch, given.input)];
+    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "")];
     const Load load = load_of(model, i, given.batch);
     auto found = of_loads.find(load);
     if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
     if (found == of_loads.end())
       found = of_loads
                   .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch,
-                                          given.input, given.is_last, splits_backward_, given.calls}))
+                                          given.input, given.is_last, given.is_first, splits_backward_, given.calls}))
                   .first;
     return found->second;
   }
@@ -237,6 +249,18 @@ struct Job {
   const Task& task;
   std::vector<models::Segment> segments;
   Stages stages;
+  pipeline::Timeline timeline;
+
+  /// When a stage takes what another has sent it of a micro-batch: to go forward, or back.
+  double taken_at(int stage, bool forward, int micro_batch) const {
+    const auto rank = static_cast<size_t>(stages.pp_of(stage));
+    const auto& actions = stages.schedule.actions[rank];
+    const auto found = std::ranges::find_if(actions, [&](const pipeline::Action& action) {
+      return action.stage == stage && action.micro_batch == micro_batch && action.kind != pipeline::Kind::weight &&
+             (action.kind == pipeline::Kind::forward) == forward;
+    });
+    return timeline.begins[rank][static_cast<size_t>(found - actions.begin())];
+  }
 };
 
 /// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
@@ -258,7 +282,7 @@ struct AlikeModels {
 
 RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
-  const int ranks = rank.grid.world().size(), pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
+  const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
   RankPlan plan{.rank = rank.grid.world().rank(),
                 .pp = pp,
                 .rows = rank.rows,
@@ -274,25 +298,29 @@ RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNe
   plan.weights += plan.gradients;
   MemoryWalk memory(model, plan.weights + plan.moments);
   int64_t tally = 0;
-  const auto send = [&](int to, size_t output, const MicroBatch& batch) {
+  const auto send = [&](const pipeline::Action& action, int to, size_t output) {
     if (job.stages.pp_of(to) == pp) return;
+    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const auto bytes = static_cast<int64_t>(measured.arriving(output, model, batch).nbytes());
     plan.calls.push_back({std::nullopt, along_pp, bytes});
+    memory.send(bytes, job.taken_at(to, to > action.stage, action.micro_batch));
   };
-  for (const pipeline::Action& action : job.stages.schedule.actions[static_cast<size_t>(pp)]) {
+  const auto& actions = job.stages.schedule.actions[static_cast<size_t>(pp)];
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const pipeline::Action& action = actions[i];
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
     const StageNeeds needs = measured.needs(action.stage, model, rank.grid, batch, *rank.calls);
-    memory.run(action.kind, needs);
+    memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
-      if (action.stage > 0) send(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
+      if (action.stage > 0) send(action, action.stage - 1, static_cast<size_t>(segments.begin - 1));
       continue;
     }
     for (const SegmentNeeds* of_segment : needs.segments)
       plan.calls.insert(plan.calls.end(), of_segment->calls.begin(), of_segment->calls.end());
     if (action.stage + 1 < job.stages.count())
-      send(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
+      send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));
     else
       tally = needs.segments.back()->tally;
   }
@@ -308,7 +336,8 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
                                 std::span<const int64_t> samples) {
   std::vector<models::Segment> segments = segments_of(configuration, task);
   Stages stages = stages_of(configuration, segments);
-  const Job job{configuration, task, std::move(segments), std::move(stages)};
+  pipeline::Timeline timeline = expected_timeline(stages, segments);
+  const Job job{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
   MicroBatches batches(configuration, task, samples);
   std::map<std::pair<int, int>, AlikeModels> models;  // by the coordinates along pp and tp
   std::vector<LoneRank> ranks;

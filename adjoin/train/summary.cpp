@@ -26,8 +26,10 @@ Origin this_origin() {
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const RankSummary& rank : summary.ranks)
-    ranks.push_back(nlohmann::ordered_json{
-        {"rank", rank.rank}, {"parameters", rank.parameters}, {"peak_memory_bytes", rank.peak_memory_bytes}});
+    ranks.push_back(nlohmann::ordered_json{{"rank", rank.rank},
+                                           {"stages", rank.stages},
+                                           {"parameters", rank.parameters},
+                                           {"peak_memory_bytes", rank.peak_memory_bytes}});
   const Configuration& c = summary.configuration;
   const Origin& origin = summary.origin;
   nlohmann::ordered_json json = {{"adjoin", origin.adjoin},
@@ -66,10 +68,14 @@ void print_table(std::ostream& out, const Summary& summary) {
   if (const auto& best = summary.validations.best_loss)
     add("validation loss", fixed(*best, 4) + " after step " + grouped(summary.validations.best_step));
   if (summary.skipped_steps > 0) add("skipped steps", grouped(summary.skipped_steps));
+  const bool has_stages = summary.configuration.pp > 1;
   std::vector<std::vector<std::string>> ranks{{"  rank", "parameters", "peak tensor memory"}};
-  for (const RankSummary& rank : summary.ranks)
+  if (has_stages) ranks[0].insert(ranks[0].begin() + 1, "stages");
+  for (const RankSummary& rank : summary.ranks) {
     ranks.push_back({std::to_string(rank.rank), grouped(rank.parameters),
                      fixed(static_cast<double>(rank.peak_memory_bytes) / (1 << 20), 1) + " MiB"});
+    if (has_stages) ranks.back().insert(ranks.back().begin() + 1, ranges_text(rank.stages));
+  }
   out << table_text(results, "lr") << '\n' << table_text(ranks, "r");
 }
 

@@ -17,6 +17,7 @@ struct RankSummary {
   int rank = 0;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  // of tensors
+  std::vector<int> stages{};      // of the pipeline
 };
 
 /// By which program, where and when a run ended.

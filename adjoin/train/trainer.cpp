@@ -171,10 +171,6 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
   parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer_});
 }
 
-size_t Trainer::stages_here() const {
-  return static_cast<size_t>(std::ranges::count(stages_.schedule.rank_of, grid_.coordinate("pp")));
-}
-
 bool Trainer::has_last_stage() const {
   return stages_.pp_of(stages_.count() - 1) == grid_.coordinate("pp");
 }
@@ -195,7 +191,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
         return micro_batch(data::Part::train, samples,
                            data::part_of(mine, i, static_cast<int>(configuration_.microbatches)), context);
       },
-      stages_here());
+      stages_.stages_at(grid_.coordinate("pp")).size());
   Sums sums;
   run(stages_.schedule, batches, sums, denominator, loss_scale);
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
@@ -247,7 +243,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
           const auto samples = samples_of(begin + static_cast<size_t>(i));
           return micro_batch(part, samples, part_of(samples), {});
         },
-        stages_here());
+        stages_.stages_at(grid_.coordinate("pp")).size());
     run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), batches, sums, 1);
     for (size_t i = begin; progress && i < begin + count; ++i)
       progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(all), std::ssize(samples_of(i)));

@@ -70,6 +70,8 @@ class Trainer {
   void observe(parallel::ActionObserver observer) { observer_ = std::move(observer); }
 
   const Grid& grid() const { return grid_; }
+  const Stages& stages() const { return stages_; }
+  /// This rank's segments.
   const torch::nn::Module& module() const { return *model_; }
   /// The parameters and buffers of the whole model, with this worker's pieces.
   const std::vector<nn::Parameter>& parameters() const { return parameters_; }
@@ -87,7 +89,6 @@ class Trainer {
   void run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator, double loss_scale = 1);
 
   bool has_last_stage() const;
-  size_t stages_here() const;
   void add_up(Sums& sums, bool training);
 
   Configuration configuration_;

@@ -328,8 +328,12 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
   for (const nn::Parameter& parameter : parameters()) count += parameter.tensor.numel();
   const std::vector<int64_t> counts = numbers_of_all(count, world_), peaks = numbers_of_all(peak_bytes_, world_);
   std::vector<RankSummary> ranks;
-  for (int rank = 0; rank < world_.size(); ++rank)
-    ranks.push_back({rank, counts[static_cast<size_t>(rank)], peaks[static_cast<size_t>(rank)]});
+  const GridShape& shape = trainer_.grid().shape();
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const int pp = shape.coordinates(*shape.cell_of(rank))[static_cast<size_t>(shape.axis_index("pp"))];
+    ranks.push_back(
+        {rank, counts[static_cast<size_t>(rank)], peaks[static_cast<size_t>(rank)], trainer_.stages().stages_at(pp)});
+  }
   return ranks;
 }
 

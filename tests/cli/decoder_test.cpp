@@ -76,6 +76,24 @@ TEST_F(TrainedDecoder, writes_the_same_text_on_in_every_layout) {
   EXPECT_NE(generate("--tokens 40 --temperature 4 --top-k 20 --top-p 0.95 --seed 6 'A'").out, one.out);
 }
 
+TEST_F(TrainedDecoder, writes_several_texts_on_over_the_stages_of_a_pipeline) {
+  const Outcome one = generate("--tokens 30 'The ' 'A c'");
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, "The ship sails on.\n\nA caf\u00e9 is open; it is late.\n");
+  EXPECT_EQ(generate("--pp 3 --tp 2 --tokens 30 'The ' 'A c'").out, one.out);
+  EXPECT_EQ(generate("--pp 2 --tokens 30 'The '").out, "The ship sails on.\n");
+  EXPECT_EQ(generate("--pp 2 --tokens 30 'The '", 2).out, "The ship sails on.\n");
+  const TemporaryFolder folder;
+  put(folder / "prompts", "The \nA c\n");
+  const Outcome objects = run("generate --json --pp 2 --tokens 30 --model " + shell_quoted(model()),
+                              {.input = (folder / "prompts").string()});
+  const auto lines = lines_of(objects.out);
+  ASSERT_EQ(lines.size(), 2u) << objects.err;
+  EXPECT_EQ(lines[0], R"({"prompt":"The ","text":"ship sails on.","tokens":14})");
+  EXPECT_EQ(json::parse(lines[1]).at("text"), "af\u00e9 is open; it is late.");
+  EXPECT_THAT(generate("--pp 4 'A'").err, HasSubstr("--pp 4 makes 4 stages, the model has 3 segments"));
+}
+
 TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
   const TemporaryFolder folder;
   std::string texts;

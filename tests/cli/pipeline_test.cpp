@@ -32,7 +32,7 @@ Outcome run_pipeline(const std::string& arguments) {
   return outcome;
 }
 
-json printed_json(const std::string& arguments) {
+json json_of_pipeline(const std::string& arguments) {
   return json::parse(run_pipeline(arguments + " --json").out);
 }
 
@@ -58,17 +58,18 @@ TEST(PipelineCommand, draws_a_row_a_rank_and_says_how_long_it_takes) {
 }
 
 TEST(PipelineCommand, prints_the_numbers_as_json) {
-  EXPECT_EQ(printed_json("zb-h1 --ranks 2 --microbatches 4 --forward 3 --backward 2 --weight 1"),
+  EXPECT_EQ(json_of_pipeline("zb-h1 --ranks 2 --microbatches 4 --forward 3 --backward 2 --weight 1"),
             json::parse(R"({"schedule": "zb-h1", "ranks": 2, "stages": 2, "microbatches": 4, "actions": 24,
                             "makespan": 28.0, "bubble": 0.14285714285714285, "bubble_formula": 0.14285714285714285,
                             "most_in_flight": [2, 2]})"));
-  const json interleaved = printed_json("interleaved --ranks 4 --microbatches 8 --chunks 3 --forward 6 --transfer 0");
+  const json interleaved =
+      json_of_pipeline("interleaved --ranks 4 --microbatches 8 --chunks 3 --forward 6 --transfer 0");
   EXPECT_EQ(interleaved["stages"], 12);
   EXPECT_NEAR(interleaved["bubble"].get<double>(), 3.0 / 27, 1e-12);
   EXPECT_NEAR(interleaved["bubble_formula"].get<double>(), 3.0 / 27, 1e-12);
-  EXPECT_EQ(printed_json("interleaved")["stages"], 8);
-  EXPECT_EQ(printed_json("interleaved --microbatches 6")["bubble_formula"], nullptr);
-  EXPECT_EQ(printed_json("1f1b --transfer 0.5")["bubble_formula"], nullptr);
+  EXPECT_EQ(json_of_pipeline("interleaved")["stages"], 8);
+  EXPECT_EQ(json_of_pipeline("interleaved --microbatches 6")["bubble_formula"], nullptr);
+  EXPECT_EQ(json_of_pipeline("1f1b --transfer 0.5")["bubble_formula"], nullptr);
 }
 
 TEST(PipelineCommand, writes_and_reads_tables) {
@@ -77,7 +78,7 @@ TEST(PipelineCommand, writes_and_reads_tables) {
   run_pipeline("1f1b --ranks 2 --microbatches 2 --csv " + csv + " --svg " + svg);
   EXPECT_EQ(contents_of(folder / "my.csv"), "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n");
   EXPECT_THAT(contents_of(folder / "my.svg"), AllOf(StartsWith("<svg "), HasSubstr(">rank 1</text>")));
-  const json read = printed_json(csv + " --ranks 2 --microbatches 2");
+  const json read = json_of_pipeline(csv + " --ranks 2 --microbatches 2");
   EXPECT_EQ(read["makespan"], 9);
   EXPECT_EQ(read["bubble_formula"], nullptr);
   EXPECT_EQ(read["schedule"], (folder / "my.csv").string());
@@ -87,13 +88,13 @@ TEST(PipelineCommand, reads_pytorchs_tables) {
   const TemporaryFolder folder;
   const std::string csv = (folder / "pytorch.csv").string();
   put(csv, test::kZBVZeroBubble);
-  const json v = printed_json(csv);
+  const json v = json_of_pipeline(csv);
   EXPECT_EQ(v["stages"], 4);
   EXPECT_EQ(v["microbatches"], 4);
-  EXPECT_LT(v["bubble"].get<double>(), printed_json("zb-h1 --ranks 2 --microbatches 4")["bubble"].get<double>());
+  EXPECT_LT(v["bubble"].get<double>(), json_of_pipeline("zb-h1 --ranks 2 --microbatches 4")["bubble"].get<double>());
   for (const char* table : {test::kInterleaved1F1B, test::kInterleavedZeroBubble, test::kDualPipeV}) {
     put(csv, table);
-    EXPECT_GT(printed_json(csv)["actions"].get<int>(), 0);
+    EXPECT_GT(json_of_pipeline(csv)["actions"].get<int>(), 0);
   }
 }
 

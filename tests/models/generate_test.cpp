@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/models/stages.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -60,6 +62,46 @@ TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
         EXPECT_EQ(generate(writer(options, on_tp(world)), writer_options(options), kPrompt, cached), expected);
       });
     }
+}
+
+/// The segments of one of so many stages: embedding, two blocks and head.
+Model stage_of(const WriterOptions& options, const Grid& grid, int stage, int stages) {
+  const std::vector<Segment> all = decoder(writer_options(options));
+  std::vector<double> costs(all.size(), 1.0);
+  const std::vector<int> sizes = balanced_stages(costs, stages);
+  const auto first = all.begin() + std::accumulate(sizes.begin(), sizes.begin() + stage, 0);
+  Model model(std::vector<Segment>(first, first + sizes[static_cast<size_t>(stage)]), grid, at::kDouble);
+  nn::initialize(*model, 3);
+  return model;
+}
+
+TEST(Generate, writes_many_texts_at_once_over_the_stages_of_a_pipeline) {
+  const std::vector<Tokens> prompts{{2, 7, 9, 3, 21}, {1}, {4, 4, 4, 4, 4, 4, 4, 4, 4}};
+  for (const bool draws : {false, true}) {
+    GenerateOptions options{.tokens = 15};
+    if (draws) options.sampling = Sampling{.temperature = 2, .seed = 4};
+    options.end = 5;
+    std::vector<Tokens> expected;
+    const Model whole = writer({}, one_worker());
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      GenerateOptions of_text = options;
+      if (draws) of_text.sampling->sequence = static_cast<int64_t>(i);
+      expected.push_back(generate(whole, writer_options({}), prompts[i], of_text));
+    }
+    EXPECT_NE(expected[0].size(), expected[1].size()) << "texts of one length would mean less";
+    for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+      for (int tp = 1; tp <= world.size(); ++tp) {
+        if (world.size() % tp != 0) continue;
+        const Grid grid(world, {{"pp", world.size() / tp}, {"tp", tp}});
+        const int pp = grid.coordinate("pp");
+        const Model mine = stage_of({}, grid.at("pp", pp), pp, world.size() / tp);
+        std::vector<Tokens> given(prompts.size());
+        const auto each = [&](size_t text, int64_t token) { given[text].push_back(token); };
+        EXPECT_EQ(generate(mine, writer_options({}), prompts, options, each, grid.axis("pp")), expected);
+        EXPECT_EQ(given, expected);
+      }
+    });
+  }
 }
 
 TEST(Generate, takes_the_likeliest_word_of_all_that_is_before_it) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,7 +10,9 @@
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/pytorch_schedules.hpp"
 #include "tests/support/random_task.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -141,6 +144,35 @@ TEST(Layouts, give_the_same_bits_by_any_schedule_of_one_stage_a_rank) {
           EXPECT_EQ(losses_in(c, world), expected) << model << " by " << pipeline << " in " << int(precision);
         }
       });
+}
+
+TEST(Layouts, train_the_same_model_by_pytorchs_schedules) {
+  struct Case {
+    const char* table;
+    int ranks;
+    int64_t micro_batches, layers;
+  };
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "schedule.csv").string();
+  for (const auto& [table, ranks, micro_batches, layers] : {Case{test::kInterleaved1F1B, 4, 8, 6},
+                                                            {test::kInterleavedZeroBubble, 2, 4, 3},
+                                                            {test::kZBVZeroBubble, 2, 4, 3},
+                                                            {test::kDualPipeV, 2, 4, 3}}) {
+    std::ofstream(file) << table;
+    Configuration c = odd_sizes("decoder");  // of which a word's vector is on the first stage and the last
+    c.hidden = 40;
+    c.layers = layers;
+    c.batch = 11;
+    const std::vector<double> expected = losses_in(c, Communicator());
+    c.pp = ranks;
+    c.microbatches = micro_batches;
+    c.pipeline = file;
+    launch_threads(ranks, [&](const Communicator& world) {
+      const std::vector<double> found = losses_in(c, world);
+      for (size_t step = 0; step < expected.size(); ++step)
+        ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step]) << table << " step " << step;
+    });
+  }
 }
 
 TEST(Layouts, of_one_context_parallel_rank_gather_nothing) {

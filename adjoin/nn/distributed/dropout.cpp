@@ -14,19 +14,6 @@
 namespace adjoin::nn {
 namespace {
 
-void check_dropout(const std::string& name, const DropoutOptions& options) {
-  require(options.p() >= 0 && options.p() <= 1, [&] {
-    return "Dropout '" + name + "': expected a probability in [0, 1], got " + std::to_string(options.p());
-  });
-}
-
-void check_dropped(const std::string& name, const Layout& x, int64_t least_dims) {
-  require(x.is_exact() && x.dims() >= least_dims, [&] {
-    return "Dropout '" + name + "': expected exact splits and at least " + std::to_string(least_dims) +
-           " dims; the input is " + x.to_string();
-  });
-}
-
 /// Whether a layer drops anything of x. A step is the caller's to say: without one each would have the same mask.
 bool drops(const std::string& name, const DropoutOptions& options, bool is_training, const DistributedTensor& x) {
   if (!is_training || options.p() == 0) return false;
@@ -35,11 +22,6 @@ bool drops(const std::string& name, const DropoutOptions& options, bool is_train
            "(x.step = Step{.seed = …, .number = …, .training = true}), and the layer is in training";
   });
   return x.step->training;
-}
-
-/// With a probability of 1.
-DistributedTensor nothing_left(const DistributedTensor& x) {
-  return {x.local * 0, x.layout, x.grid, x.step};
 }
 
 /// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
@@ -82,42 +64,45 @@ at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const
 
 }  // namespace
 
-DropoutImpl::DropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
-  check_dropout(name_, options);
+template <bool of_channels>
+DropoutOf<of_channels>::DropoutOf(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
+  require(o.p() >= 0 && o.p() <= 1,
+          [&] { return "Dropout '" + name_ + "': expected a probability in [0, 1], got " + std::to_string(o.p()); });
 }
 
-DistributedTensor DropoutImpl::forward(const DistributedTensor& x) {
-  check_dropped(name_, x.layout, 1);
-  const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
-  if (!drops(name_, options, is_training(), x) || !cell) return x;
-  if (options.p() == 1) return nothing_left(x);
+template <bool of_channels>
+DistributedTensor DropoutOf<of_channels>::forward(const DistributedTensor& x) {
+  constexpr size_t kLeastDims = of_channels ? 2 : 1;
   std::vector<int64_t> shape = x.layout.shape();
-  std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
-  const auto masked = [&](const at::Tensor& local) {
-    return dropped(local, options.p(), name_, shape, ranges, *x.step);
-  };
-  if (shape.size() > 1) return {masked(x.local), x.layout, x.grid, x.step};
-  shape.push_back(1);  // a feature for each sample
-  ranges.push_back({{0, 1}});
-  return {masked(x.local.unsqueeze(-1)).squeeze(-1), x.layout, x.grid, x.step};
-}
-
-ChannelDropoutImpl::ChannelDropoutImpl(const DropoutOptions& o, std::string name) : options(o), name_(std::move(name)) {
-  check_dropout(name_, options);
-}
-
-DistributedTensor ChannelDropoutImpl::forward(const DistributedTensor& x) {
-  check_dropped(name_, x.layout, 2);
+  require(x.layout.is_exact() && shape.size() >= kLeastDims, [&] {
+    return "Dropout '" + name_ + "': expected exact splits and at least " + std::to_string(kLeastDims) +
+           " dims; the input is " + x.layout.to_string();
+  });
   const auto cell = x.layout.grid().cell_of(x.grid.world().rank());
   if (!drops(name_, options, is_training(), x) || !cell) return x;
-  if (options.p() == 1) return nothing_left(x);
-  const std::vector<int64_t>& shape = x.layout.shape();
+  if (options.p() == 1) return {x.local * 0, x.layout, x.grid, x.step};
   std::vector<std::vector<Range>> ranges = x.layout.ranges_of(*cell);
-  ranges.resize(2);
-  const at::Tensor ones = at::ones({x.local.size(0), x.local.size(1)}, x.local.options().requires_grad(false));
-  at::Tensor mask = dropped(ones, options.p(), name_, {shape[0], shape[1]}, ranges, *x.step);
-  while (mask.dim() < x.local.dim()) mask = mask.unsqueeze(-1);
-  return {x.local * mask, x.layout, x.grid, x.step};
+  const auto masked = [&](const at::Tensor& piece) {
+    return dropped(piece, options.p(), name_, shape, ranges, *x.step);
+  };
+  at::Tensor y;
+  if (of_channels) {
+    shape.resize(2);
+    ranges.resize(2);
+    at::Tensor mask = masked(at::ones({x.local.size(0), x.local.size(1)}, x.local.options().requires_grad(false)));
+    while (mask.dim() < x.local.dim()) mask = mask.unsqueeze(-1);
+    y = x.local * mask;
+  } else if (shape.size() > 1) {
+    y = masked(x.local);
+  } else {
+    shape.push_back(1);  // a feature for each sample
+    ranges.push_back({{0, 1}});
+    y = masked(x.local.unsqueeze(-1)).squeeze(-1);
+  }
+  return {y, x.layout, x.grid, x.step};
 }
+
+template class DropoutOf<false>;
+template class DropoutOf<true>;
 
 }  // namespace adjoin::nn

@@ -13,37 +13,21 @@ namespace adjoin::nn {
 using torch::nn::DropoutOptions;
 
 /// Sets elements to zero with probability p (to the nearest 1/65536) and scales the others by 1/(1-p), the same ones in
-/// every layout.
+/// every layout; or, `of_channels`, whole channels: all of [sample, channel, *] is kept or not.
 ///
 /// An element is kept or not by seed, layer name, step and its place in the global tensor alone; so is that of
 /// `nn::dropout`, which has the same masks. Nothing moves. What is partial stays so.
-/// Shape:  [samples, *] or [samples] -> the same
+/// Shape:  [samples, *] or [samples] -> the same; of channels [samples, channels, *]
 /// Kinds:  any -> the same
 /// Cost:   one Philox block for eight elements, each way; nothing after `eval`, or unless x.step->training
-class DropoutImpl : public torch::nn::Module {
+template <bool of_channels>
+class DropoutOf : public torch::nn::Module {
  public:
   /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
   /// Throws: InvalidArgument for p outside [0, 1]
-  DropoutImpl(const DropoutOptions& options, std::string name);
+  DropoutOf(const DropoutOptions& options, std::string name);
 
   /// `x.step->first_sample` is the place of x's first sample in the batch, where x is a part of it.
-  /// Throws: InvalidArgument for a covering split, a number without dims, or unless after `eval` an x without a step
-  DistributedTensor forward(const DistributedTensor& x);
-
-  const DropoutOptions options;
-
- private:
-  std::string name_;
-};
-TORCH_MODULE(Dropout);
-
-/// The same for whole channels: all of [sample, channel, *] is kept or not.
-class ChannelDropoutImpl : public torch::nn::Module {
- public:
-  /// Throws: InvalidArgument for p outside [0, 1]
-  ChannelDropoutImpl(const DropoutOptions& options, std::string name);
-
-  /// Shape:  [samples, channels, *] -> the same
   /// Throws: InvalidArgument for a covering split, fewer dims, or unless after `eval` an x without a step
   DistributedTensor forward(const DistributedTensor& x);
 
@@ -52,6 +36,10 @@ class ChannelDropoutImpl : public torch::nn::Module {
  private:
   std::string name_;
 };
+
+using DropoutImpl = DropoutOf<false>;
+using ChannelDropoutImpl = DropoutOf<true>;
+TORCH_MODULE(Dropout);
 TORCH_MODULE(ChannelDropout);
 using Dropout2d = ChannelDropout;
 using Dropout3d = ChannelDropout;

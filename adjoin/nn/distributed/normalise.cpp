@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/planes.hpp"
@@ -82,9 +83,8 @@ bool share_one(const std::vector<std::string>& a, const std::vector<std::string>
   return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
 
-/// What is normalised over, carried through autograd's saved data.
-struct Over : torch::CustomClassHolder {
-  Over(std::shared_ptr<const ChannelMoments> m, double e) : moments(std::move(m)), eps(e) {}
+/// What is normalised over.
+struct Over {
   std::shared_ptr<const ChannelMoments> moments;
   double eps;
 };
@@ -144,31 +144,30 @@ at::Tensor affine_gradient(const Planes& planes, const at::Tensor& sums) {
 }
 
 struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
-  static tensor_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& affine,
-                             const c10::intrusive_ptr<Over>& over) {
-    const at::Tensor moments = over->moments->moments(x);
-    ctx->saved_data["over"] = c10::IValue::make_capsule(over);
+  static tensor_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& affine, const Over& over) {
+    const at::Tensor moments = over.moments->moments(x);
+    ctx->saved_data["over"] = saved_value(over);
     ctx->save_for_backward({x, affine, moments});
     ctx->mark_non_differentiable({moments});
     if (x.numel() == 0) return {x.clone(), moments};
-    const Planes of(moments, affine, over->eps);
+    const Planes of(moments, affine, over.eps);
     const at::Tensor numbers = numbers_for(of.count, [&](int64_t plane) {
       return std::array{of.mean[plane], of.weight(plane) * of.inverse(plane), 0.0, of.bias(plane)};
     });
-    return {combine_planes(over->moments->in_planes(x), {}, numbers).view(x.sizes()), moments};
+    return {combine_planes(over.moments->in_planes(x), {}, numbers).view(x.sizes()), moments};
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    const auto over = c10::static_intrusive_pointer_cast<Over>(ctx->saved_data["over"].toCapsule());
+    const Over& over = value_of<Over>(ctx->saved_data["over"]);
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &affine = saved[1], &moments = saved[2], &dy = gradients[0];
-    if (at::GradMode::is_enabled()) return with_graph(*over, x, affine, dy);
-    const ChannelMoments& all = *over->moments;
+    if (at::GradMode::is_enabled()) return with_graph(over, x, affine, dy);
+    const ChannelMoments& all = *over.moments;
     if (moments.dim() != 2) {  // outside the grid
       all.totals(moments);
       return {dy, affine, at::Tensor()};
     }
-    const Planes of(moments, affine, over->eps);
+    const Planes of(moments, affine, over.eps);
     const at::Tensor xs = all.in_planes(x), dys = all.in_planes(dy);
     const at::Tensor own = gradient_sums(xs, dys, moments[0]), sums = all.totals(own);
     at::Tensor dx, of_affine = affine;  // none
@@ -247,7 +246,7 @@ at::Tensor ChannelMoments::totals(const at::Tensor& own) const {
 
 Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine,
                            const std::shared_ptr<const ChannelMoments>& over, double eps) {
-  const tensor_list made = NormaliseBatch::apply(x, or_empty(affine, x), c10::make_intrusive<Over>(over, eps));
+  const tensor_list made = NormaliseBatch::apply(x, or_empty(affine, x), Over{over, eps});
   return {made[0], made[1]};
 }
 

@@ -12,6 +12,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/local.hpp"
 #include "adjoin/linalg/rounds.hpp"
+#include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
 
@@ -133,31 +134,25 @@ class Ring {
   AttentionOptions options_;
 };
 
-/// Carries a ring through autograd's saved data.
-struct RingCapsule : torch::CustomClassHolder {
-  explicit RingCapsule(Ring r) : ring(std::move(r)) {}
-  Ring ring;
-};
-
 struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const c10::intrusive_ptr<RingCapsule>& capsule) {
-    const Share sum = capsule->ring.forward({q, k, v});
+                            const Ring& ring) {
+    const Share sum = ring.forward({q, k, v});
     const at::Tensor out = sum.out.to(q.scalar_type());
     // Where all is hidden, so that backward's exponentials are 0.
     const at::Tensor log_sum = sum.log_sum.masked_fill(sum.log_sum == -std::numeric_limits<double>::infinity(), 0);
     ctx->save_for_backward({q, k, v, out, log_sum});
-    ctx->saved_data["ring"] = c10::IValue::make_capsule(capsule);
+    ctx->saved_data["ring"] = saved_value(ring);
     return out;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
-    const auto capsule = c10::static_intrusive_pointer_cast<RingCapsule>(ctx->saved_data["ring"].toCapsule());
     const auto saved = ctx->get_saved_variables();
     const auto type = saved[0].scalar_type();
     const TileInputs found =
-        capsule->ring.backward({saved[0], saved[1], saved[2]}, {saved[3], saved[4], gradients[0].contiguous()});
+        value_of<Ring>(ctx->saved_data["ring"])
+            .backward({saved[0], saved[1], saved[2]}, {saved[3], saved[4], gradients[0].contiguous()});
     return {found.q.to(type), found.k.to(type), found.v.to(type), at::Tensor()};
   }
 };
@@ -166,9 +161,9 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
 
 at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                           const Communicator& group, const AttentionOptions& options) {
-  Ring ring(group, rows, options);
+  const Ring ring(group, rows, options);
   if (at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad()))
-    return RingAttention::apply(q, k, v, c10::make_intrusive<RingCapsule>(std::move(ring)));
+    return RingAttention::apply(q, k, v, ring);
   const at::NoGradGuard no_gradient;
   return ring.forward({q, k, v}).out.to(q.scalar_type());
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
 
@@ -121,55 +122,53 @@ at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.unflatten(1, {x.size(1) / each, each}).sum(2);
 }
 
-/// Carries what a call is, beside its tensors, through autograd's saved data.
-struct BatchesCapsule : torch::CustomClassHolder {
-  BatchesCapsule(std::shared_ptr<const std::vector<Batch>> b, bool c, double s)
-      : of_rows(std::move(b)), batches(*of_rows), causal(c), scale(s) {}
-  std::shared_ptr<const std::vector<Batch>> of_rows;  // shared with the other layers of the micro-batch
-  const std::vector<Batch>& batches;
+/// What a call is beside its tensors.
+struct Samples {
+  std::shared_ptr<const std::vector<Batch>> batches;  // shared with the other layers of the micro-batch
   bool causal;
   double scale;
 };
 
 /// Memory for what all batches are unpacked into; undefined where one batch is all.
-at::Tensor unset(const at::Tensor& x, int64_t size, const BatchesCapsule& capsule) {
-  if (capsule.batches.size() == 1 && capsule.batches[0].is_whole(x.size(0))) return {};
+at::Tensor unset(const at::Tensor& x, int64_t size, const std::vector<Batch>& batches) {
+  if (batches.size() == 1 && batches[0].is_whole(x.size(0))) return {};
   return at::empty({x.size(0), x.size(1), size}, x.options().requires_grad(false));
 }
 
 struct WholeSamples : torch::autograd::Function<WholeSamples> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const c10::intrusive_ptr<BatchesCapsule>& capsule) {
+                            const Samples& samples) {
+    const auto& [batches, causal, scale] = samples;
     const int64_t each = q.size(1) / k.size(1);
-    at::Tensor out = unset(q, v.size(2), *capsule);
+    at::Tensor out = unset(q, v.size(2), *batches);
     tensor_list saved{q, k, v, at::Tensor()};
-    for (const Batch& batch : capsule->batches) {
+    for (const Batch& batch : *batches) {
       const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0,
-          capsule->causal, batch.mask(), capsule->scale);
+          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0, causal,
+          batch.mask(), scale);
       batch.unpack(y, out, q.scalar_type());
       saved.push_back(log_sum);
     }
     saved[3] = out;
     ctx->save_for_backward(saved);
-    ctx->saved_data["batches"] = c10::IValue::make_capsule(capsule);
+    ctx->saved_data["samples"] = saved_value(samples);
     return out;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
-    const auto capsule = c10::static_intrusive_pointer_cast<BatchesCapsule>(ctx->saved_data["batches"].toCapsule());
+    const auto& [batches, causal, scale] = value_of<Samples>(ctx->saved_data["samples"]);
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
     const int64_t each = q.size(1) / k.size(1);
-    at::Tensor of_q = unset(q, q.size(2), *capsule), of_k = unset(k, k.size(2), *capsule),
-               of_v = unset(v, v.size(2), *capsule);
-    for (size_t i = 0; i < capsule->batches.size(); ++i) {
-      const Batch& batch = capsule->batches[i];
+    at::Tensor of_q = unset(q, q.size(2), *batches), of_k = unset(k, k.size(2), *batches),
+               of_v = unset(v, v.size(2), *batches);
+    for (size_t i = 0; i < batches->size(); ++i) {
+      const Batch& batch = (*batches)[i];
       const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
-          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, capsule->causal,
-          batch.mask(), capsule->scale);
+          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(),
+          scale);
       batch.unpack(dq, of_q, q.scalar_type());
       batch.unpack(sum_of_shared(each, dk), of_k, q.scalar_type());
       batch.unpack(sum_of_shared(each, dv), of_v, q.scalar_type());
@@ -191,7 +190,7 @@ at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, con
   const auto batches =
       rows.once(std::string("batches of ") + c10::toString(share_type(q)) + (options.causal ? ", causal" : ""),
                 [&] { return batches_of(rows, options.causal, share_type(q)); });
-  return WholeSamples::apply(q, k, v, c10::make_intrusive<BatchesCapsule>(batches, options.causal, *options.scale));
+  return WholeSamples::apply(q, k, v, Samples{batches, options.causal, *options.scale});
 }
 
 }  // namespace adjoin::nn

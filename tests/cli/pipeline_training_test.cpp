@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kShortRun = kSmallRun + "--precision fp64 --layers 3 --epochs 3 --validation 0.2 --microbatches 3 ";
+
+json summary_of(const fs::path& run) {
+  return json::parse(contents_of(run / "summary.json"));
+}
+
+void expect_near(double a, double b) {
+  EXPECT_LE(std::abs(a - b), 1e-9 * std::abs(b)) << a << " and " << b;
+}
+
+TEST(PipelineTraining, gives_one_workers_model_with_validation_and_evaluation) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(kShortRun + into(folder / "one")).code, 0);
+  const json one = summary_of(folder / "one");
+  for (const char* layout : {"--pp 2", "--pp 2 --dp 2 --pipeline zb-h1", "--pp 2 --pipeline interleaved --chunks 2",
+                             "--pp 3 --stages 1,1,3 --pipeline gpipe"}) {
+    const Outcome outcome = run(kShortRun + layout + " --overwrite" + into(folder / "run"));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json found = summary_of(folder / "run");
+    for (const char* what : {"train_loss", "test_loss", "validation_loss"}) expect_near(found.at(what), one.at(what));
+  }
+  EXPECT_EQ(summary_of(folder / "run").at("ranks").at(2).at("stages"), json({2}));
+  const std::string evaluate = "evaluate --json --data sample --samples 40 --model " + shell_quoted(folder / "run");
+  const json alone = json::parse(run(evaluate).out), staged = json::parse(run(evaluate + " --pp 2 --dp 2").out);
+  expect_near(staged.at("loss"), alone.at("loss"));
+  EXPECT_EQ(staged.at("confusion"), alone.at("confusion"));
+}
+
+TEST(PipelineTraining, goes_on_in_another_layout) {
+  const TemporaryFolder folder;
+  const std::string as_long_as_asked = kShortRun + "--schedule constant --warmup 0 --steps ";
+  ASSERT_EQ(run(as_long_as_asked + "12" + into(folder / "whole")).code, 0);
+  ASSERT_EQ(run(as_long_as_asked + "7 --pp 3 --stages 1,2,2" + into(folder / "run")).code, 0);
+  const std::string resume = "train --resume " + shell_quoted(folder / "run") + " --steps ";
+  for (const char* further : {"9 --pp 2 --pipeline zb-h1", "12 --pp 1 --tp 2"}) {
+    const Outcome outcome = run(resume + further);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  for (const char* what : {"test_loss", "validation_loss"})
+    expect_near(summary_of(folder / "run").at(what), summary_of(folder / "whole").at(what));
+}
+
+TEST(PipelineTraining, on_mpi_gives_the_losses_of_threads) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(kShortRun + "--pp 2 --pipeline zb-h1" + into(folder / "threads")).code, 0);
+  const Outcome outcome = run(kShortRun + "--pp 2 --pipeline zb-h1" + into(folder / "mpi"), {.ranks = 2});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_near(summary_of(folder / "mpi").at("test_loss"), summary_of(folder / "threads").at("test_loss"));
+}
+
+TEST(PipelineTraining, is_told_before_it_runs) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run(kSmallRun + "--layers 3 --pp 2 --dry-run" + into(folder / "run"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("pipeline 1f1b of 2 stages and 1 micro-batch: ranks are idle for about 5"));
+  EXPECT_THAT(outcome.out, HasSubstr("share of the cost"));
+  EXPECT_THAT(outcome.out, HasSubstr("to head"));
+  for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
+  const TemporaryFolder folder;
+  put(folder / "odd.csv", "0F0,0X0\n1F0,1B0\n");
+  put(folder / "two.csv", "0F0,,,0B0\n,1F0,1B0\n");
+  const auto refusal = [&](const std::string& arguments) {
+    const Outcome outcome = run(kSmallRun + "--layers 3 " + arguments + into(folder / "run"));
+    EXPECT_EQ(outcome.code, 2) << arguments << outcome.err;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder / "run")) << arguments;
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, the model has 5 segments to give them"));
+  EXPECT_THAT(refusal("--pp 2 --chunks 2"), HasSubstr("--chunks is for --pipeline interleaved"));
+  EXPECT_THAT(refusal("--pp 2 --stages 2,2"), HasSubstr("--stages 2,2: gives 2 stages 4 segments"));
+  EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("there are 2 stages"));
+  EXPECT_THAT(refusal("--pp 2 --stages 2,x"), HasSubstr("--stages"));
+  EXPECT_THAT(refusal("--pp 2 --stages 0,5"), HasSubstr("--stages 0,5"));
+  EXPECT_THAT(refusal("--pp 2 --pipeline zigzag"), HasSubstr("--pipeline is \"zigzag\", expected one of gpipe"));
+  EXPECT_THAT(refusal("--pp 0"), HasSubstr("--pp is 0"));
+  EXPECT_THAT(refusal("--pp 2 --pipeline " + shell_quoted(folder / "odd.csv")), HasSubstr("0X0"));
+  EXPECT_THAT(refusal("--pp 2 --pipeline " + shell_quoted(folder / "none.csv")), HasSubstr("none.csv"));
+  EXPECT_THAT(refusal("--pp 3 --pipeline " + shell_quoted(folder / "two.csv")), HasSubstr("two.csv"));
+  EXPECT_THAT(refusal("--pp 2 --microbatches 2 --pipeline " + shell_quoted(folder / "two.csv")), HasSubstr("two.csv"));
+}
+
+}  // namespace
+}  // namespace adjoin::cli
