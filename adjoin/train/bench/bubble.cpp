@@ -8,8 +8,8 @@
 namespace adjoin::train {
 namespace {
 
-using pipeline::Kind;
-constexpr std::array kKindsOfActions{Kind::forward, Kind::backward, Kind::input, Kind::weight};
+using ActionKind = pipeline::Kind;
+constexpr std::array kKindsOfActions{ActionKind::forward, ActionKind::backward, ActionKind::input, ActionKind::weight};
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Bubble BubbleMeter::bubble(const Communicator& world) const {
 Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const {
   std::vector<double> sums;  // seconds and number of each stage's actions of each kind
   for (int stage = 0; stage < schedule_.stages; ++stage)
-    for (const Kind kind : kKindsOfActions) {
+    for (const ActionKind kind : kKindsOfActions) {
       const auto found = step.actions.find({stage, kind});
       const Sum sum = found == step.actions.end() ? Sum() : found->second;
       sums.insert(sums.end(), {sum.seconds, sum.count});
@@ -50,14 +50,15 @@ Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const
   pipeline::Costs costs;
   double busy = 0;
   for (auto sum = sums.begin(); sum != sums.end();) {
-    std::map<Kind, double> mean;
-    for (const Kind kind : kKindsOfActions) {
+    std::map<ActionKind, double> mean;
+    for (const ActionKind kind : kKindsOfActions) {
       const double seconds = *sum++, count = *sum++;
       busy += seconds;
       mean[kind] = count > 0 ? seconds / count : 0;
     }
     // A backward costs the simulation what input and weight cost together.
-    costs.stages.push_back({mean[Kind::forward], mean[Kind::backward] + mean[Kind::input], mean[Kind::weight]});
+    costs.stages.push_back(
+        {mean[ActionKind::forward], mean[ActionKind::backward] + mean[ActionKind::input], mean[ActionKind::weight]});
   }
   return {1 - busy / (world.size() * makespan), pipeline::simulate(schedule_, costs).bubble};
 }
