@@ -33,7 +33,8 @@ std::vector<std::string> prompts_of(const GenerateCommand& options) {
   require(!started_by_mpi(), "a prompt is needed, in quotes: under mpirun it cannot come from standard input");
   std::vector<std::string> prompts;
   if (::isatty(STDIN_FILENO) == 0)
-    for (std::string line; std::getline(std::cin, line);) prompts.push_back(line);
+    for (std::string line; std::getline(std::cin, line); prompts.push_back(line))
+      if (line.ends_with('\r')) line.pop_back();
   require(!prompts.empty(), "a prompt is needed, in quotes or on standard input");
   return prompts;
 }
@@ -48,7 +49,10 @@ void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
   require_given(request.model, "--model");
   request.prompts = prompts_of(options);
-  for (const std::string& prompt : request.prompts) require(!prompt.empty(), "the prompt is empty");
+  for (size_t i = 0; i < request.prompts.size(); ++i)
+    require(!request.prompts[i].empty(), [&] {
+      return request.prompts.size() == 1 ? "the prompt is empty" : "prompt " + std::to_string(i + 1) + " is empty";
+    });
   check_least("--tp", request.grid.tp, 1);
   check_least("--pp", request.grid.pp, 1);
   check_least("--tokens", request.tokens.value_or(1), 1);

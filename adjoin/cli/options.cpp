@@ -30,6 +30,8 @@ std::string metavariable(const Field& field) {
   if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
   if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
   if (field.name.ends_with("_column")) return "NAME";
+  if (field.name == "pipeline") return "NAME";
+  if (field.name == "stages") return "N,N,...";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 

@@ -16,18 +16,29 @@ std::vector<int> balanced_stages(std::span<const double> costs, int stages) {
   });
   std::vector<double> before{0};  // the costs of the first segments together
   for (const double cost : costs) before.push_back(before.back() + cost);
-  // Of the first segments on the first stages: the least possible largest cost, and how many segments the last stage has.
-  std::vector<std::vector<double>> largest(k + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
+  const auto cost_of = [&](size_t end, size_t count) { return before[end] - before[end - count]; };
+  // Of the first segments on the first stages, the least possible of what `joined` makes of the stages' costs one after another, and
+  // how many segments the last of them has.
   std::vector<std::vector<size_t>> last(k + 1, std::vector<size_t>(n + 1));
-  largest[0][0] = 0;
-  for (size_t stage = 1; stage <= k; ++stage)
-    for (size_t end = stage; end <= n; ++end)
-      for (size_t count = 1; count <= end; ++count) {
-        const double cost = std::max(largest[stage - 1][end - count], before[end] - before[end - count]);
-        if (cost >= largest[stage][end]) continue;
-        largest[stage][end] = cost;
-        last[stage][end] = count;
-      }
+  const auto least = [&](const auto& joined) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    std::vector<std::vector<double>> best(k + 1, std::vector<double>(n + 1, kNone));
+    best[0][0] = 0;
+    for (size_t stage = 1; stage <= k; ++stage)
+      for (size_t end = stage; end <= n; ++end)
+        for (size_t count = 1; count <= end; ++count) {
+          const double value = joined(best[stage - 1][end - count], cost_of(end, count));
+          if (value >= best[stage][end]) continue;
+          best[stage][end] = value;
+          last[stage][end] = count;
+        }
+    return best[k][n];
+  };
+  const double largest = least([](double first, double cost) { return std::max(first, cost); });
+  // Of the cuts that reach it, the one whose stages are the most alike.
+  least([&](double first, double cost) {
+    return cost > largest ? std::numeric_limits<double>::infinity() : first + cost * cost;
+  });
   std::vector<int> sizes(k);
   for (size_t stage = k, end = n; stage > 0; end -= last[stage--][end])
     sizes[stage - 1] = static_cast<int>(last[stage][end]);

@@ -34,6 +34,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
   if (c.stages.empty()) {
     std::vector<double> costs;
     for (const models::Segment& segment : segments) costs.push_back(segment.cost);
+    if (std::ranges::all_of(costs, [](double cost) { return cost == 0; })) std::ranges::fill(costs, 1.0);
     return models::balanced_stages(costs, stages);
   }
   std::vector<int> sizes;
@@ -47,8 +48,9 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
   }
   const int sum = std::accumulate(sizes.begin(), sizes.end(), 0);
   require(std::ssize(sizes) == stages && sum == count, [&] {
-    return "--stages " + c.stages + ": gives " + std::to_string(sizes.size()) + " stages " + std::to_string(sum) +
-           " segments, there are " + std::to_string(stages) + " stages and " + std::to_string(count) + " segments";
+    return "--stages " + c.stages + ": expected " + counted(stages, "number") + " whose sum is " +
+           std::to_string(count) + ", the model's segments, got " + std::to_string(sizes.size()) + " of sum " +
+           std::to_string(sum);
   });
   return sizes;
 }
@@ -136,8 +138,9 @@ pipeline::Schedule schedule_of(const Configuration& c) {
   const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
   if (!names_a_file(c.pipeline))
     return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
+  const std::string table = read_text(c.pipeline);
   try {
-    return pipeline::read_schedule(read_text(c.pipeline), ranks, micro_batches);
+    return pipeline::read_schedule(table, ranks, micro_batches);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument("--pipeline " + c.pipeline + ": " + error.what());
   }

@@ -51,11 +51,12 @@ std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
   return all;
 }
 
-/// "0-3", "0 2 4", or of many that are not in a row "0 3 .. 897".
+/// "0-3", "0, 2-4", or of many that are not in a row "0 3 .. 897".
 std::string names_of(const std::vector<int>& ranks) {
   const std::string first = std::to_string(ranks.front()), last = std::to_string(ranks.back());
   if (ranks.size() == 1) return first;
   if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
+  if (const std::string text = ranges_text(ranks); text.size() <= 12) return text;
   if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
   return joined(ranks, " ");
 }

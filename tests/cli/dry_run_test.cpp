@@ -96,7 +96,7 @@ TEST(DryRun, refuses_what_training_would) {
     return outcome.err;
   };
   EXPECT_THAT(refused("--tp 5"), HasSubstr("--tp"));
-  EXPECT_THAT(refused("--pp 2"), HasSubstr("--pp is 2"));
+  EXPECT_THAT(refused("--pp 9"), HasSubstr("--pp 9 makes 9 stages"));
   EXPECT_THAT(refused("--cp 65"), HasSubstr("--cp 65 is more than --sequence 64"));
   EXPECT_THAT(refused("--sp"), HasSubstr("--tp is 1"));
   EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run tells of at most 1024"));

@@ -14,9 +14,14 @@ using namespace test;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kShortRun = kSmallRun + "--precision fp64 --layers 3 --epochs 3 --validation 0.2 --microbatches 3 ";
+/// A model of five segments: embedding, three blocks and head.
+const std::string kSmallStages =
+    "train --data sample --samples 48 --preset tiny --vocabulary-size 200 --layers 3 --hidden 16 --heads 2 --sequence "
+    "24 "
+    "--batch 8 --threads-per-rank 1 ";
+const std::string kShortRun = kSmallStages + "--precision fp64 --epochs 3 --validation 0.2 --microbatches 3 ";
 
-json summary_of(const fs::path& run) {
+json results_of(const fs::path& run) {
   return json::parse(contents_of(run / "summary.json"));
 }
 
@@ -27,15 +32,15 @@ void expect_near(double a, double b) {
 TEST(PipelineTraining, gives_one_workers_model_with_validation_and_evaluation) {
   const TemporaryFolder folder;
   ASSERT_EQ(run(kShortRun + into(folder / "one")).code, 0);
-  const json one = summary_of(folder / "one");
+  const json one = results_of(folder / "one");
   for (const char* layout : {"--pp 2", "--pp 2 --dp 2 --pipeline zb-h1", "--pp 2 --pipeline interleaved --chunks 2",
                              "--pp 3 --stages 1,1,3 --pipeline gpipe"}) {
     const Outcome outcome = run(kShortRun + layout + " --overwrite" + into(folder / "run"));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const json found = summary_of(folder / "run");
+    const json found = results_of(folder / "run");
     for (const char* what : {"train_loss", "test_loss", "validation_loss"}) expect_near(found.at(what), one.at(what));
   }
-  EXPECT_EQ(summary_of(folder / "run").at("ranks").at(2).at("stages"), json({2}));
+  EXPECT_EQ(results_of(folder / "run").at("ranks").at(2).at("stages"), json({2}));
   const std::string evaluate = "evaluate --json --data sample --samples 40 --model " + shell_quoted(folder / "run");
   const json alone = json::parse(run(evaluate).out), staged = json::parse(run(evaluate + " --pp 2 --dp 2").out);
   expect_near(staged.at("loss"), alone.at("loss"));
@@ -53,7 +58,7 @@ TEST(PipelineTraining, goes_on_in_another_layout) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
   for (const char* what : {"test_loss", "validation_loss"})
-    expect_near(summary_of(folder / "run").at(what), summary_of(folder / "whole").at(what));
+    expect_near(results_of(folder / "run").at(what), results_of(folder / "whole").at(what));
 }
 
 TEST(PipelineTraining, on_mpi_gives_the_losses_of_threads) {
@@ -61,12 +66,12 @@ TEST(PipelineTraining, on_mpi_gives_the_losses_of_threads) {
   ASSERT_EQ(run(kShortRun + "--pp 2 --pipeline zb-h1" + into(folder / "threads")).code, 0);
   const Outcome outcome = run(kShortRun + "--pp 2 --pipeline zb-h1" + into(folder / "mpi"), {.ranks = 2});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  expect_near(summary_of(folder / "mpi").at("test_loss"), summary_of(folder / "threads").at("test_loss"));
+  expect_near(results_of(folder / "mpi").at("test_loss"), results_of(folder / "threads").at("test_loss"));
 }
 
 TEST(PipelineTraining, is_told_before_it_runs) {
   const TemporaryFolder folder;
-  const Outcome outcome = run(kSmallRun + "--layers 3 --pp 2 --dry-run" + into(folder / "run"));
+  const Outcome outcome = run(kSmallStages + "--pp 2 --dry-run" + into(folder / "run"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("pipeline 1f1b of 2 stages and 1 micro-batch: ranks are idle for about 5"));
   EXPECT_THAT(outcome.out, HasSubstr("share of the cost"));
@@ -79,7 +84,7 @@ TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
   put(folder / "odd.csv", "0F0,0X0\n1F0,1B0\n");
   put(folder / "two.csv", "0F0,,,0B0\n,1F0,1B0\n");
   const auto refusal = [&](const std::string& arguments) {
-    const Outcome outcome = run(kSmallRun + "--layers 3 " + arguments + into(folder / "run"));
+    const Outcome outcome = run(kSmallStages + arguments + into(folder / "run"));
     EXPECT_EQ(outcome.code, 2) << arguments << outcome.err;
     EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
     EXPECT_FALSE(fs::exists(folder / "run")) << arguments;
@@ -87,8 +92,9 @@ TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
   };
   EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, the model has 5 segments to give them"));
   EXPECT_THAT(refusal("--pp 2 --chunks 2"), HasSubstr("--chunks is for --pipeline interleaved"));
-  EXPECT_THAT(refusal("--pp 2 --stages 2,2"), HasSubstr("--stages 2,2: gives 2 stages 4 segments"));
-  EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("there are 2 stages"));
+  EXPECT_THAT(refusal("--pp 2 --stages 2,2"),
+              HasSubstr("--stages 2,2: expected 2 numbers whose sum is 5, the model's segments, got 2 of sum 4"));
+  EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("--stages 5: expected 2 numbers"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,x"), HasSubstr("--stages"));
   EXPECT_THAT(refusal("--pp 2 --stages 0,5"), HasSubstr("--stages 0,5"));
   EXPECT_THAT(refusal("--pp 2 --pipeline zigzag"), HasSubstr("--pipeline is \"zigzag\", expected one of gpipe"));

@@ -59,6 +59,10 @@ TEST(BalancedStages, have_the_least_possible_largest_cost) {
     }
 }
 
+TEST(BalancedStages, are_as_much_alike_as_the_largest_allows) {
+  EXPECT_EQ(balanced_stages(std::vector<double>{0, 1, 1, 1, 1, 1, 1, 0.01}, 4), (std::vector<int>{3, 2, 1, 2}));
+}
+
 TEST(BalancedStages, refuse_more_stages_than_segments) {
   const std::vector<double> costs{1, 2};
   EXPECT_EQ(testing::thrown_by<InvalidArgument>([&] { balanced_stages(costs, 3); }),
