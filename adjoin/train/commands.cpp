@@ -83,9 +83,9 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   const Stages stages = stages_of(configuration, segments);
   say_plan(configuration, *task);
   if (stages.count() > 1)
-    say("pipeline " + configuration.pipeline + " of " + counted(stages.count(), "stage") + " and " +
-        counted(configuration.microbatches, "micro-batch", "micro-batches") + ": ranks are idle for about " +
-        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of their passes");
+    say("pipeline " + configuration.pipeline + ": " + counted(stages.count(), "stage") + ", " +
+        counted(configuration.microbatches, "micro-batch", "micro-batches") + ", ranks idle about " +
+        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of the time");
   return task;
 }
 

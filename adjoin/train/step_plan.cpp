@@ -151,7 +151,7 @@ class Measured {
     const models::Segment& segment = model->segments()[i];
     std::string name = segment.kind.empty() ? segment.name : segment.kind;
     for (const auto& module : model->modules(i).of_parts)
-      for (const at::Tensor& weight : module->parameters()) name += " " + shape_text(weight.sizes().vec());
+      for (const at::Tensor& weight : module->parameters()) name.append(" ").append(shape_text(weight.sizes().vec()));
     name += " of worker " + std::to_string(batch.pass.rows.index());
     if (segment.recomputes) name += ", recomputed";
     if (input.defined() && input.requires_grad()) name += ", with a gradient";

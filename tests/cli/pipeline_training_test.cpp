@@ -73,7 +73,7 @@ TEST(PipelineTraining, is_told_before_it_runs) {
   const TemporaryFolder folder;
   const Outcome outcome = run(kSmallStages + "--pp 2 --dry-run" + into(folder / "run"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("pipeline 1f1b of 2 stages and 1 micro-batch: ranks are idle for about 5"));
+  EXPECT_THAT(outcome.out, HasSubstr("pipeline 1f1b: 2 stages, 1 micro-batch, ranks idle about 50 % of the time"));
   EXPECT_THAT(outcome.out, HasSubstr("share of the cost"));
   EXPECT_THAT(outcome.out, HasSubstr("to head"));
   for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
