@@ -165,7 +165,7 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
   ASSERT_EQ(summary.at("ranks").size(), 2u);
   for (int rank = 0; rank < 2; ++rank) {
     const json& held = summary.at("ranks")[static_cast<size_t>(rank)];
-    EXPECT_EQ(keys_of(held), (std::set<std::string>{"rank", "parameters", "peak_memory_bytes"}));
+    EXPECT_EQ(keys_of(held), (std::set<std::string>{"rank", "stages", "parameters", "peak_memory_bytes"}));
     EXPECT_EQ(held.at("rank"), rank);
     EXPECT_GT(held.at("peak_memory_bytes"), 4 * held.at("parameters").get<int64_t>());  // of float32
   }
