@@ -80,15 +80,15 @@ TEST(Generate, writes_many_texts_at_once_over_the_stages_of_a_pipeline) {
   for (const bool draws : {false, true}) {
     GenerateOptions options{.tokens = 15};
     if (draws) options.sampling = Sampling{.temperature = 2, .seed = 4};
-    options.end = 5;
     std::vector<Tokens> expected;
     const Model whole = writer({}, one_worker());
+    options.end = generate(whole, writer_options({}), prompts[0], options)[6];  // which ends the first text early
     for (size_t i = 0; i < prompts.size(); ++i) {
       GenerateOptions of_text = options;
       if (draws) of_text.sampling->sequence = static_cast<int64_t>(i);
       expected.push_back(generate(whole, writer_options({}), prompts[i], of_text));
     }
-    EXPECT_NE(expected[0].size(), expected[1].size()) << "texts of one length would mean less";
+    EXPECT_LT(std::ssize(expected[0]), options.tokens);
     for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
       for (int tp = 1; tp <= world.size(); ++tp) {
         if (world.size() % tp != 0) continue;

@@ -25,8 +25,8 @@ TEST(Summary, has_the_documented_keys) {
   EXPECT_EQ(json.at("config").at("preset"), "tiny");
   EXPECT_EQ(json.at("layout").at("dp"), 1);
   EXPECT_EQ(json.at("layout").at("tp"), 2);
-  EXPECT_EQ(json.at("ranks").dump(), R"([{"rank":0,"parameters":1234567,"peak_memory_bytes":3145728},)"
-                                     R"({"rank":1,"parameters":999,"peak_memory_bytes":524288}])");
+  EXPECT_EQ(json.at("ranks").dump(), R"([{"rank":0,"stages":[],"parameters":1234567,"peak_memory_bytes":3145728},)"
+                                     R"({"rank":1,"stages":[],"parameters":999,"peak_memory_bytes":524288}])");
   EXPECT_EQ(json.at("train_loss"), 0.25);
   EXPECT_EQ(json.at("test_loss"), 0.5);
   EXPECT_EQ(json.at("test_accuracy"), 0.87654);
