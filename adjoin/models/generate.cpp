@@ -5,12 +5,12 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
-#include <memory>
 #include <span>
 #include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::models {
@@ -33,11 +33,7 @@ void check_request(const DecoderOptions& model, const Tokens& prompt, const Gene
   if (options.sampling) check(*options.sampling);
 }
 
-/// What goes on beside its sender.
-struct Sent {
-  at::Tensor tensor;
-  std::unique_ptr<Sending> sending;
-};
+constexpr int kRows = 0, kToken = 1;  // tags of messages
 
 struct Text {
   Tokens tokens;
@@ -68,7 +64,7 @@ class Writer {
         goes_on |= !texts_[i].is_over;
       }
     }
-    for (const Sent& sent : sent_) sent.sending->wait();
+    sent_.wait();
     std::vector<Tokens> written;
     for (size_t i = 0; i < texts_.size(); ++i)
       written.emplace_back(texts_[i].tokens.begin() + std::ssize(prompts_[i]), texts_[i].tokens.end());
@@ -82,14 +78,15 @@ class Writer {
     Text& text = texts_[i];
     if (text.awaits_token) add(i, token_of_last_stage());
     if (text.is_over) return;
-    std::erase_if(sent_, [](const Sent& sent) { return sent.sending->done(); });
+    sent_.drop_received();
     const at::Tensor output = pass(text);
     if (options_.caches) text.past = std::ssize(text.tokens);
     text.awaits_token = !is_last_stage();
-    if (!is_last_stage()) return send(output, stages_.rank() + 1);
+    if (!is_last_stage()) return sent_.send(output, stages_, stages_.rank() + 1, kRows);
     const int64_t token =
         options_.sampling ? drawn_word(output, sampling_of(i), std::ssize(text.tokens)) : likeliest_word(output);
-    for (int stage = 0; stage + 1 < stages_.size(); ++stage) send(at::full({1}, token, at::kLong), stage);
+    for (int stage = 0; stage + 1 < stages_.size(); ++stage)
+      sent_.send(at::full({1}, token, at::kLong), stages_, stage, kToken);
     add(i, token);
   }
 
@@ -118,19 +115,14 @@ class Writer {
 
   at::Tensor rows_of_stage_before(int64_t rows) const {
     at::Tensor x = at::empty({rows, decoder_.hidden}, model_->parameters().front().options().requires_grad(false));
-    stages_.recv(buffer(x), stages_.rank() - 1);
+    stages_.recv(buffer(x), stages_.rank() - 1, kRows);
     return x;
   }
   int64_t token_of_last_stage() const {
     int64_t token = 0;
-    stages_.recv({&token, 1, ElementType::int64}, stages_.size() - 1, /*tag=*/1);
+    stages_.recv({&token, 1, ElementType::int64}, stages_.size() - 1, kToken);
     return token;
   }
-  void send(const at::Tensor& x, int stage) {
-    const at::Tensor tensor = x.contiguous();
-    sent_.push_back({tensor, stages_.isend(buffer(tensor), stage, x.scalar_type() == at::kLong ? 1 : 0)});
-  }
-
   void add(size_t i, int64_t token) {
     Text& text = texts_[i];
     text.awaits_token = false;
@@ -148,7 +140,7 @@ class Writer {
   const std::function<void(size_t, int64_t)>& each_;
   const Communicator stages_;
   std::vector<Text> texts_;
-  std::vector<Sent> sent_;
+  SentTensors sent_;
 };
 
 }  // namespace

@@ -9,12 +9,12 @@
 
 #include <chrono>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
@@ -62,21 +62,16 @@ class PipelineRank {
   void run() {
     const at::AutoGradMode gradients(has_backward_);
     for (const Action& action : mine()) {
-      std::erase_if(sent_, [](const Sent& sent) { return sent.sending->done(); });
+      sent_.drop_received();
       const auto begin = Clock::now();
       waited_ = {};
       act(action);
       if (work_.observer) work_.observer(action, std::chrono::duration<double>(Clock::now() - begin - waited_).count());
     }
-    for (const Sent& sent : sent_) sent.sending->wait();
+    sent_.wait();
   }
 
  private:
-  struct Sent {
-    at::Tensor tensor;
-    std::unique_ptr<Sending> sending;
-  };
-
   using Clock = std::chrono::steady_clock;
 
   const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
@@ -136,12 +131,10 @@ class PipelineRank {
   }
 
   void give(const at::Tensor& tensor, int from, int to, int micro_batch) {
-    if (rank_of(to) == ranks_.rank()) {
+    if (rank_of(to) == ranks_.rank())
       inbox(from, to).there.emplace(micro_batch, tensor);
-      return;
-    }
-    const at::Tensor contiguous = tensor.contiguous();
-    sent_.push_back({contiguous, ranks_.isend(buffer(contiguous), rank_of(to), tag_of(from, to))});
+    else
+      sent_.send(tensor, ranks_, rank_of(to), tag_of(from, to));
   }
 
   at::Tensor take(int from, int to, int micro_batch) {
@@ -175,7 +168,7 @@ class PipelineRank {
   bool has_backward_ = false;
   std::map<std::pair<int, int>, InFlight> flying_;  // by stage and micro-batch
   std::map<std::pair<int, int>, Inbox> inboxes_;    // by the stages from which and to which
-  std::vector<Sent> sent_;
+  SentTensors sent_;
   Clock::duration waited_{};  // in this action
 };
 

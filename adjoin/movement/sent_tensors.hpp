@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin {
+
+/// Tensors on their way to other ranks, beside which this one goes on. Each is kept until it was received.
+class SentTensors {
+ public:
+  /// As Communicator::isend, of a tensor that nobody writes until it was received.
+  void send(const at::Tensor& tensor, const Communicator& group, int to, int tag) {
+    const at::Tensor contiguous = tensor.contiguous();
+    under_way_.push_back({contiguous, group.isend(buffer(contiguous), to, tag)});
+  }
+  /// Lets go what was received.
+  void drop_received() {
+    std::erase_if(under_way_, [](const UnderWay& sent) { return sent.sending->done(); });
+  }
+  /// Returns when all were received.
+  void wait() const {
+    for (const UnderWay& sent : under_way_) sent.sending->wait();
+  }
+
+ private:
+  struct UnderWay {
+    at::Tensor tensor;
+    std::unique_ptr<Sending> sending;
+  };
+  std::vector<UnderWay> under_way_;
+};
+
+}  // namespace adjoin
