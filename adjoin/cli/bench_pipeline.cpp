@@ -26,7 +26,7 @@ void run_bench_pipeline(const BenchPipelineCommand& command) {
   check_costs(options, kMostMilliseconds);
   check_range("--times", command.times, 1, kMostMeasurements);
   if (options.ranks) check_ranks(*options.ranks);
-  if (!options.ranks && !options.is_file() && started_by_mpi()) options.ranks = mpi_job_size();
+  if (!options.ranks && !pipeline::names_a_file(options.schedule) && started_by_mpi()) options.ranks = mpi_job_size();
   constexpr double kSecond = 1000;
   const pipeline::StageCosts costs{options.costs.forward / kSecond, options.costs.input / kSecond,
                                    options.costs.weight / kSecond};

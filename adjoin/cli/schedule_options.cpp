@@ -77,7 +77,7 @@ void check_costs(const ScheduleOptions& options, double most) {
 }
 
 GivenSchedule schedule_from(const ScheduleOptions& options) {
-  if (options.is_file()) return {schedule_from_file(options), {}};
+  if (pipeline::names_a_file(options.schedule)) return {schedule_from_file(options), {}};
   check_name(options.schedule);
   const bool has_chunks = options.schedule == "interleaved";
   require(has_chunks || !options.chunks, [&] { return "--chunks has no effect on " + options.schedule; });

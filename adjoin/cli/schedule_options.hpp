@@ -14,8 +14,6 @@ struct ScheduleOptions {
   std::string schedule;
   std::optional<int64_t> ranks, micro_batches, chunks;
   pipeline::StageCosts costs;
-
-  bool is_file() const { return schedule.ends_with(".csv"); }
 };
 
 /// SCHEDULE, --ranks, --microbatches, --chunks, --forward, --backward and --weight. `unit` is that of the costs.

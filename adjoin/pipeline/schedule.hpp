@@ -39,6 +39,11 @@ inline constexpr int64_t kMostActions = int64_t{1} << 24;
 /// "gpipe", "1f1b", "interleaved" and "zb-h1".
 std::vector<std::string_view> schedule_names();
 
+/// Whether what names a schedule is a file, for read_schedule.
+inline bool names_a_file(std::string_view schedule) {
+  return schedule.ends_with(".csv");
+}
+
 /// A schedule by its name, for any numbers from 1 on, also where there are fewer micro-batches than ranks.
 ///
 /// `chunks` is the number of stages of each rank: stage s is on rank s modulo `ranks`. In gpipe, 1f1b and zb-h1, which

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -19,10 +20,6 @@
 
 namespace adjoin::train {
 namespace {
-
-bool names_a_file(const std::string& schedule) {
-  return schedule.ends_with(".csv");
-}
 
 /// How many segments each stage takes.
 std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const models::Segment> segments) {
@@ -127,7 +124,7 @@ void append(std::vector<nn::Parameter>& all, std::vector<nn::Parameter> more) {
 
 void check_schedule(const Configuration& c) {
   const std::vector<std::string_view> known = pipeline::schedule_names();
-  require(names_a_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
+  require(pipeline::names_a_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
           [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
   require(c.chunks == 1 || c.pipeline == "interleaved",
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
@@ -136,13 +133,13 @@ void check_schedule(const Configuration& c) {
 
 pipeline::Schedule schedule_of(const Configuration& c) {
   const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
-  if (!names_a_file(c.pipeline))
+  if (!pipeline::names_a_file(c.pipeline))
     return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
   const std::string table = read_text(c.pipeline);
   try {
     return pipeline::read_schedule(table, ranks, micro_batches);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument("--pipeline " + c.pipeline + ": " + error.what());
+  } catch (...) {
+    rethrow_led_by("--pipeline " + c.pipeline + ": ", std::current_exception());
   }
 }
 
@@ -159,6 +156,12 @@ std::vector<size_t> Stages::segments_at(int pp) const {
     for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
       here.push_back(static_cast<size_t>(i));
   return here;
+}
+
+size_t Stages::place_of(int stage) const {
+  const std::vector<size_t> there = segments_at(pp_of(stage));
+  const auto first = static_cast<size_t>(segments[static_cast<size_t>(stage)].begin);
+  return static_cast<size_t>(std::ranges::find(there, first) - there.begin());
 }
 
 Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments) {

@@ -22,6 +22,8 @@ struct Stages {
   std::vector<int> stages_at(int pp) const;
   /// The segments of the ranks at a coordinate along pp, in their order.
   std::vector<size_t> segments_at(int pp) const;
+  /// The place of a stage's first segment among those of its ranks.
+  size_t place_of(int stage) const;
 };
 
 /// The schedule that a configuration asks for, read where it is a file.

@@ -102,13 +102,11 @@ class Measured {
   StageNeeds needs(int stage, const models::Model& model, const Grid& grid, const MicroBatch& batch,
                    PlannedCalls& calls) {
     const Range range = stages_.segments[static_cast<size_t>(stage)];
-    const std::vector<size_t> here = stages_.segments_at(grid.coordinate("pp"));
-    const auto first = std::find(here.begin(), here.end(), static_cast<size_t>(range.begin)) - here.begin();
-    StageNeeds needs{static_cast<size_t>(first)};
+    StageNeeds needs{stages_.place_of(stage)};
     at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const bool is_last = i + 1 == std::ssize(segments_);
-      needs.segments.push_back(&needs_of(model, static_cast<size_t>(first + i - range.begin),
+      needs.segments.push_back(&needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
                                          {grid, batch, input, is_last, stage > 0 && i == range.begin, calls}));
       input = needs.segments.back()->output;
     }
@@ -266,11 +264,21 @@ struct Job {
 /// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
 struct AlikeModels {
   models::Model model;
+  RankPlan weights{};  // what their plans say of parameters, weights and gradients
   std::vector<OptimizerNeeds> optimizers{};
 
   AlikeModels(const Job& job, const Grid& grid)
       : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
-              tensor_options(job.configuration).device(at::kMeta)) {}
+              tensor_options(job.configuration).device(at::kMeta)) {
+    for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid)) {
+      const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
+      if (job.configuration.validation > 0) weights.weights += bytes;  // the best ones so far
+      if (parameter.is_buffer) continue;
+      weights.parameters += parameter.tensor.numel();
+      weights.gradients += bytes;
+    }
+    weights.weights += weights.gradients;
+  }
 
   /// Of the next rank. Of many ranks the later ones get what the first needs, whose shards are the largest.
   const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
@@ -280,24 +288,18 @@ struct AlikeModels {
   }
 };
 
-RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNeeds& optimizer, LoneRank& rank,
+RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
+  const models::Model& model = alike.model;
   const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
-  RankPlan plan{.rank = rank.grid.world().rank(),
-                .pp = pp,
-                .rows = rank.rows,
-                .moments = optimizer.moments,
-                .calls = optimizer.calls};
-  for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, rank.grid)) {
-    const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
-    if (job.configuration.validation > 0) plan.weights += bytes;  // the best ones so far
-    if (parameter.is_buffer) continue;
-    plan.parameters += parameter.tensor.numel();
-    plan.gradients += bytes;
-  }
-  plan.weights += plan.gradients;
+  RankPlan plan = alike.weights;
+  plan.rank = rank.grid.world().rank();
+  plan.pp = pp;
+  plan.rows = rank.rows;
+  plan.moments = optimizer.moments;
+  plan.calls = optimizer.calls;
   MemoryWalk memory(model, plan.weights + plan.moments);
-  int64_t tally = 0;
+  std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
   const auto send = [&](const pipeline::Action& action, int to, size_t output) {
     if (job.stages.pp_of(to) == pp) return;
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
@@ -310,7 +312,9 @@ RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNe
     const pipeline::Action& action = actions[i];
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
-    const StageNeeds needs = measured.needs(action.stage, model, rank.grid, batch, *rank.calls);
+    const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
+    if (is_new) known->second = measured.needs(action.stage, model, rank.grid, batch, *rank.calls);
+    const StageNeeds& needs = known->second;
     memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
@@ -322,11 +326,10 @@ RankPlan plan_rank(const Job& job, const models::Model& model, const OptimizerNe
     if (action.stage + 1 < job.stages.count())
       send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));
     else
-      tally = needs.segments.back()->tally;
+      plan.tally = needs.segments.back()->tally;
   }
   plan.activations = memory.most_kept();
   plan.highest = memory.highest();
-  plan.tally = tally;
   return plan;
 }
 
@@ -360,7 +363,7 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   std::vector<RankPlan> plans(ranks.size());
   int64_t tally = 0;
   for (const size_t i : order) {
-    plans[i] = plan_rank(job, model_of(ranks[i]).model, optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
+    plans[i] = plan_rank(job, model_of(ranks[i]), optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
     tally = std::max(tally, plans[i].tally);
   }
   if (ranks.size() > 1)  // what the step came to: Trainer::Sums

@@ -148,14 +148,13 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
                   double loss_scale) {
   const auto weights = tensor_options(configuration_);
   const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };
-  const std::vector<size_t> here = stages_.segments_at(grid_.coordinate("pp"));
   const auto forward = [&](int stage, int number, const at::Tensor& input) {
     const MicroBatch& batch = batches.use(number);
     const Autocast autocast(configuration_.precision);
     const Range segments = segments_of_stage(stage);
-    const auto first = std::find(here.begin(), here.end(), static_cast<size_t>(segments.begin)) - here.begin();
+    const size_t first = stages_.place_of(stage);
     at::Tensor x = input.defined() ? input : batch.input;
-    for (int64_t i = 0; i < segments.size(); ++i) x = model_->run(static_cast<size_t>(first + i), x, batch.pass);
+    for (int64_t i = 0; i < segments.size(); ++i) x = model_->run(first + static_cast<size_t>(i), x, batch.pass);
     return stage + 1 < stages_.count() ? x.to(weights.dtype()) : x;  // as the next stage expects it
   };
   const auto loss = [&](int number, const at::Tensor& output) {
