@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 using test::contents_of;
 using test::Outcome;
+using test::printed_json;
 using test::put;
 using test::run;
 using test::shell_quoted;
@@ -25,16 +26,9 @@ const std::string kSmallStep =
     "bench step --preset tiny --layers 2 --batch 8 --microbatches 4 --warm-up 1 --steps 2 --threads-per-rank 1 ";
 const std::string kSmallPipeline = kSmallStep + "--pp 2 ";
 
-json json_of_bench(const std::string& arguments, int ranks = 0) {
-  const Outcome outcome = run(arguments + " --json", {.ranks = ranks});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  return json::parse(outcome.out);
-}
-
 TEST(BenchPipeline, times_each_schedule_beside_its_simulation) {
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved --chunks 2", "zb-h1"}) {
-    const json found = json_of_bench("bench pipeline " + schedule + " --ranks 2" + kShortSleeps);
+    const json found = printed_json("bench pipeline " + schedule + " --ranks 2" + kShortSleeps);
     EXPECT_EQ(found["ranks"], 2);
     EXPECT_EQ(found["microbatches"], 4);
     // What a rank sleeps at least, 4 micro-batches of 4 ms, and no simulation is longer than measured.
@@ -44,7 +38,7 @@ TEST(BenchPipeline, times_each_schedule_beside_its_simulation) {
 }
 
 TEST(BenchPipeline, runs_on_the_ranks_of_an_mpi_job) {
-  EXPECT_EQ(json_of_bench("bench pipeline zb-h1" + kShortSleeps, /*ranks=*/3)["ranks"], 3);
+  EXPECT_EQ(printed_json("bench pipeline zb-h1" + kShortSleeps, {.ranks = 3})["ranks"], 3);
   EXPECT_THAT(run("bench pipeline 1f1b --ranks 2" + kShortSleeps, {.ranks = 3}).err, HasSubstr("the MPI job has 3"));
 }
 
@@ -59,7 +53,7 @@ TEST(BenchPipeline, runs_a_file_and_says_for_people_how_long_it_took) {
 }
 
 TEST(BenchPipeline, has_no_ratio_where_nothing_sleeps) {
-  EXPECT_EQ(json_of_bench("bench pipeline 1f1b --forward 0 --backward 0 --weight 0 --times 1")["ratio"], nullptr);
+  EXPECT_EQ(printed_json("bench pipeline 1f1b --forward 0 --backward 0 --weight 0 --times 1")["ratio"], nullptr);
 }
 
 TEST(BenchPipeline, refuses_bad_input) {
@@ -86,7 +80,7 @@ TEST(BenchPipeline, refuses_bad_input) {
 TEST(BenchStep, prints_the_bubble_of_a_pipeline_measured_and_simulated) {
   for (const std::string how :
        {"--pipeline 1f1b", "--pipeline zb-h1", "--pipeline interleaved --chunks 2 --stages 1,1,1,1"}) {
-    const json found = json_of_bench(kSmallPipeline + how);
+    const json found = printed_json(kSmallPipeline + how);
     for (const char* bubble : {"bubble", "simulated_bubble"}) {
       EXPECT_GT(found[bubble].get<double>(), 0) << how;
       EXPECT_LT(found[bubble].get<double>(), 1) << how;
@@ -94,9 +88,9 @@ TEST(BenchStep, prints_the_bubble_of_a_pipeline_measured_and_simulated) {
     EXPECT_EQ(found["peak_memory_bytes"].size(), 2) << how;
     EXPECT_GT(found["matmul_fraction"].get<double>(), 0) << how;
   }
-  EXPECT_TRUE(json_of_bench(kSmallPipeline, /*ranks=*/2).contains("bubble"));
-  EXPECT_TRUE(json_of_bench(kSmallPipeline + "--tp 2").contains("bubble"));
-  EXPECT_FALSE(json_of_bench(kSmallStep).contains("bubble"));
+  EXPECT_TRUE(printed_json(kSmallPipeline, {.ranks = 2}).contains("bubble"));
+  EXPECT_TRUE(printed_json(kSmallPipeline + "--tp 2").contains("bubble"));
+  EXPECT_FALSE(printed_json(kSmallStep).contains("bubble"));
   EXPECT_THAT(run(kSmallPipeline).out, AllOf(HasSubstr("bubble 0."), HasSubstr(" simulated")));
 }
 

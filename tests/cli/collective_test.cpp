@@ -21,14 +21,11 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 Outcome run_collective(const std::string& arguments) {
-  Outcome outcome = run("collective " + arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  return outcome;
+  return test::run_well("collective " + arguments);
 }
 
-json printed_json(const std::string& arguments) {
-  return json::parse(run_collective(arguments + " --json").out);
+json collective_json(const std::string& arguments) {
+  return test::printed_json("collective " + arguments);
 }
 
 json counts(int rank, int sent, int received, int bytes) {
@@ -52,15 +49,15 @@ TEST(CollectiveCommand, prints_who_sends_what_to_whom_in_which_step) {
 }
 
 TEST(CollectiveCommand, counts_messages_and_bytes_of_each_rank_as_json) {
-  const json naive = printed_json("broadcast --algorithm naive --ranks 8 --root 1 --bytes 64");
+  const json naive = collective_json("broadcast --algorithm naive --ranks 8 --root 1 --bytes 64");
   for (int r = 0; r < 8; ++r) EXPECT_EQ(naive["ranks"][r], counts(r, r == 1 ? 7 : 0, r == 1 ? 0 : 1, 64));
   EXPECT_EQ(naive["ranks"].size(), 8u);
   EXPECT_EQ(naive["steps"], 1);
   EXPECT_GT(naive["seconds"].get<double>(), 0);
   EXPECT_EQ(naive.size(), 3u);
-  const json butterfly = printed_json("all_reduce --algorithm butterfly --ranks 8 --bytes 4K");
+  const json butterfly = collective_json("all_reduce --algorithm butterfly --ranks 8 --bytes 4K");
   for (int r = 0; r < 8; ++r) EXPECT_EQ(butterfly["ranks"][r], counts(r, 3, 3, 4096));
-  const json pieces = printed_json("broadcast --algorithm ring --ranks 3 --bytes 4K --chunk 1K");
+  const json pieces = collective_json("broadcast --algorithm ring --ranks 3 --bytes 4K --chunk 1K");
   EXPECT_EQ(pieces["ranks"][1], counts(1, 4, 4, 1024));
   EXPECT_EQ(pieces["steps"], 5);  // P - 2 + 4 pieces
 }
@@ -76,23 +73,23 @@ TEST(CollectiveCommand, works_in_the_best_pieces_and_tells_of_pieces_where_there
   const std::string ring = "broadcast --ranks 8 --bytes 16M --alpha 2e-6 --beta 8e-11";
   EXPECT_THAT(run_collective(ring).out,
               HasSubstr("broadcast by ring on 8 ranks, root 0, 16 MiB of int32 in pieces of "));
-  const double by_rule = printed_json(ring)["seconds"].get<double>();
-  EXPECT_LT(by_rule, 0.5 * printed_json(ring + " --algorithm tree")["seconds"].get<double>());
+  const double by_rule = collective_json(ring)["seconds"].get<double>();
+  EXPECT_LT(by_rule, 0.5 * collective_json(ring + " --algorithm tree")["seconds"].get<double>());
   EXPECT_EQ(run_collective("broadcast --algorithm tree --chunk 16").out.find("pieces"), std::string::npos);
 }
 
 TEST(CollectiveCommand, gives_simulated_seconds_on_a_network) {
   // A ring of 8 sends 14 blocks of 1 MiB / 8 one after the other.
   const std::string ring = "all_reduce --algorithm ring --ranks 8 --bytes 1M";
-  EXPECT_NEAR(printed_json(ring + " --alpha 2e-6 --beta 1e-10")["seconds"].get<double>(), 14 * (2e-6 + 131072e-10),
+  EXPECT_NEAR(collective_json(ring + " --alpha 2e-6 --beta 1e-10")["seconds"].get<double>(), 14 * (2e-6 + 131072e-10),
               1e-12);
-  EXPECT_NEAR(printed_json(ring + " --alpha 1")["seconds"].get<double>(), 14, 1e-12);
+  EXPECT_NEAR(collective_json(ring + " --alpha 1")["seconds"].get<double>(), 14, 1e-12);
   EXPECT_THAT(run_collective(ring + " --alpha 2e-6 --beta 1e-10").out,
               HasSubstr("212 us on a network of alpha 2e-06 s a message, beta 1e-10 s a byte (simulated)"));
 }
 
 TEST(CollectiveCommand, only_simulates_thousands_of_ranks) {
-  const json tree = printed_json("broadcast --algorithm tree --ranks 4096 --root 7 --bytes 64 --alpha 1e-6");
+  const json tree = collective_json("broadcast --algorithm tree --ranks 4096 --root 7 --bytes 64 --alpha 1e-6");
   EXPECT_NEAR(tree["seconds"].get<double>(), 12e-6, 1e-15);
   EXPECT_EQ(tree["ranks"][7], counts(7, 12, 0, 64));
   EXPECT_EQ(tree["ranks"][6], counts(6, 0, 1, 64));
@@ -114,7 +111,7 @@ TEST(CollectiveCommand, compares_algorithms_by_size_and_ranks) {
   EXPECT_EQ(lines_of(table.out).size(), 2u + 2 * 12 + 1);  // of words; twice some sizes and eleven numbers of ranks
   for (const std::string& line : lines_of(table.out)) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(table.out, AllOf(HasSubstr("alpha 2e-06 s a message, beta 8e-11 s a byte"), HasSubstr("\n  4096")));
-  const json results = printed_json("all_reduce --compare --ranks 8,6 --bytes 8,64M --alpha 1e-6 --beta 1e-9");
+  const json results = collective_json("all_reduce --compare --ranks 8,6 --bytes 8,64M --alpha 1e-6 --beta 1e-9");
   EXPECT_EQ(results["alpha"], 1e-6);
   ASSERT_EQ(results["results"].size(), 4u);
   const json& shortest = results["results"][0];

@@ -21,14 +21,11 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string printed(const std::string& arguments) {
-  const Outcome outcome = run("layout " + arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  return outcome.out;
+  return test::run_well("layout " + arguments).out;
 }
 
 json printed_layout(const std::string& arguments) {
-  return json::parse(printed(arguments + " --json"));
+  return test::printed_json("layout " + arguments);
 }
 
 std::string drawn(const std::string& arguments) {

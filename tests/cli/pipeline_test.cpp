@@ -24,9 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Outcome run_pipeline(const std::string& arguments) {
-  Outcome outcome = run("pipeline " + arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
+  Outcome outcome = test::run_well("pipeline " + arguments);
   if (arguments.find("--json") != std::string::npos) return outcome;
   for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
   return outcome;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -131,6 +133,19 @@ class Running {
 
 inline Outcome run(const std::string& arguments, const Surroundings& where = {}) {
   return Running(arguments, where).wait();
+}
+
+/// The same of a command that does what it is asked and has nothing to say on standard error.
+inline Outcome run_well(const std::string& arguments, const Surroundings& where = {}) {
+  Outcome outcome = run(arguments, where);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return outcome;
+}
+
+/// What such a command prints with --json.
+inline nlohmann::json printed_json(const std::string& arguments, const Surroundings& where = {}) {
+  return nlohmann::json::parse(run_well(arguments + " --json", where).out);
 }
 
 /// Options of a model that trains in a moment, and such a training, on the embedded corpus: six steps an epoch.
