@@ -43,6 +43,7 @@
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/moments.hpp"
 #include "adjoin/parallel/optimizer.hpp"
