@@ -8,7 +8,6 @@
 
 #include <CLI/App.hpp>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -16,7 +15,7 @@
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/sequential.hpp"
 #include "adjoin/parallel/gradients.hpp"
-#include "examples/support/drawn_digits.hpp"
+#include "examples/support/digits.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -51,32 +50,10 @@ nn::Sequential lenet5(const Grids& on, at::ScalarType type) {
 }
 
 // The training.
-constexpr int64_t kBatch = 50, kPart = 500;  // pictures of a step, and of a part of the test
+using example::Digits;
+
+constexpr int64_t kPart = 500;  // pictures of a part of the test
 constexpr double kRate = 0.04, kMomentum = 0.9;
-
-struct Wishes {
-  std::string data;
-  bool in_double = false;
-  int64_t steps = 0;
-};
-
-/// Pictures [n, 1, height, width] of numbers around 0, and labels [n] of int64.
-struct Digits {
-  at::Tensor pictures, labels;
-  Digits at(int64_t begin, int64_t end) const { return {pictures.slice(0, begin, end), labels.slice(0, begin, end)}; }
-};
-
-Digits read_digits(const Wishes& wishes) {
-  const example::LabelledPictures raw =
-      wishes.data.empty() ? example::draw_digits(1000, /*seed=*/1) : example::load_mnist(wishes.data);
-  require(raw.pictures.size(1) == 28 && raw.pictures.size(2) == 28 && raw.pictures.size(0) >= 5 * kBatch, [&] {
-    return wishes.data + ": expected at least " + std::to_string(5 * kBatch) + " pictures of 28 x 28 pixels, got " +
-           std::to_string(raw.pictures.size(0)) + " of " + std::to_string(raw.pictures.size(1)) + " x " +
-           std::to_string(raw.pictures.size(2));
-  });
-  const auto type = wishes.in_double ? at::kDouble : at::kFloat;
-  return {(raw.pictures.to(type).unsqueeze(1) / 255 - 0.13) / 0.31, raw.labels.to(at::kLong)};
-}
 
 class Training {
  public:
@@ -103,11 +80,11 @@ class Training {
   double accuracy(const Digits& test) {
     const at::NoGradGuard no_gradient;
     int64_t right = 0;
-    for (int64_t i = 0; i < test.labels.size(0); i += kPart) {
-      const Digits part = test.at(i, i + kPart);
+    for (int64_t i = 0; i < test.size(); i += kPart) {
+      const Digits part = test.part(i, i + kPart);
       right += whole(scores(part)).argmax(1).eq(part.labels).sum().item<int64_t>();
     }
-    return static_cast<double>(right) / static_cast<double>(test.labels.size(0));
+    return static_cast<double>(right) / static_cast<double>(test.size());
   }
 
  private:
@@ -126,23 +103,20 @@ class Training {
   torch::optim::SGD optimizer_;
 };
 
-void learn_digits(const Communicator& world, const Wishes& wishes, example::Report& report) {
-  const Digits digits = read_digits(wishes);
-  const int64_t all = digits.labels.size(0), to_train = all * 4 / 5;
-  const Digits train = digits.at(0, to_train), test = digits.at(to_train, all);
-  data::Sampler sampler({.samples = to_train, .batch = kBatch, .seed = 1});
-  const int64_t steps = wishes.steps > 0 ? wishes.steps : wishes.data.empty() ? 100 : 500;
-  Training training(world, digits.pictures.scalar_type());
+void learn_digits(const Communicator& world, const example::DigitsOptions& options, example::Report& report) {
+  const auto [train, test] = example::read_digits(options);
+  data::Sampler sampler({.samples = train.size(), .batch = example::kDigitsOfStep, .seed = 1});
+  const int64_t steps = example::steps_of(options);
+  Training training(world, train.pictures.scalar_type());
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    const at::Tensor chosen = at::tensor(sampler.next(), at::kLong);
-    const Digits batch{train.pictures.index_select(0, chosen), train.labels.index_select(0, chosen)};
+    const Digits batch = train.chosen(sampler.next());
     const double left = 1 - static_cast<double>(step) / static_cast<double>(steps);
     losses.push_back(training.step(batch, kRate * left));  // falls to 0, so that no single batch has the last word
     if (step % 100 == 0) report.line("step %4ld  loss %.4f", static_cast<long>(step), losses.back());
   }
   const double accuracy = training.accuracy(test);
-  report.line("%.2f %% of %ld other digits are right", 100 * accuracy, static_cast<long>(all - to_train));
+  report.line("%.2f %% of %ld other digits are right", 100 * accuracy, static_cast<long>(test.size()));
   report.value("test_accuracy", accuracy);
   report.value("losses", losses);
 }
@@ -150,22 +124,10 @@ void learn_digits(const Communicator& world, const Wishes& wishes, example::Repo
 }  // namespace
 
 int main(int argc, char** argv) {
-  Wishes wishes;
-  const auto add_options = [&](CLI::App& app) {
-    const std::function<void(const std::string&)> data = [&](const std::string& folder) {
-      require(!folder.empty(), "--data is empty, expected a folder");
-      wishes.data = folder;
-    };
-    app.add_option_function("--data", data, "Folder of MNIST's t10k files; without,\ndigits that the program draws")
-        ->option_text("DIR");
-    const std::function<void(const std::string&)> precision = [&](const std::string& text) {
-      require(text == "fp32" || text == "fp64", [&] { return "--precision is " + text + ", expected fp32 or fp64"; });
-      wishes.in_double = text == "fp64";
-    };
-    app.add_option_function("--precision", precision, "What is computed in [fp32]")->option_text("fp32|fp64");
-    example::add_steps(app, wishes.steps, "Steps of 50 pictures [500, of drawn ones 100]");
-  };
-  return example::run(argc, argv,
-                      {.text = "LeNet-5 on MNIST's digits, cut over space and features.", .add_options = add_options},
-                      [&](const Communicator& world, example::Report& report) { learn_digits(world, wishes, report); });
+  example::DigitsOptions options;
+  return example::run(
+      argc, argv,
+      {.text = "LeNet-5 on MNIST's digits, cut over space and features.",
+       .add_options = [&](CLI::App& app) { example::add_digits_options(app, options); }},
+      [&](const Communicator& world, example::Report& report) { learn_digits(world, options, report); });
 }

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
@@ -13,6 +14,7 @@
 #include "adjoin/nn/distributed/weighted.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
+#include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/example.hpp"
 
@@ -105,12 +107,34 @@ void network(const Communicator& world) {
   optimizer.step(/*learning_rate=*/0.01);
 }
 
+void data_parallel(const Communicator& world) {
+  torch::nn::Linear net(4, 2);
+  parallel::DataParallel data(*net, world);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  std::vector<at::Tensor> batches(static_cast<size_t>(world.rank()), at::ones({3, 4}));
+  const at::Tensor a = at::ones({2, 4}), b = at::ones({1, 4});
+  {
+    data.backward(net->forward(a).square().mean(), a.size(0), {.last = false});
+    data.backward(net->forward(b).square().mean(), b.size(0));
+  }
+  optimizer.zero_grad();
+  while (data.any(!batches.empty())) {
+    const bool has_batch = !batches.empty();
+    const at::Tensor x = has_batch ? batches.back() : at::Tensor();
+    data.backward(has_batch ? net->forward(x).square().mean() : at::Tensor(), has_batch ? x.size(0) : 0);
+    if (has_batch) batches.pop_back();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+}
+
 void run_all(const Communicator& world, example::Report& report) {
   collectives(world);
   products(world);
   attention(world);
   layers(world);
   network(world);
+  data_parallel(world);
   report.line("All of them ran.");
   report.value("ranks", static_cast<int64_t>(world.size()));
 }

@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|OwnTask|Pipeline|Heat|LeNet5|Networks
+usage: examples_test.py Examples|DataParallel|OwnTask|Pipeline|Heat|LeNet5|Networks
 """
 
 import json
@@ -26,7 +26,7 @@ ENVIRONMENT = os.environ | {
 
 
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
-LOOPS = ["own_task", "own_module"]  # which print what the training loop does
+LOOPS = ["own_task"]  # which prints what the training loop does
 BARE = ["tensor_parallel_mlp"]  # which shows a whole program, without options
 REPORTERS = ["deadlock", "my_broadcast"]  # which print the library's report of calls, a line a call however long it is
 
@@ -166,22 +166,36 @@ class Heat(unittest.TestCase):
                 self.assert_equals_one_worker(processes=processes)
 
 
-class LeNet5(unittest.TestCase):
+class Digits(unittest.TestCase):
     def trained(self, *options, processes=0):
-        result = run(example_of("lenet5"), "--json", *options, processes=processes)
+        result = run(example_of(self.example), "--json", *options, processes=processes)
         self.assertEqual((result.returncode, result.stderr), (0, ""), result)
         return json.loads(result.stdout)
 
-    def assert_equals_one_worker(self, ranks):
-        options = ["--precision", "fp64", "--steps", "50"]
+    def assert_equals_one_worker(self, ranks, steps=50):
+        options = ["--precision", "fp64", "--steps", str(steps)]
         expected = self.trained(*options, "--ranks", "1")["losses"]
-        self.assertEqual(len(expected), 50)
+        self.assertEqual(len(expected), steps)
         for how in ranks:
             with self.subTest(**how):
                 count = ["--ranks", str(how["threads"])] if "threads" in how else []
                 losses = self.trained(*options, *count, processes=how.get("processes", 0))["losses"]
                 for one, found in zip(expected, losses, strict=True):
                     self.assertAlmostEqual(found, one, delta=1e-9)
+
+class DataParallel(Digits):
+    example = "data_parallel"
+
+    def test_has_the_losses_of_one_worker(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"processes": 2}], steps=10)
+
+    def test_learns_real_digits(self):
+        found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2", "--steps", "200")
+        self.assertGreaterEqual(found["test_accuracy"], 0.9)
+
+
+class LeNet5(Digits):
+    example = "lenet5"
 
     def test_has_the_losses_of_one_worker(self):
         self.assert_equals_one_worker([{"threads": 3}, {"threads": 4}, {"processes": 2}])
