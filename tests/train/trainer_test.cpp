@@ -211,10 +211,7 @@ TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_eve
 }
 
 TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_with_a_lower_scale) {
-  for_each_world({1, 2}, [&](const Communicator& world) {
-    Configuration c = uneven();
-    c.precision = Precision::fp16;
-    c.dp = world.size();
+  const auto expect_skipped = [](const Configuration& c, const Communicator& world) {
     Learner learner(c, world);
     Trainer& trainer = learner.trainer;
     trainer.initialize();
@@ -231,6 +228,16 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
     for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(weights()[i].equal(before[i]));
     EXPECT_FALSE(trainer.step(samples, 0, c.lr, /*loss_scale=*/1024).skipped);
     EXPECT_FALSE(weights()[0].equal(before[0]));
+  };
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    Configuration c = uneven();
+    c.precision = Precision::fp16;
+    for (const int64_t pp : {1, 2}) {
+      if (world.size() % pp != 0) continue;
+      c.pp = pp;
+      c.dp = world.size() / pp;
+      expect_skipped(c, world);
+    }
   });
 }
 
