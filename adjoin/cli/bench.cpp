@@ -35,8 +35,7 @@ void run_step(StepOptions& options) {
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  if (const std::string remark = train::recompute_remark(options.bench.configuration); !remark.empty())
-    std::puts(remark.c_str());
+  for (const std::string& remark : train::remarks(options.bench.configuration)) std::puts(remark.c_str());
   const int64_t most = *std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
   std::printf("%.1f MiB of tensors at most on a rank\n", static_cast<double>(most) / (1 << 20));
   if (options.bench.steps > 0)

@@ -17,7 +17,7 @@ thread_local PostponedGradients* collecting = nullptr;
 bool can_wait(const at::Tensor& parameter) {
   if (at::GradMode::is_enabled() || !parameter.is_leaf() || !parameter.requires_grad()) return false;
   namespace impl = torch::autograd::impl;
-  if (!impl::hooks(parameter).empty() || impl::post_acc_grad_hooks(parameter)) return false;
+  if (!impl::hooks(parameter).empty()) return false;
   const auto accumulator = impl::try_get_grad_accumulator(parameter);
   return !accumulator || (accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }

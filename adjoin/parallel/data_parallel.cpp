@@ -237,6 +237,7 @@ class DataParallel::State {
              "own, and "
              "torch::autograd::grad for gradients that are to be differentiated";
     });
+    if (!parameters_[i].tensor.grad().defined()) return;  // as LibTorch tells of gradients that do not exist too
     Weight& weight = weights_[i];
     weight.used = true;
     weight.sparse |= parameters_[i].tensor.grad().is_sparse();

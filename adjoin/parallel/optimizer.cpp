@@ -73,10 +73,17 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
   }
   const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
-  const auto kind = [&](const nn::Parameter& p) { return (counts_replicas(p) ? 2 : 0) + (decays(p) ? 1 : 0); };
+  const auto is_summed = [&](const nn::Parameter& p) {
+    return options_.sums_in_backward && GradientShard::fits(p) && options_.sums_in_backward(p);
+  };
+  const auto kind = [&](const nn::Parameter& p) {
+    if (is_summed(p)) return 4 + static_cast<int>(&p - parameters_.data());  // alone
+    return (counts_replicas(p) ? 2 : 0) + (decays(p) ? 1 : 0);
+  };
   for (Bucket& bucket : buckets_of(parameters_, kind)) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
-    parts_.push_back({std::move(bucket), decays(first), counts_replicas(first)});
+    Part& part = parts_.emplace_back(std::move(bucket), decays(first), counts_replicas(first));
+    if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
   for (const std::string& moment : rule_.moments) {
@@ -112,13 +119,17 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
   return {.norm = norm, .skipped = !is_finite};
 }
 
-std::vector<at::Tensor> Optimizer::reduced_gradients() const {
-  std::vector<at::Tensor> whole, reduced;
-  for (const nn::Parameter& parameter : parameters_) {
-    const at::Tensor& gradient = parameter.tensor.grad();
-    whole.push_back(gradient.defined() ? gradient : at::zeros_like(parameter.tensor));
-  }
+std::vector<at::Tensor> Optimizer::reduced_gradients() {
+  std::vector<at::Tensor> whole(parameters_.size()), reduced;
   for (const Part& part : parts_) {
+    if (part.shard) {
+      reduced.push_back(part.shard->take());
+      continue;
+    }
+    for (const size_t i : part.bucket.members()) {
+      const at::Tensor& gradient = parameters_[i].tensor.grad();
+      whole[i] = gradient.defined() ? gradient : at::zeros_like(parameters_[i].tensor);
+    }
     const at::Tensor packed = part.bucket.pack(whole);
     reduced.push_back(part.bucket.mine(packed));
     if (part.bucket.copies().size() > 1)

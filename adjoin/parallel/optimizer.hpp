@@ -2,12 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
+#include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/parallel/rule.hpp"
 
 namespace adjoin::parallel {
@@ -16,6 +19,9 @@ struct OptimizerOptions {
   double weight_decay = 0;      ///< of parameters with two dims or more; biases and norms are left alone
   double clip = 0;              ///< the largest norm of the global gradient; 0: as it comes
   bool compares_copies = true;  ///< whether the first step compares the copies of each weight
+  /// The parameters whose gradients are summed within backward, each time that it has added to them, so that a worker keeps shards
+  /// of them alone (ZeRO stage 2); of matrices that have copies. None unless given.
+  std::function<bool(const nn::Parameter&)> sums_in_backward{};
   /// The workers over which the gradient's norm is taken, which all call `step`; unless given, those of the parameters' layouts.
   std::optional<Communicator> workers{};
 };
@@ -29,7 +35,8 @@ struct Update {
 /// Updates parameters that lie on any layouts by an element-wise rule: sums each one's gradients over the workers that
 /// hold copies of it, and updates the copies alike.
 ///
-/// Each worker keeps the moments of its shard of every parameter alone (ZeRO stage 1): gradients are reduce-scattered,
+/// Each worker keeps the moments of its shard of every parameter alone (ZeRO stage 1), and if it is told so the gradients of
+/// it (stage 2, GradientShard): gradients are reduce-scattered,
 /// each worker updates its shard by the rule, and the new weights are gathered. By elements, so the result does not
 /// depend on the number of workers.
 /// Cost:   2(P-1)/P of the parameters a step, as an all-reduce; the rule's moments of 1/P of the parameters in memory,
@@ -69,13 +76,14 @@ class Optimizer {
   /// Parameters that are reduced, updated and gathered in one go.
   struct Part {
     Bucket bucket;
-    bool decays = false;                // whether weights decay
-    bool counts = true;                 // whether this worker counts them in the norm, for all that hold replicas
-    std::vector<at::Tensor> moments{};  // of this worker's shards, flat
+    bool decays = false;                     // whether weights decay
+    bool counts = true;                      // whether this worker counts them in the norm, for all that hold replicas
+    std::unique_ptr<GradientShard> shard{};  // where gradients are summed within backward
+    std::vector<at::Tensor> moments{};       // of this worker's shards, flat
   };
 
   /// This worker's shards of the summed gradients, of each part.
-  std::vector<at::Tensor> reduced_gradients() const;
+  std::vector<at::Tensor> reduced_gradients();
   /// Not finite on any worker where it is not on one.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
   void update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,

@@ -40,7 +40,7 @@ void say_plan(const Configuration& c, const Task& task) {
   const GridSizes sizes = grid_sizes(c);
   say(counted(sizes.ranks(), "rank") + ": " + sizes.to_string() +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
-  if (const std::string remark = recompute_remark(c); !remark.empty()) say(remark);
+  for (const std::string& remark : remarks(c)) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 

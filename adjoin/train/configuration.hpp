@@ -60,6 +60,7 @@ struct Configuration {
   int64_t cp = 1;
   int64_t tp = 1;
   bool sp = false;
+  int64_t zero = 1;
   std::string cp_method = "ring";
   std::string pipeline = "1f1b";
   int64_t chunks = 1;

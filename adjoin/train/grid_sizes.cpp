@@ -39,10 +39,15 @@ bool keeps_scores(const Configuration& c) {
   return c.cp > 1 && c.cp_method == "gathered";
 }
 
-std::string recompute_remark(const Configuration& c) {
-  if (c.recompute != "attention" || keeps_scores(c)) return "";
-  return std::string("--recompute attention is as none: ") +
-         (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores");
+std::vector<std::string> remarks(const Configuration& c) {
+  std::vector<std::string> lines;
+  if (c.recompute == "attention" && !keeps_scores(c))
+    lines.push_back(std::string("--recompute attention is as none: ") +
+                    (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores"));
+  if (c.zero > 1 && c.dp * c.cp == 1)
+    lines.push_back("--zero " + std::to_string(c.zero) +
+                    " is as 1: with --dp 1 and --cp 1 each matrix is on one rank alone");
+  return lines;
 }
 
 void validate(const GridSizes& sizes) {

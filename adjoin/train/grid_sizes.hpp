@@ -30,8 +30,8 @@ GridSizes grid_sizes(const Configuration& configuration);
 Configuration on_grid(Configuration configuration, const GridSizes& sizes);
 /// Whether attention keeps its scores for backward, so that --recompute attention saves something.
 bool keeps_scores(const Configuration& configuration);
-/// Why --recompute attention saves nothing there; "" where it does, or is not asked for.
-std::string recompute_remark(const Configuration& configuration);
+/// A line about each option that changes nothing there.
+std::vector<std::string> remarks(const Configuration& configuration);
 
 /// Throws: InvalidArgument for an axis below 1, and for one that cannot be above 1 yet
 void validate(const GridSizes& sizes);

@@ -1,6 +1,8 @@
 #include "adjoin/train/optimizer.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -26,11 +28,26 @@ parallel::Rule rule_of(const Configuration& configuration) {
   return found->make(configuration);
 }
 
-parallel::Optimizer make_optimizer(const Configuration& configuration, std::vector<nn::Parameter> parameters,
-                                   const Communicator& workers) {
+std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
+                                                           std::span<const models::Segment> segments) {
+  if (configuration.zero < 2) return nullptr;
+  std::set<std::string> named, shared;
+  for (const models::Segment& segment : segments)
+    for (const models::Part& part : segment.parts)
+      if (!named.insert(part.name).second) shared.insert(part.name + ".");
+  return [shared](const nn::Parameter& parameter) {
+    return std::ranges::none_of(shared, [&](const std::string& part) { return parameter.name.starts_with(part); });
+  };
+}
+
+parallel::Optimizer make_optimizer(const Configuration& configuration, std::span<const models::Segment> segments,
+                                   std::vector<nn::Parameter> parameters, const Communicator& workers) {
   return {std::move(parameters),
           rule_of(configuration),
-          {.weight_decay = configuration.weight_decay, .clip = configuration.clip, .workers = workers}};
+          {.weight_decay = configuration.weight_decay,
+           .clip = configuration.clip,
+           .sums_in_backward = sums_in_backward(configuration, segments),
+           .workers = workers}};
 }
 
 }  // namespace adjoin::train

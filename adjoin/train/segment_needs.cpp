@@ -5,9 +5,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <memory>
 #include <utility>
 
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -30,8 +32,18 @@ models::Model made(const SegmentTrial& trial) {
   return model;
 }
 
-int64_t bytes_of_gradients(const models::Model& model) {
+using GradientShards = std::vector<std::unique_ptr<parallel::GradientShard>>;
+
+GradientShards shards_of(const models::Model& model, const std::set<std::string>& summed) {
+  GradientShards shards;
+  for (const nn::Parameter& parameter : parameters_of(model))
+    if (summed.contains(parameter.name)) shards.push_back(std::make_unique<parallel::GradientShard>(parameter));
+  return shards;
+}
+
+int64_t bytes_of_gradients(const models::Model& model, const GradientShards& shards) {
   int64_t bytes = 0;
+  for (const auto& shard : shards) bytes += shard->bytes();
   for (const at::Tensor& weight : model->parameters())
     if (weight.grad().defined()) bytes += static_cast<int64_t>(weight.grad().nbytes());
   return bytes;
@@ -47,6 +59,7 @@ void PlannedCalls::begin(const Call& call) {
 SegmentNeeds measure(const SegmentTrial& trial) {
   PeakMemory memory;
   const models::Model model = made(trial);
+  const GradientShards shards = shards_of(model, trial.summed);
   const int64_t before = memory.current_bytes();
   SegmentNeeds needs;
   trial.calls.calls.clear();
@@ -77,13 +90,13 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   needs.backward = memory.peak_bytes() - waiting;
   y.reset();
   x.reset();
-  const int64_t left = memory.current_bytes() - bytes_of_gradients(model);
+  const int64_t left = memory.current_bytes() - bytes_of_gradients(model, shards);
   memory.reset_peak();
   const int64_t before_weights = memory.current_bytes();
   postponed.compute();
   needs.weights = memory.peak_bytes() - before_weights;
   // What is there now beside the gradients is kept for all segments of the micro-batch: what was derived from its rows.
-  const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model);
+  const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model, shards);
   needs.kept = waiting - of_rows;
   needs.left = left - of_rows;
   needs.calls = std::exchange(trial.calls.calls, {});

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
@@ -39,8 +41,9 @@ struct SegmentTrial {
   at::Tensor
       input;  ///< as the output of the segment before says; undefined for the first, which takes the micro-batch's
   bool is_last;
-  bool holds_input;      ///< whether the input waits for backward in any case, as a stage's does
-  bool splits_backward;  ///< whether gradients of weights are left for later
+  bool holds_input;                     ///< whether the input waits for backward in any case, as a stage's does
+  bool splits_backward;                 ///< whether gradients of weights are left for later
+  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed within backward
   PlannedCalls& calls;
 };
 

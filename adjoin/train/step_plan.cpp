@@ -13,7 +13,9 @@
 
 #include "adjoin/base/hash.hpp"
 #include "adjoin/lab/silent_backend.hpp"
+#include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/partition/layout.hpp"
+#include "adjoin/partition/shard.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/segment_needs.hpp"
@@ -31,11 +33,16 @@ struct StageNeeds {
   std::vector<const SegmentNeeds*> segments = {};
 };
 
+/// Bytes of each parameter's gradient, as a step keeps it.
+using GradientBytes = std::map<const c10::TensorImpl*, int64_t>;
+
 /// The most bytes at once while micro-batches go forward and back as a schedule says: activations are there from forward
 /// until backward has passed their segment, and gradients of weights from then on.
 class MemoryWalk {
  public:
-  MemoryWalk(const models::Model& model, int64_t before) : model_(model), live_(before), highest_(before) {}
+  /// `gradients`: the bytes of each parameter's.
+  MemoryWalk(const models::Model& model, const GradientBytes& gradients, int64_t before)
+      : model_(model), gradients_(gradients), live_(before), highest_(before) {}
 
   /// A message of this rank's, which lies here until its receiver takes it.
   void send(int64_t bytes, double until) {
@@ -80,96 +87,14 @@ class MemoryWalk {
   void count_gradients(size_t segment) {
     for (const auto& module : model_->modules(segment).of_parts)
       for (const at::Tensor& weight : module->parameters())
-        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += static_cast<int64_t>(weight.nbytes());
+        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += gradients_.at(weight.unsafeGetTensorImpl());
   }
 
   const models::Model& model_;
+  const GradientBytes& gradients_;
   int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
   std::set<const c10::TensorImpl*> counted_;        // whose gradients are there
   std::vector<std::pair<double, int64_t>> sent_{};  // until when, and bytes
-};
-
-/// Measures segments, each distinct one once.
-class Measured {
- public:
-  Measured(const Configuration& configuration, const Task& task, const Stages& stages)
-      : configuration_(configuration), task_(task), stages_(stages), segments_(segments_of(configuration, task)) {
-    for (const auto& of_rank : stages.schedule.actions)
-      for (const pipeline::Action& action : of_rank) splits_backward_ |= action.kind == pipeline::Kind::input;
-  }
-
-  /// Of the segments of one of a rank's stages, for one micro-batch. `model` has shapes alone.
-  StageNeeds needs(int stage, const models::Model& model, const Grid& grid, const MicroBatch& batch,
-                   PlannedCalls& calls) {
-    const Range range = stages_.segments[static_cast<size_t>(stage)];
-    StageNeeds needs{stages_.place_of(stage)};
-    at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      const bool is_last = i + 1 == std::ssize(segments_);
-      needs.segments.push_back(&needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
-                                         {grid, batch, input, is_last, stage > 0 && i == range.begin, calls}));
-      input = needs.segments.back()->output;
-    }
-    return needs;
-  }
-  /// Of what a segment's output becomes for the next stage, which has its shape, on any rank.
-  at::Tensor arriving(size_t segment, const models::Model& model, const MicroBatch& batch) const {
-    return at::empty(segments_[segment].output_shape(model->stage(), batch.pass.rows),
-                     tensor_options(configuration_).device(at::kMeta))
-        .requires_grad_(true);
-  }
-
- private:
-  struct Given {
-    const Grid& grid;
-    const MicroBatch& batch;
-    at::Tensor input;
-    bool is_last, is_first;  // of the model; of a stage that receives its input
-    PlannedCalls& calls;
-  };
-
-  const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
-    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "")];
-    const Load load = load_of(model, i, given.batch);
-    auto found = of_loads.find(load);
-    if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
-    if (found == of_loads.end())
-      found = of_loads
-                  .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch,
-                                          given.input, given.is_last, given.is_first, splits_backward_, given.calls}))
-                  .first;
-    return found->second;
-  }
-
-  /// A number of rows, and what else tells micro-batches of as many rows apart.
-  using Load = std::pair<int64_t, uint64_t>;
-
-  /// What is the same for all micro-batches: the segment's kind, and the pieces of weights that the rank has.
-  static std::string name_of(const models::Model& model, size_t i, const MicroBatch& batch, const at::Tensor& input) {
-    const models::Segment& segment = model->segments()[i];
-    std::string name = segment.kind.empty() ? segment.name : segment.kind;
-    for (const auto& module : model->modules(i).of_parts)
-      for (const at::Tensor& weight : module->parameters()) name.append(" ").append(shape_text(weight.sizes().vec()));
-    name += " of worker " + std::to_string(batch.pass.rows.index());
-    if (segment.recomputes) name += ", recomputed";
-    if (input.defined() && input.requires_grad()) name += ", with a gradient";
-    return name;
-  }
-  static Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
-    const int64_t rows = batch.input.size(0);
-    std::vector<int64_t> numbers;
-    if (batch.pass.rows) numbers = batch.pass.rows.all().lengths();
-    if (const models::Segment& segment = model->segments()[i]; segment.output_shape)
-      numbers.push_back(segment.output_shape(model->stage(), batch.pass.rows).front());
-    return {rows, hash_of(std::span<const int64_t>(numbers))};
-  }
-
-  const Configuration& configuration_;
-  const Task& task_;
-  const Stages& stages_;
-  const std::vector<models::Segment> segments_;  // of all stages
-  bool splits_backward_ = false;
-  std::map<std::string, std::map<Load, SegmentNeeds>> known_;
 };
 
 /// The micro-batches of a step on the ranks at each coordinate of dp and cp.
@@ -221,26 +146,6 @@ struct OptimizerNeeds {
   std::vector<PlannedCall> calls;
 };
 
-/// Of an optimizer whose rule changes nothing.
-OptimizerNeeds needs_of_optimizer(const Configuration& c, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
-  int64_t largest = 0;
-  for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
-  const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
-  for (nn::Parameter& parameter : parameters) {
-    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
-    const auto shape = parameter.tensor.sizes().vec();
-    parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
-    parameter.tensor.mutable_grad() = parameter.tensor.detach();
-  }
-  parallel::Rule rule = rule_of(c);
-  rule.update = [](const parallel::FlatPiece&, const parallel::UpdateStep&) {};
-  const Communicator world = parameters.front().grid.world();
-  parallel::Optimizer optimizer(std::move(parameters), std::move(rule), {.compares_copies = false, .workers = world});
-  calls.calls.clear();
-  optimizer.step(0);
-  return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
-}
-
 /// What all ranks are planned from.
 struct Job {
   const Configuration& configuration;
@@ -261,31 +166,150 @@ struct Job {
   }
 };
 
+/// Of an optimizer whose rule changes nothing.
+OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
+  const Configuration& c = job.configuration;
+  int64_t largest = 0;
+  for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
+  const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
+  for (nn::Parameter& parameter : parameters) {
+    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
+    const auto shape = parameter.tensor.sizes().vec();
+    parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
+    parameter.tensor.mutable_grad() = parameter.tensor.detach();
+  }
+  parallel::Rule rule = rule_of(c);
+  rule.update = [](const parallel::FlatPiece&, const parallel::UpdateStep&) {};
+  const Communicator world = parameters.front().grid.world();
+  parallel::Optimizer optimizer(
+      std::move(parameters), std::move(rule),
+      {.compares_copies = false, .sums_in_backward = sums_in_backward(c, job.segments), .workers = world});
+  calls.calls.clear();
+  optimizer.step(0);
+  return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
+}
+
 /// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
 struct AlikeModels {
   models::Model model;
   RankPlan weights{};  // what their plans say of parameters, weights and gradients
+  GradientBytes gradients{};
+  std::set<std::string> summed{};  // the parameters whose gradients are summed within backward
   std::vector<OptimizerNeeds> optimizers{};
 
   AlikeModels(const Job& job, const Grid& grid)
       : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
               tensor_options(job.configuration).device(at::kMeta)) {
+    const auto is_summed = sums_in_backward(job.configuration, job.segments);
     for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid)) {
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
       if (job.configuration.validation > 0) weights.weights += bytes;  // the best ones so far
       if (parameter.is_buffer) continue;
       weights.parameters += parameter.tensor.numel();
-      weights.gradients += bytes;
+      weights.weights += bytes;
+      int64_t& gradient = gradients[parameter.tensor.unsafeGetTensorImpl()] = bytes;
+      if (is_summed && is_summed(parameter) && parallel::GradientShard::fits(parameter)) {
+        gradient = c10::multiply_integers(sharded(parameter.layout).shape_on(grid.world().rank())) *
+                   static_cast<int64_t>(parameter.tensor.element_size());
+        summed.insert(parameter.name);
+      }
+      weights.gradients += gradient;
     }
-    weights.weights += weights.gradients;
   }
 
   /// Of the next rank. Of many ranks the later ones get what the first needs, whose shards are the largest.
   const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
     if (optimizers.size() >= kMostRun) return optimizers.front();
-    return optimizers.emplace_back(needs_of_optimizer(
-        job.configuration, parameters_here(job.stages, job.segments, model, rank.grid), *rank.calls));
+    return optimizers.emplace_back(
+        needs_of_optimizer(job, parameters_here(job.stages, job.segments, model, rank.grid), *rank.calls));
   }
+};
+
+/// Measures segments, each distinct one once.
+class Measured {
+ public:
+  Measured(const Configuration& configuration, const Task& task, const Stages& stages)
+      : configuration_(configuration), task_(task), stages_(stages), segments_(segments_of(configuration, task)) {
+    for (const auto& of_rank : stages.schedule.actions)
+      for (const pipeline::Action& action : of_rank) splits_backward_ |= action.kind == pipeline::Kind::input;
+  }
+
+  /// Of the segments of one of a rank's stages, for one micro-batch. `model` has shapes alone.
+  StageNeeds needs(int stage, const AlikeModels& alike, const Grid& grid, const MicroBatch& batch,
+                   PlannedCalls& calls) {
+    const models::Model& model = alike.model;
+    const Range range = stages_.segments[static_cast<size_t>(stage)];
+    StageNeeds needs{stages_.place_of(stage)};
+    at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const bool is_last = i + 1 == std::ssize(segments_);
+      needs.segments.push_back(
+          &needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
+                    {grid, batch, input, is_last, stage > 0 && i == range.begin, calls, alike.summed}));
+      input = needs.segments.back()->output;
+    }
+    return needs;
+  }
+  /// Of what a segment's output becomes for the next stage, which has its shape, on any rank.
+  at::Tensor arriving(size_t segment, const models::Model& model, const MicroBatch& batch) const {
+    return at::empty(segments_[segment].output_shape(model->stage(), batch.pass.rows),
+                     tensor_options(configuration_).device(at::kMeta))
+        .requires_grad_(true);
+  }
+
+ private:
+  struct Given {
+    const Grid& grid;
+    const MicroBatch& batch;
+    at::Tensor input;
+    bool is_last, is_first;  // of the model; of a stage that receives its input
+    PlannedCalls& calls;
+    const std::set<std::string>& summed;
+  };
+
+  const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
+    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "")];
+    const Load load = load_of(model, i, given.batch);
+    auto found = of_loads.find(load);
+    if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
+    if (found == of_loads.end())
+      found =
+          of_loads
+              .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch, given.input,
+                                      given.is_last, given.is_first, splits_backward_, given.summed, given.calls}))
+              .first;
+    return found->second;
+  }
+
+  /// A number of rows, and what else tells micro-batches of as many rows apart.
+  using Load = std::pair<int64_t, uint64_t>;
+
+  /// What is the same for all micro-batches: the segment's kind, and the pieces of weights that the rank has.
+  static std::string name_of(const models::Model& model, size_t i, const MicroBatch& batch, const at::Tensor& input) {
+    const models::Segment& segment = model->segments()[i];
+    std::string name = segment.kind.empty() ? segment.name : segment.kind;
+    for (const auto& module : model->modules(i).of_parts)
+      for (const at::Tensor& weight : module->parameters()) name.append(" ").append(shape_text(weight.sizes().vec()));
+    name += " of worker " + std::to_string(batch.pass.rows.index());
+    if (segment.recomputes) name += ", recomputed";
+    if (input.defined() && input.requires_grad()) name += ", with a gradient";
+    return name;
+  }
+  static Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
+    const int64_t rows = batch.input.size(0);
+    std::vector<int64_t> numbers;
+    if (batch.pass.rows) numbers = batch.pass.rows.all().lengths();
+    if (const models::Segment& segment = model->segments()[i]; segment.output_shape)
+      numbers.push_back(segment.output_shape(model->stage(), batch.pass.rows).front());
+    return {rows, hash_of(std::span<const int64_t>(numbers))};
+  }
+
+  const Configuration& configuration_;
+  const Task& task_;
+  const Stages& stages_;
+  const std::vector<models::Segment> segments_;  // of all stages
+  bool splits_backward_ = false;
+  std::map<std::string, std::map<Load, SegmentNeeds>> known_;
 };
 
 RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeeds& optimizer, LoneRank& rank,
@@ -298,7 +322,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
   plan.rows = rank.rows;
   plan.moments = optimizer.moments;
   plan.calls = optimizer.calls;
-  MemoryWalk memory(model, plan.weights + plan.moments);
+  MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
   const auto send = [&](const pipeline::Action& action, int to, size_t output) {
     if (job.stages.pp_of(to) == pp) return;
@@ -313,7 +337,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
-    if (is_new) known->second = measured.needs(action.stage, model, rank.grid, batch, *rank.calls);
+    if (is_new) known->second = measured.needs(action.stage, alike, rank.grid, batch, *rank.calls);
     const StageNeeds& needs = known->second;
     memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;

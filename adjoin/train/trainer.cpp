@@ -67,7 +67,7 @@ void Trainer::initialize() {
 }
 
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, parameters_, grid_.world()));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, segments_, parameters_, grid_.world()));
   return *optimizer_;
 }
 
@@ -182,6 +182,7 @@ void Trainer::add_up(Sums& sums, bool training) {
 }
 
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
+  optimizer();  // which may sum gradients within backward
   const data::BatchPart mine = part_of(samples);
   const double denominator = task_.loss_denominator(data::Part::train, samples);
   const Step context{.seed = static_cast<uint64_t>(configuration_.seed), .number = step, .training = true};

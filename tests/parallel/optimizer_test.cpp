@@ -289,6 +289,34 @@ TEST(Optimizer, skips_a_bad_replica_whose_elements_another_worker_counts) {
   });
 }
 
+TEST(Optimizer, keeps_shards_of_gradients_that_it_sums_within_backward) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"dp", world.size()}});
+    const auto weight_after = [&](bool within) {
+      torch::nn::Linear layer(3, 5);
+      layer->to(at::kDouble);
+      const at::NoGradGuard no_gradient;
+      layer->weight.copy_(random_tensor({5, 3}, Kind::replicated, world));
+      layer->bias.zero_();
+      OptimizerOptions options{.clip = 0.1};
+      if (within) options.sums_in_backward = [](const nn::Parameter&) { return true; };
+      Optimizer optimizer(nn::parameters_of(*layer, grid), adamw({.epsilon = 1e-4}), options);
+      for (int64_t step = 0; step < 2; ++step) {
+        const at::AutoGradMode with_gradient(true);
+        for (int64_t pass = 0; pass < 2; ++pass) {
+          const at::Tensor x = random_tensor({2, 3}, Kind::split, world, 10 * step + pass);
+          layer(x).square().sum().backward();
+          EXPECT_EQ(layer->weight.grad().defined(), !within);
+          EXPECT_TRUE(layer->bias.grad().defined()) << "which is small";
+        }
+        optimizer.step(0.1);
+      }
+      return layer->weight.detach().clone();
+    };
+    EXPECT_TRUE(at::allclose(weight_after(true), weight_after(false), 1e-11, 1e-12));
+  });
+}
+
 TEST(Optimizer, continues_from_the_state_that_it_gave) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     for (const Rule& rule : {adamw(), sgd({.momentum = 0.5})}) {

@@ -131,6 +131,7 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
         constexpr const char* kMethods[] = {"ring", "ulysses", "gathered"};
         c.cp_method = kMethods[(cp + 2 * tp + sp) % 3];
         c.recompute = (cp + sp) % 2 == 0 ? "none" : "segment";
+        c.zero = 1 + (cp + tp) % 2;
       }
   const auto count = layouts.size();  // each with a pipeline where dp has the ranks for it
   for (size_t i = 0; i < count; ++i) {
@@ -233,6 +234,32 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_pipelines_need) {
           EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
               << model << " in " << name(precision) << ", rank " << world.rank() << " of " << c.pp << " by " << schedule
               << ", " << peak << " bytes";
+        });
+}
+
+/// What Rajbhandari et al., arXiv 1910.02054, say of the second stage, and the whole gradients of the largest segment.
+TEST(PlanStep, tells_that_shards_of_gradients_are_all_that_is_kept_of_them) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16})
+      for (const int64_t microbatches : {1, 2})
+        for_each_world({2, 3}, [&](const Communicator& world) {
+          if (world.size() == 1) return;
+          Configuration c = large(model, precision);
+          c.hidden = 192;  // so that what is saved is more than a tenth of all
+          c.dp = world.size();
+          c.microbatches = microbatches;
+          c.zero = 2;
+          const std::unique_ptr<Task> task = task_of(c);
+          const RankPlan plan = planned(c, *task, world);
+          const auto peak = static_cast<double>(seen_in_a_step(c, *task, world).peak);
+          EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
+              << model << " in " << name(precision) << ", " << microbatches << " micro-batches, " << peak << " bytes";
+          const auto parameters = static_cast<double>(plan.parameters), ranks = static_cast<double>(world.size());
+          const double segment = 12 * 192 * 192;  // of a block; vectors are within the tolerance
+          EXPECT_LE(static_cast<double>(plan.weights + plan.gradients + plan.moments),
+                    (4 + 12 / ranks) * parameters + 4 * segment);
+          EXPECT_LE(static_cast<double>(plan.highest - plan.activations),
+                    (4 + 12 / ranks) * parameters + 2 * 4 * segment);
         });
 }
 

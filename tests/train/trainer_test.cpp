@@ -236,6 +236,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
       if (world.size() % pp != 0) continue;
       c.pp = pp;
       c.dp = world.size() / pp;
+      c.zero = pp;
       expect_skipped(c, world);
     }
   });

@@ -1,0 +1,50 @@
+#include "adjoin/parallel/gradient_shard.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin::parallel {
+
+struct GradientShard::Hook : torch::autograd::PostAccumulateGradHook {
+  explicit Hook(GradientShard& shard) : shard(shard) {}
+  void operator()(const at::Tensor&) override { shard.sum(); }
+  GradientShard& shard;
+};
+
+GradientShard::GradientShard(const nn::Parameter& parameter) : parameter_(parameter.tensor), bucket_({parameter}, {0}) {
+  require(!torch::autograd::impl::post_acc_grad_hooks(parameter_),
+          [&] { return "the gradient of '" + parameter.name + "' is summed by another optimizer already"; });
+  torch::autograd::impl::set_post_acc_grad_hooks(parameter_, std::make_unique<Hook>(*this));
+}
+
+GradientShard::~GradientShard() {
+  torch::autograd::impl::post_acc_grad_hooks(parameter_).reset();
+}
+
+bool GradientShard::fits(const nn::Parameter& parameter) {
+  return is_trained(parameter) && parameter.tensor.dim() > 1 && nn::ranks_of_copies(parameter).size() > 1;
+}
+
+at::Tensor GradientShard::take() {
+  return shard_.defined() ? std::exchange(shard_, {}) : at::zeros({bucket_.size_here()}, parameter_.options());
+}
+
+void GradientShard::sum() {
+  if (!parameter_.grad().defined()) return;  // nothing was added: its gradient waits, or does not exist
+  const at::NoGradGuard no_gradient;
+  const at::Tensor whole = bucket_.pack({std::exchange(parameter_.mutable_grad(), {})}), mine = bucket_.mine(whole);
+  bucket_.copies().reduce_scatter(buffer(whole), buffer(mine), bucket_.sizes());
+  if (shard_.defined())
+    shard_.add_(mine);
+  else
+    shard_ = mine.clone();
+}
+
+}  // namespace adjoin::parallel

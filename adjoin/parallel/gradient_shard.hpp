@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/parallel/bucket.hpp"
+
+namespace adjoin::parallel {
+
+/// Sums a parameter's gradient over the workers that hold copies of it each time that backward has added to it, and keeps this
+/// worker's shard of the sum (adjoin::sharded) in place of `.grad` (ZeRO stage 2).
+///
+/// All of these workers run backward through it equally often and in the same order as through others. What a
+/// PostponedGradients leaves for later is summed later.
+/// Cost:   a reduce-scatter each time; 1/P of the parameter in memory, and the gradient while it is summed
+class GradientShard {
+ public:
+  explicit GradientShard(const nn::Parameter& parameter);
+  ~GradientShard();
+  GradientShard(const GradientShard&) = delete;
+  GradientShard& operator=(const GradientShard&) = delete;
+
+  /// Whether a parameter has copies elsewhere, and more than one dim: others are small.
+  static bool fits(const nn::Parameter& parameter);
+
+  /// The shard, flat, which is then gone; zeros where backward has added nothing.
+  at::Tensor take();
+  int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }
+
+ private:
+  struct Hook;
+  void sum();
+
+  at::Tensor parameter_;
+  Bucket bucket_;
+  at::Tensor shard_;
+};
+
+}  // namespace adjoin::parallel
