@@ -16,6 +16,13 @@
 namespace adjoin::models {
 namespace {
 
+constexpr int64_t kTokensUnlessAsked = 100;
+
+/// The most tokens that are written to a prompt.
+int64_t most_tokens(const DecoderOptions& model, const Tokens& prompt, const GenerateOptions& options) {
+  return options.tokens.value_or(std::min(kTokensUnlessAsked, model.context - std::ssize(prompt)));
+}
+
 void check_request(const DecoderOptions& model, const Tokens& prompt, const GenerateOptions& options) {
   const auto length = std::ssize(prompt);
   require(length > 0, "generate: expected a prompt of at least 1 token, got an empty one");
@@ -24,11 +31,11 @@ void check_request(const DecoderOptions& model, const Tokens& prompt, const Gene
       return "generate: expected tokens from 0 to " + std::to_string(model.words - 1) + " in the prompt, got " +
              std::to_string(token);
     });
-  require(options.tokens >= 1,
-          [&] { return "generate: expected at least 1 token to write, got " + std::to_string(options.tokens); });
-  require(options.tokens <= model.context - length, [&] {
+  const int64_t tokens = options.tokens.value_or(1);
+  require(tokens >= 1, [&] { return "generate: expected at least 1 token to write, got " + std::to_string(tokens); });
+  require(tokens <= model.context - length, [&] {
     return "generate: expected a prompt and tokens of at most " + std::to_string(model.context) +
-           " together, the context, got " + std::to_string(length) + " and " + std::to_string(options.tokens);
+           " together, the context, got " + std::to_string(length) + " and " + std::to_string(tokens);
   });
   if (options.sampling) check(*options.sampling);
 }
@@ -37,7 +44,8 @@ constexpr int kRows = 0, kToken = 1;  // tags of messages
 
 struct Text {
   Tokens tokens;
-  int64_t past = 0;  // of the tokens, that the caches hold
+  int64_t longest = 0;  // that it may become
+  int64_t past = 0;     // of the tokens, that the caches hold
   std::vector<nn::KeyValueCache> caches{};
   bool awaits_token = false;  // which the last stage has or will have chosen
   bool is_over = false;
@@ -51,8 +59,8 @@ class Writer {
       : model_(model), decoder_(decoder), prompts_(prompts), options_(options), each_(each), stages_(stages) {
     for (const Tokens& prompt : prompts) {
       Text& text = texts_.emplace_back(Text{.tokens = prompt});
-      if (options.caches)
-        text.caches.assign(model->segments().size(), nn::KeyValueCache(std::ssize(prompt) + options.tokens));
+      text.longest = std::ssize(prompt) + most_tokens(decoder, prompt, options);
+      if (options.caches) text.caches.assign(model->segments().size(), nn::KeyValueCache(text.longest));
     }
   }
 
@@ -129,7 +137,7 @@ class Writer {
     text.is_over = token == options_.end;
     if (text.is_over) return;
     text.tokens.push_back(token);
-    text.is_over = std::ssize(text.tokens) == std::ssize(prompts_[i]) + options_.tokens;
+    text.is_over = std::ssize(text.tokens) == text.longest;
     if (each_) each_(i, token);
   }
 

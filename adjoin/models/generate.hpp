@@ -13,7 +13,7 @@
 namespace adjoin::models {
 
 struct GenerateOptions {
-  int64_t tokens = 100;                   ///< the most that are written
+  std::optional<int64_t> tokens = {};     ///< the most of a text; 100, or what its context has room for, unless given
   std::optional<Sampling> sampling = {};  ///< unless given, always the likeliest word
   std::optional<int64_t> end = {};        ///< the token that ends the text; it is not given out
   bool caches = true;                     ///< keep keys and values of what is there; else each token computes all again
@@ -30,8 +30,8 @@ using Tokens = std::vector<int64_t>;
 /// Cost:   a token: a forward pass of one row, a read of the keys and values before it, and an all-gather of one row of
 ///         scores; between stages a message of one row, and the token back to all of them. Memory: the keys and values of
 ///         prompts and tokens, cut over heads as the model.
-/// Throws: InvalidArgument for an empty prompt, tokens of it that are no words, fewer tokens than 1, prompt and tokens beyond
-///         the model's context; for sampling as check(Sampling), and where scores are not finite
+/// Throws: InvalidArgument for an empty prompt, tokens of it that are no words, fewer tokens than 1, a prompt that leaves no room
+///         for them in the model's context; for sampling as check(Sampling), and where scores are not finite
 std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options,
                              const std::function<void(size_t text, int64_t token)>& each = {},

@@ -3,6 +3,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/pipeline/walk.hpp"
 
@@ -39,7 +40,7 @@ std::optional<Action> action_from(std::string_view text) {
 /// A cell that is not the plain one of an action, as it is shown in an error.
 std::string shown(std::string_view cell) {
   constexpr size_t kMostShown = 40;
-  return "\"" + std::string(cell.substr(0, kMostShown)) + (cell.size() > kMostShown ? "…\"" : "\"");
+  return "\"" + printable(cell.substr(0, kMostShown)) + (cell.size() > kMostShown ? "…\"" : "\"");
 }
 
 /// Reads line by line, and keeps in which column each action stands.

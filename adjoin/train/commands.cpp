@@ -72,10 +72,10 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
 
 /// The task of a run that may begin, told; where it writes, its output folder is looked at and left.
 std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMaker& make, bool writes) {
-  if (writes) {
+  if (writes && mpi_job_rank() == 0) {  // the others would see the files that it tries to write
     OutputFolder::check(configuration.out);
     check_earlier_run(configuration);
-    if (mpi_job_rank() == 0) OutputFolder::try_out(configuration.out);
+    OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make(configuration);
   if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, *task);

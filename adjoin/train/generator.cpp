@@ -13,8 +13,7 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kTokensUnlessAsked = 100;  // unless a request says how many
-constexpr size_t kTextsAtOnce = 16;          // whose keys and values are kept
+constexpr size_t kTextsAtOnce = 16;  // whose keys and values are kept
 
 /// Hands bytes on when they are whole characters.
 class WholeCharacters {
@@ -75,15 +74,12 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const data::TextVocabulary& vocabulary = task->vocabulary();
   const int64_t context = saved.configuration.sequence;
   const std::vector<models::Tokens> prompts = encoded(request, vocabulary, context);
-  int64_t longest = 0;
-  for (const models::Tokens& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
   const Configuration configuration = configured(saved, request);
   const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
   const std::vector<models::Segment> segments = models::decoder(sizes);
   const Stages stages = stages_of(configuration, segments);
-  models::GenerateOptions options{.tokens = request.tokens.value_or(std::min(kTokensUnlessAsked, context - longest)),
-                                  .sampling = request.sampling,
-                                  .end = vocabulary.end_of_document()};
+  models::GenerateOptions options{
+      .tokens = request.tokens, .sampling = request.sampling, .end = vocabulary.end_of_document()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const Grid grid(world, request.grid.shape());
     const at::TensorOptions tensor = tensor_options(configuration);

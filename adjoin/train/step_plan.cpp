@@ -17,6 +17,7 @@
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/partition/shard.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/memory_walk.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/segment_needs.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -26,76 +27,6 @@ namespace {
 
 // Of each segment so many different micro-batches are run, and the optimizer of so many ranks with equal weights.
 constexpr size_t kMostRun = 16;
-
-/// What the segments of a stage need for one micro-batch, and where the first of them is among the rank's.
-struct StageNeeds {
-  size_t first = 0;
-  std::vector<const SegmentNeeds*> segments = {};
-};
-
-/// Bytes of each parameter's gradient, as a step keeps it.
-using GradientBytes = std::map<const c10::TensorImpl*, int64_t>;
-
-/// The most bytes at once while micro-batches go forward and back as a schedule says: activations are there from forward
-/// until backward has passed their segment, and gradients of weights from then on.
-class MemoryWalk {
- public:
-  /// `gradients`: the bytes of each parameter's.
-  MemoryWalk(const models::Model& model, const GradientBytes& gradients, int64_t before)
-      : model_(model), gradients_(gradients), live_(before), highest_(before) {}
-
-  /// A message of this rank's, which lies here until its receiver takes it.
-  void send(int64_t bytes, double until) {
-    sent_.emplace_back(until, bytes);
-    live_ += bytes;
-    highest_ = std::max(highest_, live_);
-  }
-  void run(pipeline::Kind action, const StageNeeds& stage, double now) {
-    std::erase_if(sent_, [&](const auto& message) {
-      const bool is_taken = message.first <= now;
-      if (is_taken) live_ -= message.second;
-      return is_taken;
-    });
-    if (action == pipeline::Kind::forward) return forward(stage);
-    for (size_t i = stage.segments.size(); i-- > 0;) {
-      const SegmentNeeds& needs = *stage.segments[i];
-      if (action != pipeline::Kind::weight) {
-        highest_ = std::max(highest_, live_ + needs.backward);
-        keep(needs.left - needs.kept);
-      } else {
-        highest_ = std::max(highest_, live_ + needs.weights);
-        keep(-needs.left);
-      }
-      if (action != pipeline::Kind::input) count_gradients(stage.first + i);
-    }
-  }
-  int64_t highest() const { return highest_; }
-  int64_t most_kept() const { return most_kept_; }
-
- private:
-  void forward(const StageNeeds& stage) {
-    for (const SegmentNeeds* needs : stage.segments) {
-      highest_ = std::max(highest_, live_ + needs->forward);
-      keep(needs->kept);
-    }
-  }
-  void keep(int64_t bytes) {
-    live_ += bytes;
-    kept_ += bytes;
-    most_kept_ = std::max(most_kept_, kept_);
-  }
-  void count_gradients(size_t segment) {
-    for (const auto& module : model_->modules(segment).of_parts)
-      for (const at::Tensor& weight : module->parameters())
-        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += gradients_.at(weight.unsafeGetTensorImpl());
-  }
-
-  const models::Model& model_;
-  const GradientBytes& gradients_;
-  int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
-  std::set<const c10::TensorImpl*> counted_;        // whose gradients are there
-  std::vector<std::pair<double, int64_t>> sent_{};  // until when, and bytes
-};
 
 /// The micro-batches of a step on the ranks at each coordinate of dp and cp.
 class MicroBatches {
@@ -231,13 +162,15 @@ class Measured {
   Measured(const Configuration& configuration, const Task& task, const Stages& stages)
       : configuration_(configuration), task_(task), stages_(stages), segments_(segments_of(configuration, task)) {
     for (const auto& of_rank : stages.schedule.actions)
-      for (const pipeline::Action& action : of_rank) splits_backward_ |= action.kind == pipeline::Kind::input;
+      for (const pipeline::Action& action : of_rank)
+        if (action.kind == pipeline::Kind::input) split_.emplace(action.stage, action.micro_batch);
   }
 
-  /// Of the segments of one of a rank's stages, for one micro-batch. `model` has shapes alone.
-  StageNeeds needs(int stage, const AlikeModels& alike, const Grid& grid, const MicroBatch& batch,
+  /// Of the segments of one of a rank's stages, for the micro-batch of this number.
+  StageNeeds needs(int stage, int number, const AlikeModels& alike, const Grid& grid, const MicroBatch& batch,
                    PlannedCalls& calls) {
     const models::Model& model = alike.model;
+    const bool splits = split_.contains({stage, number});
     const Range range = stages_.segments[static_cast<size_t>(stage)];
     StageNeeds needs{stages_.place_of(stage)};
     at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
@@ -245,7 +178,7 @@ class Measured {
       const bool is_last = i + 1 == std::ssize(segments_);
       needs.segments.push_back(
           &needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
-                    {grid, batch, input, is_last, stage > 0 && i == range.begin, calls, alike.summed}));
+                    {grid, batch, input, is_last, stage > 0 && i == range.begin, splits, calls, alike.summed}));
       input = needs.segments.back()->output;
     }
     return needs;
@@ -263,12 +196,14 @@ class Measured {
     const MicroBatch& batch;
     at::Tensor input;
     bool is_last, is_first;  // of the model; of a stage that receives its input
+    bool splits;             // whether gradients of weights are left for later
     PlannedCalls& calls;
     const std::set<std::string>& summed;
   };
 
   const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
-    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "")];
+    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "") +
+                            (given.splits ? ", splits backward" : "")];
     const Load load = load_of(model, i, given.batch);
     auto found = of_loads.find(load);
     if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
@@ -276,7 +211,7 @@ class Measured {
       found =
           of_loads
               .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch, given.input,
-                                      given.is_last, given.is_first, splits_backward_, given.summed, given.calls}))
+                                      given.is_last, given.is_first, given.splits, given.summed, given.calls}))
               .first;
     return found->second;
   }
@@ -308,7 +243,7 @@ class Measured {
   const Task& task_;
   const Stages& stages_;
   const std::vector<models::Segment> segments_;  // of all stages
-  bool splits_backward_ = false;
+  std::set<std::pair<int, int>> split_;          // the stages and micro-batches whose backward has two parts
   std::map<std::string, std::map<Load, SegmentNeeds>> known_;
 };
 
@@ -337,7 +272,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
-    if (is_new) known->second = measured.needs(action.stage, alike, rank.grid, batch, *rank.calls);
+    if (is_new) known->second = measured.needs(action.stage, action.micro_batch, alike, rank.grid, batch, *rank.calls);
     const StageNeeds& needs = known->second;
     memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;

@@ -88,7 +88,7 @@ TEST(Generate, writes_many_texts_at_once_over_the_stages_of_a_pipeline) {
       if (draws) of_text.sampling->sequence = static_cast<int64_t>(i);
       expected.push_back(generate(whole, writer_options({}), prompts[i], of_text));
     }
-    EXPECT_LT(std::ssize(expected[0]), options.tokens);
+    EXPECT_LT(std::ssize(expected[0]), *options.tokens);
     for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
       for (int tp = 1; tp <= world.size(); ++tp) {
         if (world.size() % tp != 0) continue;
@@ -143,6 +143,10 @@ TEST(Generate, draws_other_texts_for_other_seeds_and_sequences) {
 
 TEST(Generate, fills_the_context_to_the_last_token) {
   EXPECT_EQ(generate(writer({}, one_worker()), writer_options({}), kPrompt, {.tokens = 35}).size(), 35u);
+  const std::vector<Tokens> prompts{kPrompt, {kPrompt.front()}};  // without a word of how many, each as many as alone
+  const std::vector<Tokens> written = generate(writer({}, one_worker()), writer_options({}), prompts, {});
+  EXPECT_EQ(written[0].size(), 35u);
+  EXPECT_EQ(written[1].size(), 39u);
 }
 
 TEST(Generate, refuses_what_it_cannot_write_on) {

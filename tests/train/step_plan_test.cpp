@@ -8,6 +8,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,7 @@
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -235,6 +237,21 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_pipelines_need) {
               << model << " in " << name(precision) << ", rank " << world.rank() << " of " << c.pp << " by " << schedule
               << ", " << peak << " bytes";
         });
+}
+
+TEST(PlanStep, knows_schedules_whose_backward_has_two_parts_here_and_one_there) {
+  const test::TemporaryFolder folder;
+  const std::string file = (folder.path() / "mixed.csv").string();
+  std::string table = "0F0,0I0,0W0";
+  for (int i = 1; i < 8; ++i) table += ",0F" + std::to_string(i) + ",0B" + std::to_string(i);
+  std::ofstream(file) << table << "\n";
+  Configuration c = large("classifier", Precision::fp32);
+  c.pipeline = file;
+  c.microbatches = 8;
+  const std::unique_ptr<Task> task = task_of(c);
+  const auto plan = plan_step(c, *task, all_samples(*task)).front();
+  const auto peak = static_cast<double>(seen_in_a_step(c, *task, Communicator()).peak);
+  EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1) << peak << " bytes";
 }
 
 /// What Rajbhandari et al., arXiv 1910.02054, say of the second stage, and the whole gradients of the largest segment.

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "adjoin/models/model.hpp"
+#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/train/segment_needs.hpp"
+
+namespace adjoin::train {
+
+/// What the segments of a stage need for one micro-batch, and where the first of them is among the rank's.
+struct StageNeeds {
+  size_t first = 0;
+  std::vector<const SegmentNeeds*> segments = {};
+};
+
+/// Bytes of each parameter's gradient, as a step keeps it.
+using GradientBytes = std::map<const c10::TensorImpl*, int64_t>;
+
+/// The most bytes at once while micro-batches go forward and back as a schedule says: activations are there from forward
+/// until backward has passed their segment, and gradients of weights from then on.
+class MemoryWalk {
+ public:
+  /// `gradients`: the bytes of each parameter's.
+  MemoryWalk(const models::Model& model, const GradientBytes& gradients, int64_t before)
+      : model_(model), gradients_(gradients), live_(before), highest_(before) {}
+
+  /// A message of this rank's, which lies here until its receiver takes it.
+  void send(int64_t bytes, double until) {
+    sent_.emplace_back(until, bytes);
+    live_ += bytes;
+    highest_ = std::max(highest_, live_);
+  }
+  void run(pipeline::Kind action, const StageNeeds& stage, double now) {
+    std::erase_if(sent_, [&](const auto& message) {
+      const bool is_taken = message.first <= now;
+      if (is_taken) live_ -= message.second;
+      return is_taken;
+    });
+    if (action == pipeline::Kind::forward) return forward(stage);
+    for (size_t i = stage.segments.size(); i-- > 0;) {
+      const SegmentNeeds& needs = *stage.segments[i];
+      if (action != pipeline::Kind::weight) {
+        highest_ = std::max(highest_, live_ + needs.backward);
+        keep(needs.left - needs.kept);
+      } else {
+        highest_ = std::max(highest_, live_ + needs.weights);
+        keep(-needs.left);
+      }
+      if (action != pipeline::Kind::input) count_gradients(stage.first + i);
+    }
+  }
+  int64_t highest() const { return highest_; }
+  int64_t most_kept() const { return most_kept_; }
+
+ private:
+  void forward(const StageNeeds& stage) {
+    for (const SegmentNeeds* needs : stage.segments) {
+      highest_ = std::max(highest_, live_ + needs->forward);
+      keep(needs->kept);
+    }
+  }
+  void keep(int64_t bytes) {
+    live_ += bytes;
+    kept_ += bytes;
+    most_kept_ = std::max(most_kept_, kept_);
+  }
+  void count_gradients(size_t segment) {
+    for (const auto& module : model_->modules(segment).of_parts)
+      for (const at::Tensor& weight : module->parameters())
+        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += gradients_.at(weight.unsafeGetTensorImpl());
+  }
+
+  const models::Model& model_;
+  const GradientBytes& gradients_;
+  int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
+  std::set<const c10::TensorImpl*> counted_;        // whose gradients are there
+  std::vector<std::pair<double, int64_t>> sent_{};  // until when, and bytes
+};
+
+}  // namespace adjoin::train
