@@ -82,6 +82,9 @@ class DataParallel::State {
  public:
   State(torch::nn::Module& module, const Communicator& group, DataParallelOptions options)
       : module_(module), group_(group), options_(std::move(options)) {
+    require(!options_.wire || at::isFloatingType(*options_.wire), [&] {
+      return "DataParallel: expected a floating type on the wire, got " + std::string(c10::toString(*options_.wire));
+    });
     const Grid grid(group, {{"dp", group.size()}});
     const std::vector<nn::Parameter> all = nn::parameters_of(module, grid);
     for (const nn::Parameter& parameter : all) {
@@ -233,9 +236,8 @@ class DataParallel::State {
   void added(size_t i) {
     require(now_ != Now::idle, [&] {
       return "DataParallel: the gradient of '" + parameters_[i].name +
-             "' was computed on this rank alone: call DataParallel::backward(mean_loss, samples) instead of the loss's "
-             "own, and "
-             "torch::autograd::grad for gradients that are to be differentiated";
+             "' was computed on this rank alone: call DataParallel::backward(mean_loss, samples) instead of the "
+             "loss's own, and torch::autograd::grad for gradients that are to be differentiated";
     });
     if (!parameters_[i].tensor.grad().defined()) return;  // as LibTorch tells of gradients that do not exist too
     Weight& weight = weights_[i];

@@ -40,7 +40,7 @@ class DataParallel {
   /// Gives all ranks of the group, which all call, the parameters and buffers of rank 0. The module outlives this.
   /// Throws: InvalidArgument, on all ranks, that names the first parameter or buffer whose name, shape, type or requires_grad
   ///         differs between ranks; for a module that is in a DataParallel already; for parameters that are pieces of
-  ///         global tensors, which sum_gradients and Optimizer know
+  ///         global tensors, which sum_gradients and Optimizer know; for a type on the wire that is not of floating point
   DataParallel(torch::nn::Module& module, const Communicator& group, DataParallelOptions options = {});
   ~DataParallel();
   DataParallel(DataParallel&&) noexcept;

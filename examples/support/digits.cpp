@@ -4,6 +4,8 @@
 
 #include <CLI/App.hpp>
 
+#include <functional>
+
 #include "adjoin/base/error.hpp"
 #include "examples/support/drawn_digits.hpp"
 #include "examples/support/example.hpp"

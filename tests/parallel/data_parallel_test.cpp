@@ -289,6 +289,8 @@ TEST(DataParallel, refuses_what_it_cannot_sum_on_all_ranks_and_keeps_gradients) 
     layer->bias.requires_grad_(false);
     DataParallel data(*layer, world);
     const auto loss = [&] { return layer(at::ones({1, 2})).sum(); };
+    expect_thrown_on_all([&] { DataParallel(*layer, world, {.wire = at::kInt}); },
+                         "a floating type on the wire, got Int");
     expect_thrown_on_all([&] { DataParallel(*layer, world); }, "'weight' is in another DataParallel already");
     expect_thrown_on_all([&] { loss().backward(); }, "'weight' was computed on this rank alone");
     expect_thrown_on_all([&] { loss().backward({}, true, /*create_graph=*/true); }, "torch::autograd::grad");
