@@ -49,6 +49,7 @@ class Reader {
   Reader(std::optional<int> ranks, std::optional<int> micro_batches) : ranks_(ranks), micro_batches_(micro_batches) {}
 
   Schedule read(std::string_view csv) {
+    if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);  // as spreadsheets begin a text
     while (!csv.empty() && (csv.back() == '\n' || kSpace.find(csv.back()) != std::string_view::npos))
       csv.remove_suffix(1);
     require(!csv.empty(), "the schedule is empty, expected a line a rank, with cells as in 0F3");

@@ -49,7 +49,7 @@ constexpr Field kFields[] = {
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
 
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
-    {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations", "", 1, kLarge},
+    {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations. With --pp they fill the ranks, and memory follows from how many are under way at once", "", 1, kLarge},
     {"Training", "epochs", &C::epochs, "Passes over the training samples", "", 1, 1e6},
     {"Training", "steps", &C::steps, "Steps of the whole training, instead of --epochs; 0: those of the epochs", "", 0, kMany},
     {"Training", "max_time", &C::max_time, "Seconds after which this start takes no further step: it saves, evaluates and ends, and --resume goes on; 0: no limit", "", 0, kMany},

@@ -54,9 +54,11 @@ std::vector<models::Tokens> encoded(const GenerationRequest& request, const data
   for (const std::string& text : request.prompts) {
     prompts.push_back(vocabulary.encode(text));
     const auto length = std::ssize(prompts.back());
-    require(length > 0, "the prompt is empty");
+    const std::string name =
+        request.prompts.size() == 1 ? "the prompt" : "prompt " + std::to_string(std::ssize(prompts));
+    require(length > 0, [&] { return name + " is empty"; });
     require(context - length >= request.tokens.value_or(1), [&] {
-      return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + "the prompt has " +
+      return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + name + " has " +
              counted(length, "token") + ", and the model's context is " + std::to_string(context);
     });
   }

@@ -25,8 +25,11 @@ namespace {
 std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const models::Segment> segments) {
   const auto count = static_cast<int>(segments.size());
   require(stages <= count, [&] {
-    return "--pp " + std::to_string(c.pp) + " makes " + std::to_string(stages) + " stages, the model has " +
-           std::to_string(count) + " segments to give them";
+    const std::string ranks = "--pp " + std::to_string(c.pp);
+    return (pipeline::names_a_file(c.pipeline) ? "--pipeline " + c.pipeline + " has "
+            : c.chunks > 1                     ? ranks + " with --chunks " + std::to_string(c.chunks) + " makes "
+                                               : ranks + " makes ") +
+           std::to_string(stages) + " stages, the model has " + std::to_string(count) + " segments to give them";
   });
   if (c.stages.empty()) {
     std::vector<double> costs;

@@ -144,6 +144,7 @@ TEST_F(TrainedDecoder, refuses_wrong_requests_in_one_line) {
   EXPECT_THAT(refusal("--temperature 0 --top-k 0 a"), HasSubstr("top-k"));
   EXPECT_THAT(refusal("--tokens 48 a"), HasSubstr("context is 48"));
   EXPECT_THAT(refusal("'" + std::string(48, 'a') + "'"), HasSubstr("the prompt has 48 tokens"));
+  EXPECT_THAT(refusal("a '" + std::string(48, 'a') + "'"), HasSubstr("prompt 2 has 48 tokens"));
   EXPECT_THAT(refusal("--tokens 0 a"), HasSubstr("--tokens is 0"));
   EXPECT_THAT(refusal("--tp 5 a"), HasSubstr("--tp 5 is more than"));
 }

@@ -90,6 +90,8 @@ TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
     EXPECT_FALSE(fs::exists(folder / "run")) << arguments;
     return outcome.err;
   };
+  EXPECT_THAT(refusal("--pp 2 --pipeline interleaved --chunks 3"),
+              HasSubstr("--pp 2 with --chunks 3 makes 6 stages, the model has 5 segments"));
   EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, the model has 5 segments to give them"));
   EXPECT_THAT(refusal("--pp 2 --chunks 2"), HasSubstr("--chunks is for --pipeline interleaved"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,2"),

@@ -67,6 +67,9 @@ TEST(ScheduleTable, is_refused_with_rank_and_column_of_a_cell_that_is_no_action)
               "rank 1, column 3 (\"" + std::string(cell) +
                   "\") is no action, expected one as in 0F3: stage, F, B, I or W, micro-batch");
   EXPECT_THAT(refusal("(0F0;0X0)OVERLAP_F_B"), HasSubstr("rank 0, column 1 (\"(0F0;0X0)OVERLAP_F_B\") is no action"));
+  EXPECT_EQ(to_csv(read_schedule("\xEF\xBB\xBF"
+                                 "0F0,0B0\n")),
+            "0F0,0B0\n");
   EXPECT_THAT(refusal(std::string("0F0\0", 4)), HasSubstr("(\"0F0\\x00\") is no action"));
   EXPECT_THAT(refusal(std::string(1000, 'x')), HasSubstr("(\"" + std::string(40, 'x') + "…\") is no action"));
 }
