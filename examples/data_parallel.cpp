@@ -5,14 +5,11 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
-#include <CLI/App.hpp>
-
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/seeded.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/partition/split.hpp"
 #include "examples/support/digits.hpp"
-#include "examples/support/example.hpp"
 
 using namespace adjoin;
 
@@ -60,18 +57,11 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
 
   const at::NoGradGuard no_gradient;
   const double accuracy = net->forward(test.pictures).argmax(1).eq(test.labels).to(at::kDouble).mean().item<double>();
-  report.line("%.2f %% of %ld other digits are right", 100 * accuracy, static_cast<long>(test.size()));
-  report.value("test_accuracy", accuracy);
-  report.value("losses", losses);
+  example::report_outcome(report, accuracy, test, losses);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  example::DigitsOptions options;
-  return example::run(
-      argc, argv,
-      {.text = "A convolutional network on MNIST's digits, data parallel.",
-       .add_options = [&](CLI::App& app) { example::add_digits_options(app, options); }},
-      [&](const Communicator& world, example::Report& report) { learn_digits(world, options, report); });
+  return example::run_on_digits(argc, argv, "A convolutional network on MNIST's digits, data parallel.", learn_digits);
 }

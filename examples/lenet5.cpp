@@ -6,8 +6,6 @@
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
-#include <CLI/App.hpp>
-
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -16,7 +14,6 @@
 #include "adjoin/nn/distributed/sequential.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "examples/support/digits.hpp"
-#include "examples/support/example.hpp"
 
 using namespace adjoin;
 
@@ -115,19 +112,11 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
     losses.push_back(training.step(batch, kRate * left));  // falls to 0, so that no single batch has the last word
     if (step % 100 == 0) report.line("step %4ld  loss %.4f", static_cast<long>(step), losses.back());
   }
-  const double accuracy = training.accuracy(test);
-  report.line("%.2f %% of %ld other digits are right", 100 * accuracy, static_cast<long>(test.size()));
-  report.value("test_accuracy", accuracy);
-  report.value("losses", losses);
+  example::report_outcome(report, training.accuracy(test), test, losses);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  example::DigitsOptions options;
-  return example::run(
-      argc, argv,
-      {.text = "LeNet-5 on MNIST's digits, cut over space and features.",
-       .add_options = [&](CLI::App& app) { example::add_digits_options(app, options); }},
-      [&](const Communicator& world, example::Report& report) { learn_digits(world, options, report); });
+  return example::run_on_digits(argc, argv, "LeNet-5 on MNIST's digits, cut over space and features.", learn_digits);
 }

@@ -1,5 +1,7 @@
 #include "adjoin/parallel/copies.hpp"
 
+#include <ATen/ops/view_as_real.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -30,13 +32,17 @@ struct CopiesOfGroup {
 
 }  // namespace
 
+Buffer buffer_of_reals(const at::Tensor& tensor) {
+  return buffer(tensor.is_complex() ? at::view_as_real(tensor) : tensor);
+}
+
 void broadcast_parameters(const torch::nn::Module& module, const Communicator& group) {
   const at::NoGradGuard no_gradient;
   std::vector<at::Tensor> tensors = module.parameters();
   for (const at::Tensor& of_module : module.buffers()) tensors.push_back(of_module);
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor values = tensor.detach().contiguous();
-    group.broadcast(buffer(values.is_complex() ? at::view_as_real(values) : values), 0);
+    group.broadcast(buffer_of_reals(values), 0);
     if (!values.is_same(tensor)) tensor.detach().copy_(values);
   }
 }

@@ -7,10 +7,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,13 +22,10 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/gradient_hook.hpp"
 
 namespace adjoin::parallel {
 namespace {
-
-Buffer numbers_in(const at::Tensor& tensor) {
-  return buffer(tensor.is_complex() ? at::view_as_real(tensor) : tensor);
-}
 
 std::string tensor_text(const nn::Parameter& parameter) {
   const at::Tensor& tensor = parameter.tensor;
@@ -93,7 +89,7 @@ class DataParallel::State {
                "' has no copy on each rank of the group; parallel::sum_gradients and parallel::Optimizer know its "
                "layout";
       });
-      require(!is_trained(parameter) || !torch::autograd::impl::post_acc_grad_hooks(parameter.tensor),
+      require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor),
               [&] { return "DataParallel: '" + parameter.name + "' is in another DataParallel already"; });
       if (is_trained(parameter))
         parameters_.push_back(parameter);
@@ -110,14 +106,9 @@ class DataParallel::State {
     const bool overlaps =
         options_.overlap == Overlap::on || (options_.overlap == Overlap::automatic && group.backend()->spans_hosts());
     if (overlaps && group.size() > 1) stream_ = group.stream();
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor, std::make_unique<Hook>(*this, i));
+    for (size_t i = 0; i < parameters_.size(); ++i) hooks_.emplace_back(parameters_[i].tensor, [this, i] { added(i); });
   }
 
-  ~State() {
-    for (const nn::Parameter& parameter : parameters_)
-      torch::autograd::impl::post_acc_grad_hooks(parameter.tensor).reset();
-  }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -162,14 +153,6 @@ class DataParallel::State {
   bool any(bool here) const { return largest_of_all(here ? 1 : 0, group_) != 0; }
 
  private:
-  /// Told when a gradient was added to a parameter's `.grad`.
-  struct Hook : torch::autograd::PostAccumulateGradHook {
-    Hook(State& state, size_t index) : state(state), index(index) {}
-    void operator()(const at::Tensor&) override { state.added(index); }
-    State& state;
-    size_t index;
-  };
-
   enum class Now : uint8_t { idle, adding, summing };
 
   struct Weight {
@@ -275,9 +258,9 @@ class DataParallel::State {
         options_.wire && (sum.packed.scalar_type() == at::kFloat || sum.packed.scalar_type() == at::kDouble);
     sum.wire = is_cast ? sum.packed.to(*options_.wire) : sum.packed;
     if (stream_)
-      sum.handle = stream_->all_reduce(numbers_in(sum.wire));
+      sum.handle = stream_->all_reduce(buffer_of_reals(sum.wire));
     else
-      group_.all_reduce(numbers_in(sum.wire));
+      group_.all_reduce(buffer_of_reals(sum.wire));
   }
 
   void finish() {
@@ -296,7 +279,7 @@ class DataParallel::State {
       Weight& weight = weights_[i];
       if (weight.late) {
         const at::Tensor rest = taken_gradient(i);
-        group_.all_reduce(numbers_in(rest));
+        group_.all_reduce(buffer_of_reals(rest));
         weight.gradient.add_(rest);
       }
       at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
@@ -367,9 +350,10 @@ class DataParallel::State {
   DataParallelOptions options_;
   std::optional<AsyncCommunicator> stream_;
   std::vector<nn::Parameter> parameters_, frozen_;
-  std::vector<Weight> weights_;  // of parameters_
-  std::vector<Sum> sums_;        // in the order in which they are reduced
-  size_t next_ = 0;              // of the sums, that is not under way yet
+  std::vector<Weight> weights_;     // of parameters_
+  std::deque<GradientHook> hooks_;  // on them
+  std::vector<Sum> sums_;           // in the order in which they are reduced
+  size_t next_ = 0;                 // of the sums, that is not under way yet
   Now now_ = Now::idle;
   double scale_ = 1;     // of gradients that were added up over several calls
   bool began_ = false;   // whether gradients were set aside

@@ -2,30 +2,18 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
-#include <memory>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
 
-struct GradientShard::Hook : torch::autograd::PostAccumulateGradHook {
-  explicit Hook(GradientShard& shard) : shard(shard) {}
-  void operator()(const at::Tensor&) override { shard.sum(); }
-  GradientShard& shard;
-};
-
 GradientShard::GradientShard(const nn::Parameter& parameter) : parameter_(parameter.tensor), bucket_({parameter}, {0}) {
-  require(!torch::autograd::impl::post_acc_grad_hooks(parameter_),
+  require(!GradientHook::is_on(parameter_),
           [&] { return "the gradient of '" + parameter.name + "' is summed by another optimizer already"; });
-  torch::autograd::impl::set_post_acc_grad_hooks(parameter_, std::make_unique<Hook>(*this));
-}
-
-GradientShard::~GradientShard() {
-  torch::autograd::impl::post_acc_grad_hooks(parameter_).reset();
+  hook_.emplace(parameter_, [this] { sum(); });
 }
 
 bool GradientShard::fits(const nn::Parameter& parameter) {

@@ -2,8 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
+#include "adjoin/parallel/gradient_hook.hpp"
 
 namespace adjoin::parallel {
 
@@ -16,7 +19,6 @@ namespace adjoin::parallel {
 class GradientShard {
  public:
   explicit GradientShard(const nn::Parameter& parameter);
-  ~GradientShard();
   GradientShard(const GradientShard&) = delete;
   GradientShard& operator=(const GradientShard&) = delete;
 
@@ -28,12 +30,12 @@ class GradientShard {
   int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }
 
  private:
-  struct Hook;
   void sum();
 
   at::Tensor parameter_;
   Bucket bucket_;
   at::Tensor shard_;
+  std::optional<GradientHook> hook_;
 };
 
 }  // namespace adjoin::parallel

@@ -1,13 +1,11 @@
 #include "adjoin/parallel/gradients.hpp"
 
-#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 
-#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
 
@@ -67,7 +65,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
   for (const Bucket& bucket : buckets_of(parameters)) {
     if (bucket.copies().size() == 1) continue;
     const at::Tensor packed = bucket.pack(gradients);
-    bucket.copies().all_reduce(buffer(packed.is_complex() ? at::view_as_real(packed) : packed));
+    bucket.copies().all_reduce(buffer_of_reals(packed));
     bucket.unpack(packed, gradients);
   }
 }

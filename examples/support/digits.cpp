@@ -8,11 +8,12 @@
 
 #include "adjoin/base/error.hpp"
 #include "examples/support/drawn_digits.hpp"
-#include "examples/support/example.hpp"
 
 namespace adjoin::example {
 
-void add_digits_options(CLI::App& app, DigitsOptions& options) {
+namespace {
+
+void add_options(CLI::App& app, DigitsOptions& options) {
   const std::function<void(const std::string&)> data = [&](const std::string& folder) {
     require(!folder.empty(), "--data is empty, expected a folder");
     options.data = folder;
@@ -25,6 +26,15 @@ void add_digits_options(CLI::App& app, DigitsOptions& options) {
   };
   app.add_option_function("--precision", precision, "What is computed in [fp32]")->option_text("fp32|fp64");
   add_steps(app, options.steps, "Steps of 50 pictures [500, of drawn ones 100]");
+}
+
+}  // namespace
+
+int run_on_digits(int argc, char** argv, const char* text,
+                  const std::function<void(const Communicator&, const DigitsOptions&, Report&)>& work) {
+  DigitsOptions options;
+  return run(argc, argv, {.text = text, .add_options = [&](CLI::App& app) { add_options(app, options); }},
+             [&](const Communicator& world, Report& report) { work(world, options, report); });
 }
 
 Digits Digits::chosen(const std::vector<int64_t>& indices) const {
@@ -43,6 +53,12 @@ DigitsToLearn read_digits(const DigitsOptions& options) {
   const Digits all{(raw.pictures.to(type).unsqueeze(1) / 255 - 0.13) / 0.31, raw.labels.to(at::kLong)};
   const int64_t to_train = all.size() * 4 / 5;
   return {all.part(0, to_train), all.part(to_train, all.size())};
+}
+
+void report_outcome(Report& report, double accuracy, const Digits& test, const std::vector<double>& losses) {
+  report.line("%.2f %% of %ld other digits are right", 100 * accuracy, static_cast<long>(test.size()));
+  report.value("test_accuracy", accuracy);
+  report.value("losses", losses);
 }
 
 int64_t steps_of(const DigitsOptions& options) {

@@ -3,12 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "examples/support/example.hpp"
 
 namespace adjoin::example {
 
@@ -21,8 +20,10 @@ struct DigitsOptions {
 
 constexpr int64_t kDigitsOfStep = 50;
 
-/// Adds --data, --precision and --steps to a command.
-void add_digits_options(CLI::App& app, DigitsOptions& options);
+/// run() of an example that learns digits, with --data, --precision and --steps; `text` is what --help says of it.
+int run_on_digits(
+    int argc, char** argv, const char* text,
+    const std::function<void(const Communicator& world, const DigitsOptions& options, Report& report)>& work);
 
 /// Pictures [n, 1, 28, 28] of numbers around 0, and labels [n] of int64.
 struct Digits {
@@ -39,6 +40,9 @@ struct DigitsToLearn {
 
 /// Throws: InvalidArgument as load_mnist, and for pictures of another size, or fewer than 250
 DigitsToLearn read_digits(const DigitsOptions& options);
+
+/// Tells which share of other digits is right, and the losses of all steps.
+void report_outcome(Report& report, double accuracy, const Digits& test, const std::vector<double>& losses);
 
 /// The steps that the options ask for.
 int64_t steps_of(const DigitsOptions& options);
