@@ -78,6 +78,15 @@ std::string ranges_text(std::span<const int> numbers) {
   return text;
 }
 
+std::string short_ranges_text(std::span<const int> numbers) {
+  constexpr size_t kShort = 12;
+  std::string text = ranges_text(numbers);
+  if (text.size() <= kShort || numbers.size() <= 3) return text;
+  const std::string first = std::to_string(numbers.front()), last = std::to_string(numbers.back());
+  const bool is_one_range = numbers.back() - numbers.front() == static_cast<int>(numbers.size()) - 1;
+  return is_one_range ? text : first + " " + std::to_string(numbers[1]) + " .. " + last;
+}
+
 std::string table_text(const std::vector<std::vector<std::string>>& rows, std::string_view sides, size_t page) {
   const auto width_of = [](const std::string& text) {
     return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xc0) != 0x80; }));

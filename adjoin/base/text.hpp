@@ -48,6 +48,8 @@ std::string joined(const List& list, std::string_view between = ", ") {
 
 /// "0, 2-5, 9": numbers that increase by one are a range.
 std::string ranges_text(std::span<const int> numbers);
+/// The same, shorter where it is long and no range: "0 3 .. 897".
+std::string short_ranges_text(std::span<const int> numbers);
 
 /// Rows of texts, a line each, in columns two spaces apart. `sides` says at which side a column's texts stand under each
 /// other, "lr" at the left and then at the right; the last letter counts for all further columns. Columns that would pass

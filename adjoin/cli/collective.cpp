@@ -180,7 +180,7 @@ void add_collective(Program& program) {
       ->option_text("SECONDS");
   add_number(*command, "--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]")
       ->option_text("SECONDS");
-  add_text(*command, "--svg", options->svg, "FILE",
+  add_file(*command, "--svg", options->svg,
            "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks");
   command->add_flag("--compare", options->compare,
                     "Print which algorithm is the quickest at each size on each number of ranks, by formula [false]");

@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/names.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -57,17 +58,11 @@ std::string contents_of(const std::string& path) {
 }
 
 /// The options that a run's config.json gives: where the run wrote, and whether over another, is not for the next one.
-void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
+void apply_run(CLI::App& command, const std::string& path) {
   require(command.get_option_no_throw("--preset") != nullptr, [&] {
     return path + ": is the configuration of a run, which " + full_name(command) + " has no options for";
   });
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  try {
-    require(!json.is_discarded(), "is not JSON");
-    train::configuration_from_json(json);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(path + ": " + error.what());
-  }
+  nlohmann::ordered_json json = train::to_json(train::read_configuration(path));
   for (const char* key : {"out", "overwrite", "resume"}) json.erase(key);
   for (const auto& [key, value] : json.items())
     if (CLI::Option* option = command.get_option_no_throw(train::option_of(key)))
@@ -87,7 +82,7 @@ toml::table parse(const std::string& path, const std::string& text) {
 
 void apply_config_file(CLI::App& command, const std::string& path) {
   const std::string text = contents_of(path);
-  if (text.starts_with('{')) return apply_run(command, path, text);
+  if (text.starts_with('{')) return apply_run(command, path);
   const toml::table table = parse(path, text);
   for (const auto& [key, node] : table) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";

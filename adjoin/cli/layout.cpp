@@ -193,7 +193,7 @@ void add_layout(Program& program) {
   add_text(*command, "--padding-mode", options->padding_mode, "MODE", "zeros, replicate, reflect or circular [zeros]");
   command->add_flag("--ceil-mode", options->ceil_mode, "A last window may leave the padded tensor [false]");
   command->add_flag("--transposed", options->transposed, "The windows are those of a transposed convolution [false]");
-  add_text(*command, "--svg", options->svg, "FILE",
+  add_file(*command, "--svg", options->svg,
            "Draw it: each rank's part in a colour, what comes from another rank with an arrow");
   command->add_flag("--json", options->json,
                     "Print one JSON object: from and to (layout, ranks), move (boxes, elements, bytes, staying, "

@@ -30,6 +30,14 @@ CLI::Option* add(CLI::App& command, const std::string& name, Variable& variable,
 
 }  // namespace
 
+CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help) {
+  const auto read = [&variable, name](const std::string& value) {
+    require(!value.empty(), [&] { return name + " is empty, expected a file's name"; });
+    variable = value;
+  };
+  return command.add_option_function<std::string>(name, read, help)->option_text("FILE");
+}
+
 CLI::Option* add_number(CLI::App& command, const std::string& name, int64_t& variable, const std::string& help) {
   return add<int64_t>(command, name, variable, help)->option_text("INTEGER");
 }

@@ -21,6 +21,9 @@ CLI::Option* add_text(CLI::App& command, const std::string& name, Variable& vari
   return command.add_option(name, variable, help)->option_text(what);
 }
 
+/// An option whose value is a file to write. Throws (when it is read): InvalidArgument for ""
+CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help);
+
 /// An option whose value is one whole decimal number, and nothing else: neither "", nor "0x10", nor "3 " (and "010" is
 /// ten).
 /// Throws (when it is read): InvalidArgument that names the option.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/schedule_options.hpp"
@@ -38,6 +39,14 @@ PipelineReport report_of(const PipelineOptions& options) {
   return report;
 }
 
+void check_files(const PipelineOptions& options) {
+  require(options.csv.empty() || pipeline::names_a_file(options.csv), [&] {
+    return "--csv " + options.csv + ": expected a name that ends in .csv, by which a schedule is told to be a file";
+  });
+  require(options.csv.empty() || options.csv != options.svg,
+          [&] { return "--svg and --csv are one file, " + options.csv; });
+}
+
 /// Writes both files or none.
 void write_files(const PipelineOptions& options, const PipelineReport& report) {
   const std::string svg = options.svg.empty() ? ""
@@ -53,6 +62,7 @@ void write_files(const PipelineOptions& options, const PipelineReport& report) {
 
 void run_pipeline(const PipelineOptions& options) {
   if (!prints()) return;  // of an MPI job, rank 0 alone
+  check_files(options);
   const PipelineReport report = report_of(options);
   write_files(options, report);
   if (options.json)
@@ -71,8 +81,8 @@ void add_pipeline(Program& program) {
   add_schedule_options(*command, *options, "any unit");
   add_number(*command, "--transfer", options->transfer,
              "What it costs to bring a result to another rank, during which both compute on [0]");
-  add_text(*command, "--svg", options->svg, "FILE", "Draw it, up to 20000 actions");
-  add_text(*command, "--csv", options->csv, "FILE",
+  add_file(*command, "--svg", options->svg, "Draw it, up to 20000 actions");
+  add_file(*command, "--csv", options->csv,
            "Write it as a table, which this command, training and PyTorch's pipelines read");
   command->add_flag("--json", options->json,
                     "Print one JSON object: schedule, ranks, stages, microbatches, actions, makespan, bubble, "

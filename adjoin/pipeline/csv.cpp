@@ -62,6 +62,7 @@ class Reader {
       return "the schedule has " + counted(schedule_.ranks(), "line") + ", one for each rank, expected " +
              std::to_string(*ranks_);
     });
+    require(count_ > 0, "the schedule has no action, expected a line a rank, with cells as in 0F3");
     check_stages();
     check(schedule_, columns_);
     require(!micro_batches_ || schedule_.micro_batches == *micro_batches_, [&] {

@@ -82,10 +82,14 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   const std::vector<models::Segment> segments = task->segments();
   const Stages stages = stages_of(configuration, segments);
   say_plan(configuration, *task);
-  if (stages.count() > 1)
+  if (stages.count() > 1 || configuration.pipeline != Configuration().pipeline)
     say("pipeline " + configuration.pipeline + ": " + counted(stages.count(), "stage") + ", " +
         counted(configuration.microbatches, "micro-batch", "micro-batches") + ", ranks idle about " +
         fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of the time");
+  const int64_t samples = (configuration.batch + configuration.dp - 1) / configuration.dp;
+  if (stages.count() > 1 && samples < configuration.microbatches)
+    say("micro-batches without samples: at least " + grouped(configuration.microbatches - samples) +
+        " of each rank's " + grouped(configuration.microbatches) + ", during which it is idle too");
   return task;
 }
 

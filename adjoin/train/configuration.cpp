@@ -73,7 +73,7 @@ constexpr Field kFields[] = {
     {"Layout", "cp_method", &C::cp_method, "How context-parallel ranks come by each other's keys and values: they travel round, each rank gets all rows of some heads, or each keeps its rows of all scores", "ring|ulysses|gathered"},
     {"Layout", "pipeline", &C::pipeline, "In which order pipeline-parallel ranks act on micro-batches: gpipe, 1f1b, interleaved, zb-h1, or a file.csv (adjoin pipeline --help)", ""},
     {"Layout", "chunks", &C::chunks, "Stages that each pipeline-parallel rank holds, with --pipeline interleaved", "", 1, 1e6},
-    {"Layout", "stages", &C::stages, "How many segments of the model, which are embedding, blocks and head, each stage takes, as 4,3; so that all cost about as much unless given", ""},
+    {"Layout", "stages", &C::stages, "How many segments of the model, which are embedding, blocks and head, each stage takes, as 4,3; so that all cost about as much where none are given", ""},
     {"Layout", "recompute", &C::recompute, "What is not kept for backward but computed again there: the scores of attention, which only --cp-method gathered keeps, or all within a block", "none|attention|segment"},
     {"Layout", "backend", &C::backend, "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
@@ -260,7 +260,7 @@ void validate(const Configuration& c) {
   });
   require(c.microbatches <= c.batch, [&] {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
-           ": a micro-batch needs at least one sample";
+           ": some would be empty on all ranks";
   });
   check_model(c);
   require(c.hidden % c.heads == 0, [&] {

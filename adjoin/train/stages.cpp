@@ -21,6 +21,27 @@
 namespace adjoin::train {
 namespace {
 
+constexpr int kMostSegments = 1'000'000;
+
+/// The numbers of --stages.
+std::vector<int> sizes_given(const Configuration& c, int stages) {
+  std::vector<int> sizes;
+  for (const std::string_view part : adjoin::parts_of(c.stages, ',')) {
+    require(!part.empty(), [&] { return "--stages " + c.stages + ": expected a number on each side of a comma"; });
+    const auto size = number_from<int64_t>(part, "--stages");
+    require(size >= 1 && size <= kMostSegments, [&] {
+      return "--stages " + c.stages + ": a stage has from 1 to " + std::to_string(kMostSegments) + " segments, got " +
+             std::to_string(size);
+    });
+    sizes.push_back(static_cast<int>(size));
+  }
+  require(std::ssize(sizes) == stages, [&] {
+    return "--stages " + c.stages + ": expected " + counted(stages, "number") + ", one for each stage, got " +
+           std::to_string(sizes.size());
+  });
+  return sizes;
+}
+
 /// How many segments each stage takes.
 std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const models::Segment> segments) {
   const auto count = static_cast<int>(segments.size());
@@ -37,20 +58,11 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
     if (std::ranges::all_of(costs, [](double cost) { return cost == 0; })) std::ranges::fill(costs, 1.0);
     return models::balanced_stages(costs, stages);
   }
-  std::vector<int> sizes;
-  for (const std::string_view part : adjoin::parts_of(c.stages, ',')) {
-    const auto size = number_from<int64_t>(part, "--stages");
-    require(size >= 1 && size <= count, [&] {
-      return "--stages " + c.stages + ": expected from 1 to " + std::to_string(count) +
-             " segments, as many as the model has, got " + std::to_string(size);
-    });
-    sizes.push_back(static_cast<int>(size));
-  }
-  const int sum = std::accumulate(sizes.begin(), sizes.end(), 0);
-  require(std::ssize(sizes) == stages && sum == count, [&] {
-    return "--stages " + c.stages + ": expected " + counted(stages, "number") + " whose sum is " +
-           std::to_string(count) + ", the model's segments, got " + std::to_string(sizes.size()) + " of sum " +
-           std::to_string(sum);
+  std::vector<int> sizes = sizes_given(c, stages);
+  const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  require(sum == count, [&] {
+    return "--stages " + c.stages + ": the sum is " + std::to_string(sum) + ", expected " + std::to_string(count) +
+           ", the model's segments";
   });
   return sizes;
 }
@@ -131,7 +143,8 @@ void check_schedule(const Configuration& c) {
           [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
   require(c.chunks == 1 || c.pipeline == "interleaved",
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
-  schedule_of(c);
+  const int stages = schedule_of(c).stages;
+  if (!c.stages.empty()) sizes_given(c, stages);
 }
 
 pipeline::Schedule schedule_of(const Configuration& c) {

@@ -51,16 +51,6 @@ std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
   return all;
 }
 
-/// "0-3", "0, 2-4", or of many that are not in a row "0 3 .. 897".
-std::string names_of(const std::vector<int>& ranks) {
-  const std::string first = std::to_string(ranks.front()), last = std::to_string(ranks.back());
-  if (ranks.size() == 1) return first;
-  if (ranks.back() - ranks.front() == static_cast<int>(ranks.size()) - 1) return first + "-" + last;
-  if (const std::string text = ranges_text(ranks); text.size() <= 12) return text;
-  if (ranks.size() > 3) return first + " " + std::to_string(ranks[1]) + " .. " + last;
-  return joined(ranks, " ");
-}
-
 /// Prints a table, indented, whose first column is on the left and whose others are on the right.
 void print_columns(std::ostream& out, std::vector<std::vector<std::string>> table) {
   for (auto& line : table) line.front().insert(0, "  ");
@@ -95,17 +85,17 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
       {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
   for (const AlikeRanks& group : groups) {
     const RankPlan& most = group.most;
-    table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
-                     memory(most.moments), memory(most.activations), memory(most.highest)});
+    table.push_back({short_ranges_text(group.ranks), grouped(most.parameters), memory(most.weights),
+                     memory(most.gradients), memory(most.moments), memory(most.activations), memory(most.highest)});
   }
-  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name << '\n';
+  out << "\nmemory of a rank's tensors in a step, to within a tenth, in " << memory.name << '\n';
   print_columns(out, table);
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)
     for (const auto& [what, sum] : group.calls)
-      table.push_back({what == group.calls.begin()->first ? names_of(group.ranks) : "",
-                       what.second ? std::string(name(*what.second)) : "exchange", std::to_string(what.first),
+      table.push_back({what == group.calls.begin()->first ? short_ranges_text(group.ranks) : "",
+                       what.second ? std::string(name(*what.second)) : "messages", std::to_string(what.first),
                        grouped(sum.first), given(sum.second)});
   out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
   print_columns(out, table);

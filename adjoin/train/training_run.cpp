@@ -87,7 +87,7 @@ double train_loss(const RunState& state) {
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder, const Task& task) {
   std::vector<std::string> names = files_of_tasks();
-  names.insert(names.end(), {kWeights, "config.json", "summary.json"});
+  names.insert(names.end(), {kWeights, kKeptSchedule, "config.json", "summary.json"});
   for (const TaskFile& file : task.files()) names.push_back(file.name);
   for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
@@ -310,7 +310,7 @@ void TrainingRun::save_checkpoint() {
   on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
   const std::filesystem::path folder = root() ? fresh->folder() : "";
   const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
-  save_model(folder, configuration_, task_, parameters(), trainer_.grid(), name);
+  save_model(folder, configuration_, task_, trainer_, name);
   save_state(folder / kMoments, trainer_.optimizer().moments(), trainer_.grid(), name);
   if (!best_.empty()) save_state(folder / kBest, best_, trainer_.grid(), name);
   on_root(world_, what, [&] {
@@ -361,7 +361,7 @@ std::optional<Summary> TrainingRun::finish() {
                   .validations = state_.validations};
   begin_output();
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
-  save_model(configuration_.out, configuration_, task_, parameters(), trainer_.grid());
+  save_model(configuration_.out, configuration_, task_, trainer_);
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
     metrics_->add(EvaluationMetrics{state_.step, false, evaluation.loss, evaluation.measures});

@@ -33,6 +33,9 @@ TEST(Text, writes_numbers_in_a_row_as_a_range) {
   EXPECT_EQ(ranges_text(std::vector<int>{}), "");
   EXPECT_EQ(ranges_text(std::vector<int>{3}), "3");
   EXPECT_EQ(ranges_text(std::vector<int>{0, 1, 3, 4, 5, 9}), "0, 1, 3-5, 9");
+  EXPECT_EQ(short_ranges_text(std::vector<int>{0, 2, 4, 6}), "0, 2, 4, 6");
+  EXPECT_EQ(short_ranges_text(std::vector<int>{0, 2, 4, 6, 8, 10}), "0 2 .. 10");
+  EXPECT_EQ(short_ranges_text(std::vector<int>{100000, 100001, 100002, 100003}), "100000-100003");
   EXPECT_EQ(ranks_text(std::vector<int>{3}), "rank 3");
   EXPECT_EQ(ranks_text(std::vector<int>{0, 2, 3, 4}), "ranks 0, 2-4");
 }

@@ -73,7 +73,7 @@ TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   const Outcome outcome = run("train --data sample --preset gpt-tiny --cp 2 --tp 2 --sp --recompute segment --dry-run");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("4 ranks: dp 1, cp 2, tp 2, sp"));
-  EXPECT_THAT(outcome.out, HasSubstr("exchange"));
+  EXPECT_THAT(outcome.out, HasSubstr("messages"));
   const Outcome attention = run("train --data sample --preset gpt-tiny --cp 2 --recompute attention --dry-run");
   EXPECT_THAT(attention.out, HasSubstr("--recompute attention is as none: only --cp-method gathered keeps scores\n"));
   const Outcome gathered = run("train --data sample --preset gpt-tiny --cp 2 --cp-method gathered --dry-run");

@@ -146,8 +146,14 @@ TEST(PipelineCommand, refuses_bad_input_with_one_line_and_writes_nothing) {
       {"gpipe --ranks 64 --microbatches 512", "an SVG picture of 65,536 actions"},
       {"gpipe --csv /none/y.csv", "/none/y.csv"},
       {"gpipe tree", "unexpected tree"},
+      {table("cells.csv", ",,\n,,\n"), "cells.csv: the schedule has no action"},
+      {"gpipe --csv table", "--csv table: expected a name that ends in .csv"},
+      {"gpipe --csv ''", "--csv is empty, expected a file's name"},
   };
   const auto before = test::tree_of(folder.path());
+  const std::string one_file = run("pipeline gpipe --csv /none/a.csv --svg /none/a.csv").err;
+  EXPECT_EQ(one_file, "adjoin: --svg and --csv are one file, /none/a.csv\n");
+  EXPECT_EQ(run("pipeline gpipe --svg ''").err, "adjoin: --svg is empty, expected a file's name\n");
   for (const auto& [arguments, expected] : cases) {
     const Outcome outcome =
         run("pipeline " + arguments + " --svg " + shell_quoted(folder / "x.svg") +

@@ -69,6 +69,28 @@ TEST(PipelineTraining, on_mpi_gives_the_losses_of_threads) {
   expect_near(results_of(folder / "mpi").at("test_loss"), results_of(folder / "threads").at("test_loss"));
 }
 
+TEST(PipelineTraining, keeps_the_schedule_of_a_file_in_the_run) {
+  const TemporaryFolder folder;
+  const fs::path table = folder / "v.csv";
+  put(table, "0F0,,,3F0,3B0,,,0B0\n,1F0,2F0,,,2B0,1B0\n");
+  const Outcome first = run(kSmallStages + "--pp 2 --steps 2 --pipeline " + shell_quoted(table) + into(folder / "run"));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("rank  stages"));
+  fs::remove(table);
+  const std::string resume = "train --resume " + shell_quoted(folder / "run") + " --steps ";
+  for (const std::string& further :
+       {std::string("3"), "4" + into(folder / "other"), std::string("5 --pp 1 --pipeline gpipe")}) {
+    const Outcome outcome = run(resume + further);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("\npipeline ")) << further;
+  }
+  EXPECT_EQ(contents_of(folder / "other" / "pipeline.csv"), "0F0,,,3F0,3B0,,,0B0\n,1F0,2F0,,,2B0,1B0\n");
+  EXPECT_FALSE(fs::exists(folder / "run" / "pipeline.csv"));
+  const std::string again =
+      "train --out " + shell_quoted(folder / "again") + " --config " + shell_quoted(folder / "other" / "config.json");
+  EXPECT_EQ(run(again).code, 0);
+}
+
 TEST(PipelineTraining, is_told_before_it_runs) {
   const TemporaryFolder folder;
   const Outcome outcome = run(kSmallStages + "--pp 2 --dry-run" + into(folder / "run"));
@@ -95,8 +117,9 @@ TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
   EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, the model has 5 segments to give them"));
   EXPECT_THAT(refusal("--pp 2 --chunks 2"), HasSubstr("--chunks is for --pipeline interleaved"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,2"),
-              HasSubstr("--stages 2,2: expected 2 numbers whose sum is 5, the model's segments, got 2 of sum 4"));
-  EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("--stages 5: expected 2 numbers"));
+              HasSubstr("--stages 2,2: the sum is 4, expected 5, the model's segments"));
+  EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("--stages 5: expected 2 numbers, one for each stage, got 1"));
+  EXPECT_THAT(refusal("--pp 2 --stages 1,4,"), HasSubstr("--stages 1,4,: expected a number on each side of a comma"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,x"), HasSubstr("--stages"));
   EXPECT_THAT(refusal("--pp 2 --stages 0,5"), HasSubstr("--stages 0,5"));
   EXPECT_THAT(refusal("--pp 2 --pipeline zigzag"), HasSubstr("--pipeline is \"zigzag\", expected one of gpipe"));

@@ -331,13 +331,13 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
   std::ostringstream out;
   print_plan(out, std::vector<RankPlan>{first, second, third});
   EXPECT_EQ(out.str(),
-            "\nmemory of a rank's tensors in a step, at most, in MiB\n"
+            "\nmemory of a rank's tensors in a step, to within a tenth, in MiB\n"
             "  ranks  parameters  weights  gradients  moments  activations  highest\n"
-            "  0-1     1,000,000      4.0        4.0      8.0          1.5     18.0\n"
+            "  0, 1    1,000,000      4.0        4.0      8.0          1.5     18.0\n"
             "  2       1,000,000      4.0        4.0      8.0          1.5     17.5\n"
             "\ncollective operations of a step, and what a rank gives to all of them, in MiB\n"
             "  ranks   operation  ranks in it  calls  bytes given\n"
-            "  0-1    all_reduce            4      2          2.0\n"
+            "  0, 1   all_reduce            4      2          2.0\n"
             "  2      all_gather            2      1          0.5\n"
             "         all_reduce            4      2          2.0\n");
 }

@@ -27,8 +27,9 @@ void check_described(const std::filesystem::path& path, const Task& task) {
 Configuration read_configuration(const std::filesystem::path& path) {
   try {
     const auto json = nlohmann::ordered_json::parse(read_text(path));
-    const Configuration configuration = configuration_from_json(json);
+    Configuration configuration = configuration_from_json(json);
     require(json.contains("model"), "the configuration does not name its model");
+    if (configuration.pipeline == kKeptSchedule) configuration.pipeline = path.parent_path() / kKeptSchedule;
     validate(configuration);
     return configuration;
   } catch (const nlohmann::json::exception&) {
@@ -39,14 +40,18 @@ Configuration read_configuration(const std::filesystem::path& path) {
   }
 }
 
-void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
-                const std::vector<nn::Parameter>& parameters, const Grid& grid, const Metadata& metadata) {
-  on_root(grid.world(), "writing " + folder.string(), [&] {
+void save_model(const std::filesystem::path& folder, Configuration configuration, const Task& task,
+                const Trainer& trainer, const Metadata& metadata) {
+  on_root(trainer.grid().world(), "writing " + folder.string(), [&] {
+    if (pipeline::names_a_file(configuration.pipeline)) {
+      write_atomically(folder / kKeptSchedule, pipeline::to_csv(trainer.stages().schedule));
+      configuration.pipeline = kKeptSchedule;
+    }
     for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
     write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
   });
   // Last: where it stands, the others do.
-  save_state(folder / "model.safetensors", parameters, grid, metadata);
+  save_state(folder / "model.safetensors", trainer.parameters(), trainer.grid(), metadata);
 }
 
 SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make) {

@@ -24,12 +24,15 @@ struct SavedModel {
   bool is_finished;  // else it is that of the run's checkpoint, which may be replaced at any time
 };
 
-/// Writes the task's files, config.json and then model.safetensors (global tensors) into a folder. Called by all workers of
-/// the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
-void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
-                const std::vector<nn::Parameter>& parameters, const Grid& grid, const Metadata& metadata = {});
+/// Where a run keeps the schedule of its pipeline, if a file gave it.
+inline constexpr const char* kKeptSchedule = "pipeline.csv";
 
-/// The configuration in a file that save_model wrote.
+/// Writes the task's files, a schedule that a file gave, config.json and then model.safetensors (global tensors) into a folder.
+/// Called by all workers of the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
+void save_model(const std::filesystem::path& folder, Configuration configuration, const Task& task,
+                const Trainer& trainer, const Metadata& metadata = {});
+
+/// The configuration in a file that save_model wrote; `pipeline` is the schedule's file beside it, where there is one.
 /// Throws: InvalidArgument that names the file
 Configuration read_configuration(const std::filesystem::path& path);
 
