@@ -70,8 +70,10 @@ void add_evaluate(Program& program) {
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
                     "perplexity and bits_per_byte [false]");
-  add_layout_options(*command, {{"dp", &options->grid.dp}, {"pp", &options->grid.pp}, {"tp", &options->grid.tp}},
-                     options->backend, options->threads_per_rank);
+  add_layout_options(
+      *command,
+      {{"dp", &options->grid.dp}, {"pp", &options->grid.pp}, {"tp", &options->grid.tp}, {"zero", &options->zero}},
+      options->backend, options->threads_per_rank);
 }
 
 }  // namespace adjoin::cli

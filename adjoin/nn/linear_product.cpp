@@ -39,8 +39,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<SplitRows>& rows) {
     const at::Tensor used = as_in_product(weight);
-    const bool keeps_cast = !rows && !used.is_same(weight);
-    ctx->save_for_backward({x, weight, bias.value_or(at::Tensor()), keeps_cast ? used : at::Tensor()});
+    ctx->save_for_backward({x, weight, bias.value_or(at::Tensor())});
     if (rows) ctx->saved_data["rows"] = saved_value(*rows);
     return at::linear(rows ? all_of(x, *rows) : x, used, bias);
   }
@@ -52,13 +51,12 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     require(!rows || !creates_graph,
             "linear_product: of split rows is differentiable once, but backward was to create a graph");
     const tensor_list saved = ctx->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &cast = saved[3];
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
     const at::Tensor of_y = as_matrix(gradients[0]);
 
     at::Tensor of_x;
     if (rows || ctx->needs_input_grad(0)) {
-      const at::Tensor used = cast.defined() && !creates_graph ? cast : weight.to(of_y.scalar_type());
-      const at::Tensor of_all = of_y.mm(used.conj());
+      const at::Tensor of_all = of_y.mm(weight.to(of_y.scalar_type()).conj());
       of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
     }
     at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);

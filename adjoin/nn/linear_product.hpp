@@ -21,8 +21,8 @@ struct SplitRows {
 /// X W^T + b, whose gradients of W and b can wait (movement/postponed.hpp). X is x or, where rows are split, x of all ranks: a
 /// column-parallel layer of rows that are split between such layers.
 ///
-/// x and the parameters are kept for backward, under autocast as they went into the product. Of split rows a rank keeps its own
-/// alone, which are gathered once more there.
+/// x is kept for backward, under autocast as it went into the product, and so are the parameters, which are cast once more there.
+/// Of split rows a rank keeps its own alone, which are gathered once more there.
 ///
 /// Shape:   x [*, in], weight [out, in], bias [out] or undefined -> [*, out];
 ///          with split rows x [rows_r, in] with the rows of this rank -> [rows, out]

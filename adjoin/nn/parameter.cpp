@@ -58,11 +58,12 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
 }
 
 /// The same numbers as elements of other layouts.
-void fill_normal(const at::Tensor& tensor, const ShardedModule::Piece& piece, PhiloxKey key) {
-  fill_piece(tensor, piece.layout, piece.grid.world().rank(), [&](std::span<double> out, int64_t first) {
-    philox_normal(out, key, first);
-    for (double& number : out) number *= piece.initial.deviation;
-  });
+void fill_normal(const Parameter& parameter, PhiloxKey key) {
+  fill_piece(parameter.tensor, parameter.layout, parameter.grid.world().rank(),
+             [&](std::span<double> out, int64_t first) {
+               philox_normal(out, key, first);
+               for (double& number : out) number *= parameter.initial->deviation;
+             });
 }
 
 }  // namespace
@@ -121,10 +122,18 @@ void initialize(const torch::nn::Module& module, uint64_t seed) {
   std::vector<Found> found;
   std::set<const void*> known;
   collect(module, "", known, found);
+  std::vector<Parameter> pieces;
+  for (const Found& f : found)
+    if (f.piece) pieces.push_back({f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer});
+  initialize(pieces, seed);
+}
+
+void initialize(const std::vector<Parameter>& parameters, uint64_t seed) {
   const at::NoGradGuard no_gradient;
-  for (const auto& [name, tensor, piece, is_buffer] : found) {
-    if (!piece) continue;
-    switch (piece->initial.kind) {
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor& tensor = parameter.tensor;
+    if (!parameter.initial) continue;
+    switch (parameter.initial->kind) {
       case Initial::Kind::zeros:
         tensor.zero_();
         break;
@@ -133,10 +142,10 @@ void initialize(const torch::nn::Module& module, uint64_t seed) {
         break;
       case Initial::Kind::normal:
         require(at::isFloatingType(tensor.scalar_type()), [&] {
-          return "initialize: parameter '" + name + "' is of " + c10::toString(tensor.scalar_type()) +
+          return "initialize: parameter '" + parameter.name + "' is of " + c10::toString(tensor.scalar_type()) +
                  ", normal numbers are of floats";
         });
-        fill_normal(tensor, *piece, philox_key(seed, name));
+        fill_normal(parameter, philox_key(seed, parameter.name));
         break;
     }
   }

@@ -86,5 +86,7 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
 /// layout.
 /// Cost: about 25 ns a normal number on one core; no communication
 void initialize(const torch::nn::Module& module, uint64_t seed);
+/// The same of parameters that have an `initial`, which may lie on other layouts than their module's.
+void initialize(const std::vector<Parameter>& parameters, uint64_t seed);
 
 }  // namespace adjoin::nn

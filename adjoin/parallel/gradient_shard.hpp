@@ -27,6 +27,7 @@ class GradientShard {
 
   /// The shard, flat, which is then gone; zeros where backward has added nothing.
   at::Tensor take();
+  bool has() const { return shard_.defined(); }
   int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }
 
  private:

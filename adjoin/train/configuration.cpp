@@ -69,7 +69,7 @@ constexpr Field kFields[] = {
     {"Layout", "cp", &C::cp, "Context-parallel ranks: each holds a part of every sequence; at most --sequence", "", 1, 1e6},
     {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
     {"Layout", "sp", &C::sp, "Sequence parallelism: tensor-parallel ranks share the rows between their layers, so that each keeps and normalises its part alone", ""},
-    {"Layout", "zero", &C::zero, "What ranks that train the same weights share of them, each keeping its part alone (ZeRO's stages): 1: the optimizer's moments, 2: the gradients too", "", 1, 2},
+    {"Layout", "zero", &C::zero, "What ranks that train the same weights share of them, each keeping its part alone (ZeRO's stages): 1: the optimizer's moments, 2: the gradients too, 3: the weights too, of which a rank then has one segment's whole at a time", "", 1, 3},
     {"Layout", "cp_method", &C::cp_method, "How context-parallel ranks come by each other's keys and values: they travel round, each rank gets all rows of some heads, or each keeps its rows of all scores", "ring|ulysses|gathered"},
     {"Layout", "pipeline", &C::pipeline, "In which order pipeline-parallel ranks act on micro-batches: gpipe, 1f1b, interleaved, zb-h1, or a file.csv (adjoin pipeline --help)", ""},
     {"Layout", "chunks", &C::chunks, "Stages that each pipeline-parallel rank holds, with --pipeline interleaved", "", 1, 1e6},

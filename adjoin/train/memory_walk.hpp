@@ -56,6 +56,8 @@ class MemoryWalk {
       }
       if (action != pipeline::Kind::input) count_gradients(stage.first + i);
     }
+    if (action == pipeline::Kind::backward)
+      for (const SegmentNeeds* needs : stage.segments) keep(-needs->left);
   }
   int64_t highest() const { return highest_; }
   int64_t most_kept() const { return most_kept_; }

@@ -30,7 +30,7 @@ parallel::Rule rule_of(const Configuration& configuration) {
 
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
                                                            std::span<const models::Segment> segments) {
-  if (configuration.zero < 2) return nullptr;
+  if (configuration.zero != 2) return nullptr;
   std::set<std::string> named, shared;
   for (const models::Segment& segment : segments)
     for (const models::Part& part : segment.parts)

@@ -25,10 +25,12 @@ at::Tensor stand_in(const at::Tensor& output) {
 
 models::Model made(const SegmentTrial& trial) {
   const Grid stage = trial.grid.at("pp", trial.grid.coordinate("pp"));
-  models::Model model(std::vector<models::Segment>{trial.segment}, stage, tensor_options(trial.configuration));
+  models::Model model(std::vector<models::Segment>{trial.segment}, stage, tensor_options(trial.configuration),
+                      shards_weights(trial.configuration));
   const at::NoGradGuard no_gradient;
-  for (const nn::Parameter& parameter : parameters_of(model))
-    if (parameter.initial) parameter.tensor.zero_();  // any finite number will do
+  if (model->shards().empty())
+    for (const nn::Parameter& parameter : parameters_of(model))
+      if (parameter.initial) parameter.tensor.zero_();  // any finite number will do
   return model;
 }
 
@@ -44,6 +46,7 @@ GradientShards shards_of(const models::Model& model, const std::set<std::string>
 int64_t bytes_of_gradients(const models::Model& model, const GradientShards& shards) {
   int64_t bytes = 0;
   for (const auto& shard : shards) bytes += shard->bytes();
+  for (const auto& [part, of_part] : model->shards()) bytes += of_part->gradient_bytes();
   for (const at::Tensor& weight : model->parameters())
     if (weight.grad().defined()) bytes += static_cast<int64_t>(weight.grad().nbytes());
   return bytes;
@@ -60,6 +63,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   PeakMemory memory;
   const models::Model model = made(trial);
   const GradientShards shards = shards_of(model, trial.summed);
+  for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
   const int64_t before = memory.current_bytes();
   SegmentNeeds needs;
   trial.calls.calls.clear();
@@ -68,7 +72,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   at::Tensor x = trial.input.defined() ? stand_in(trial.input) : trial.batch.input;
   at::Tensor y = [&] {
     const Autocast autocast(trial.configuration.precision);
-    return model->run(0, x, trial.batch.pass);
+    return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
   }();
   if (!trial.holds_input) x.reset();
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
@@ -88,6 +92,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   };
   trial.splits_backward ? postponed.collect(backward) : backward();
   needs.backward = memory.peak_bytes() - waiting;
+  model->release_weights();
   y.reset();
   x.reset();
   const int64_t left = memory.current_bytes() - bytes_of_gradients(model, shards);
@@ -99,6 +104,9 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model, shards);
   needs.kept = waiting - of_rows;
   needs.left = left - of_rows;
+  for (const std::string& part : trial.summed_earlier)
+    for (const at::Tensor& weight : model->named_children()[part]->parameters())
+      if (weight.grad().defined()) needs.left += static_cast<int64_t>(weight.grad().nbytes());
   needs.calls = std::exchange(trial.calls.calls, {});
   return needs;
 }

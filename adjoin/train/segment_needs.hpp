@@ -24,7 +24,8 @@ struct SegmentNeeds {
   int64_t forward = 0;   ///< at most while it runs forward, its input among them
   int64_t kept = 0;      ///< that wait for backward
   int64_t backward = 0;  ///< at most in backward beside those kept, the gradients of its weights among them
-  /// Where backward leaves the gradients of weights for later: what waits for that, and at most while they are computed.
+  /// What waits after backward until the stage's is over, or where it leaves the gradients of weights for later until they are
+  /// computed; and at most while they are.
   int64_t left = 0, weights = 0;
   std::vector<PlannedCall> calls{};
   at::Tensor output{};  ///< of the shape and type of its output, without memory
@@ -44,6 +45,9 @@ struct SegmentTrial {
   bool holds_input;                     ///< whether the input waits for backward in any case, as a stage's does
   bool splits_backward;                 ///< whether gradients of weights are left for later
   const std::set<std::string>& summed;  ///< the parameters whose gradients are summed within backward
+  bool backward_follows;                ///< as models::ModelImpl::run
+  /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own.
+  const std::set<std::string>& summed_earlier;
   PlannedCalls& calls;
 };
 

@@ -112,13 +112,20 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<mo
 
 /// The parameters of a part of this rank's model or, without a model, of a part that other ranks have.
 std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* model, const Grid& grid,
-                                     const at::TensorOptions& tensor) {
+                                     const at::TensorOptions& tensor, bool shards) {
   const Grid here = grid.at("pp", grid.coordinate("pp"));
   const Grid stage = model ? here : stage_of_others(grid, held.held_at.front());
   const std::string& name = held.part->name;
   const std::shared_ptr<torch::nn::Module> module =
       model ? (*model)->named_children()[name] : held.part->make(stage, tensor.device(at::kMeta));
-  std::vector<nn::Parameter> parameters = nn::parameters_of(*module, stage, {"tp"});
+  const bool has_shards = model && !(*model)->shards().empty();
+  std::vector<nn::Parameter> parameters =
+      has_shards ? (*model)->shards().at(name)->parameters() : nn::parameters_of(*module, stage, {"tp"});
+  if (shards && !has_shards)
+    for (nn::Parameter& parameter : parameters) {
+      parameter.grid = stage;  // a model that is planned with may have been made as another rank
+      parameter = parallel::shard_of(parameter);
+    }
   for (nn::Parameter& parameter : parameters) {
     parameter.name = name + "." + parameter.name;
     parameter.grid = here;
@@ -172,6 +179,15 @@ std::vector<size_t> Stages::segments_at(int pp) const {
     for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
       here.push_back(static_cast<size_t>(i));
   return here;
+}
+
+bool Stages::backward_follows(int stage, int micro_batch) const {
+  const auto& actions = schedule.actions[static_cast<size_t>(pp_of(stage))];
+  const auto is_of = [&](const pipeline::Action& action) {
+    return action.stage == stage && action.micro_batch == micro_batch;
+  };
+  const auto forward = std::ranges::find_if(actions, is_of);
+  return forward != actions.end() && forward + 1 != actions.end() && is_of(*(forward + 1));
 }
 
 size_t Stages::place_of(int stage) const {
@@ -230,19 +246,19 @@ std::vector<models::Segment> segments_here(const Stages& stages, const std::vect
 }
 
 std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
-                                           const models::Model& model, const Grid& grid) {
+                                           const models::Model& model, const Grid& grid, bool shards) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}));
+    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}, shards));
   return all;
 }
 
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
-                                         const models::Model& model, const Grid& grid,
-                                         const at::TensorOptions& tensor) {
+                                         const models::Model& model, const Grid& grid, const at::TensorOptions& tensor,
+                                         bool shards) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages, segments))
-    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor));
+    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor, shards));
   return all;
 }
 

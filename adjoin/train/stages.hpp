@@ -22,6 +22,8 @@ struct Stages {
   std::vector<int> stages_at(int pp) const;
   /// The segments of the ranks at a coordinate along pp, in their order.
   std::vector<size_t> segments_at(int pp) const;
+  /// Whether a stage's rank goes back through a micro-batch as soon as it has gone forward.
+  bool backward_follows(int stage, int micro_batch) const;
   /// The place of a stage's first segment among those of its ranks.
   size_t place_of(int stage) const;
 };
@@ -49,13 +51,15 @@ void print_stages(std::ostream& out, const Stages& stages, std::span<const model
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
                                            const Grid& grid);
 
-/// This rank's pieces of the parameters and buffers. What two stages name is copied on both.
+/// This rank's pieces of the parameters and buffers. What two stages name is copied on both. `shards`: as WeightShards has them,
+/// also where the model has whole ones.
 std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
-                                           const models::Model& model, const Grid& grid);
+                                           const models::Model& model, const Grid& grid, bool shards = false);
 
 /// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` is made of this
 /// rank's segments; what other stages hold is here a tensor of no elements.
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
-                                         const models::Model& model, const Grid& grid, const at::TensorOptions& tensor);
+                                         const models::Model& model, const Grid& grid, const at::TensorOptions& tensor,
+                                         bool shards = false);
 
 }  // namespace adjoin::train

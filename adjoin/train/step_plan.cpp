@@ -132,13 +132,17 @@ struct AlikeModels {
       : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
               tensor_options(job.configuration).device(at::kMeta)) {
     const auto is_summed = sums_in_backward(job.configuration, job.segments);
-    for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid)) {
+    const std::vector<nn::Parameter> whole = parameters_here(job.stages, job.segments, model, grid),
+                                     kept = parameters_here(job.stages, job.segments, model, grid,
+                                                            shards_weights(job.configuration));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
       if (job.configuration.validation > 0) weights.weights += bytes;  // the best ones so far
       if (parameter.is_buffer) continue;
-      weights.parameters += parameter.tensor.numel();
+      weights.parameters += whole[i].tensor.numel();
       weights.weights += bytes;
-      int64_t& gradient = gradients[parameter.tensor.unsafeGetTensorImpl()] = bytes;
+      int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
       if (is_summed && is_summed(parameter) && parallel::GradientShard::fits(parameter)) {
         gradient = c10::multiply_integers(sharded(parameter.layout).shape_on(grid.world().rank())) *
                    static_cast<int64_t>(parameter.tensor.element_size());
@@ -151,8 +155,9 @@ struct AlikeModels {
   /// Of the next rank. Of many ranks the later ones get what the first needs, whose shards are the largest.
   const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
     if (optimizers.size() >= kMostRun) return optimizers.front();
-    return optimizers.emplace_back(
-        needs_of_optimizer(job, parameters_here(job.stages, job.segments, model, rank.grid), *rank.calls));
+    return optimizers.emplace_back(needs_of_optimizer(
+        job, parameters_here(job.stages, job.segments, model, rank.grid, shards_weights(job.configuration)),
+        *rank.calls));
   }
 };
 
@@ -175,10 +180,12 @@ class Measured {
     StageNeeds needs{stages_.place_of(stage)};
     at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
     for (int64_t i = range.begin; i < range.end; ++i) {
+      const std::set<std::string> earlier = splits ? std::set<std::string>() : summed_earlier(range.begin, i);
       const bool is_last = i + 1 == std::ssize(segments_);
       needs.segments.push_back(
           &needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
-                    {grid, batch, input, is_last, stage > 0 && i == range.begin, splits, calls, alike.summed}));
+                    {grid, batch, input, is_last, stage > 0 && i == range.begin, splits,
+                     i + 1 == range.end && stages_.backward_follows(stage, number), calls, alike.summed, earlier}));
       input = needs.segments.back()->output;
     }
     return needs;
@@ -197,22 +204,42 @@ class Measured {
     at::Tensor input;
     bool is_last, is_first;  // of the model; of a stage that receives its input
     bool splits;             // whether gradients of weights are left for later
+    bool backward_follows;
     PlannedCalls& calls;
     const std::set<std::string>& summed;
+    const std::set<std::string>& summed_earlier;
   };
 
+  /// The parts of a segment that an earlier one of its stage names too: autograd adds their gradients up before it gives them on,
+  /// unless one of the segments is computed again.
+  std::set<std::string> summed_earlier(int64_t first, int64_t segment) const {
+    std::set<std::string> parts;
+    const models::Segment& mine = segments_[static_cast<size_t>(segment)];
+    if (!shards_weights(configuration_) || mine.recomputes) return parts;
+    for (int64_t i = first; i < segment; ++i) {
+      const models::Segment& other = segments_[static_cast<size_t>(i)];
+      for (const models::Part& part : other.parts)
+        if ((i == 0 || !other.recomputes) &&
+            std::ranges::find(mine.parts, part.name, &models::Part::name) != mine.parts.end())
+          parts.insert(part.name);
+    }
+    return parts;
+  }
+
   const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
-    auto& of_loads = known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "") +
-                            (given.splits ? ", splits backward" : "")];
+    auto& of_loads =
+        known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "") +
+               (given.splits ? ", splits backward" : "") + (given.backward_follows ? ", backward follows" : "") +
+               (given.summed_earlier.empty() ? "" : ", summed earlier")];
     const Load load = load_of(model, i, given.batch);
     auto found = of_loads.find(load);
     if (found == of_loads.end() && of_loads.size() >= kMostRun) found = of_loads.lower_bound({load.first, 0});
     if (found == of_loads.end())
-      found =
-          of_loads
-              .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch, given.input,
-                                      given.is_last, given.is_first, given.splits, given.summed, given.calls}))
-              .first;
+      found = of_loads
+                  .emplace(load, measure({configuration_, task_, model->segments()[i], given.grid, given.batch,
+                                          given.input, given.is_last, given.is_first, given.splits, given.summed,
+                                          given.backward_follows, given.summed_earlier, given.calls}))
+                  .first;
     return found->second;
   }
 

@@ -52,11 +52,13 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       segments_(segments_of(configuration, task)),
       stages_(stages_of(configuration, segments_)),
       model_(segments_here(stages_, segments_, grid_), grid_.at("pp", grid_.coordinate("pp")),
-             tensor_options(configuration)),
-      parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration))) {}
+             tensor_options(configuration), shards_weights(configuration)),
+      parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration),
+                                shards_weights(configuration))) {}
 
 void Trainer::initialize() {
-  nn::initialize(*model_, static_cast<uint64_t>(configuration_.seed));
+  nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
+  if (shards_weights(configuration_)) return;  // of a plain module they are those of one rank already
   const at::NoGradGuard no_gradient;
   for (const nn::Parameter& parameter : parameters_)
     if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank())) {
@@ -154,7 +156,10 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const Range segments = segments_of_stage(stage);
     const size_t first = stages_.place_of(stage);
     at::Tensor x = input.defined() ? input : batch.input;
-    for (int64_t i = 0; i < segments.size(); ++i) x = model_->run(first + static_cast<size_t>(i), x, batch.pass);
+    const bool backward_follows = stages_.backward_follows(stage, number);
+    for (int64_t i = 0; i < segments.size(); ++i)
+      x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
+                      backward_follows && i + 1 == segments.size());
     return stage + 1 < stages_.count() ? x.to(weights.dtype()) : x;  // as the next stage expects it
   };
   const auto loss = [&](int number, const at::Tensor& output) {
@@ -167,7 +172,11 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const models::Segment& last = segments_[static_cast<size_t>(segments_of_stage(stage).end - 1)];
     return last.output_shape(model_->stage(), batches[number].pass.rows);
   };
-  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer_});
+  const auto observer = [this](const pipeline::Action& action, double seconds) {
+    if (action.kind != pipeline::Kind::forward) model_->release_weights();
+    if (observer_) observer_(action, seconds);
+  };
+  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer});
 }
 
 bool Trainer::has_last_stage() const {
@@ -194,6 +203,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
       stages_.stages_at(grid_.coordinate("pp")).size());
   Sums sums;
   run(stages_.schedule, batches, sums, denominator, loss_scale);
+  for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   add_up(sums, /*training=*/true);
   return {.loss = sums.loss(),

@@ -41,6 +41,11 @@ struct Evaluation {
   bool interrupted = false;
 };
 
+/// Whether each rank keeps shards of weights alone.
+inline bool shards_weights(const Configuration& configuration) {
+  return configuration.zero == 3;
+}
+
 /// One worker's part of a model and its optimizer, on a grid {dp, pp, cp, tp}. All workers of the grid call each function together.
 class Trainer {
  public:

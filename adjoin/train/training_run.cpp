@@ -325,7 +325,7 @@ void TrainingRun::save_checkpoint() {
 
 std::vector<RankSummary> TrainingRun::rank_summaries() const {
   int64_t count = 0;
-  for (const nn::Parameter& parameter : parameters()) count += parameter.tensor.numel();
+  for (const at::Tensor& weight : trainer_.module().parameters()) count += weight.numel();
   const std::vector<int64_t> counts = numbers_of_all(count, world_), peaks = numbers_of_all(peak_bytes_, world_);
   std::vector<RankSummary> ranks;
   const GridShape& shape = trainer_.grid().shape();

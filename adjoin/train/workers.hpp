@@ -27,6 +27,7 @@ struct WorkerOptions {
 struct ModelUse {
   std::string model;  // the output folder of a training run
   GridSizes grid;
+  int64_t zero = 1;  // as in a configuration
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
 };

@@ -76,6 +76,7 @@ Configuration configured(const SavedModel& saved, const ModelUse& use) {
   configuration.pipeline = Configuration().pipeline;  // whose stages are as many as its ranks
   configuration.chunks = 1;
   configuration.stages.clear();
+  configuration.zero = use.zero;
   configuration.backend = use.backend;
   configuration.threads_per_rank = use.threads_per_rank;
   validate(configuration);
