@@ -58,12 +58,20 @@ std::string contents_of(const std::string& path) {
 }
 
 /// The options that a run's config.json gives: where the run wrote, and whether over another, is not for the next one.
-void apply_run(CLI::App& command, const std::string& path) {
+void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
   require(command.get_option_no_throw("--preset") != nullptr, [&] {
     return path + ": is the configuration of a run, which " + full_name(command) + " has no options for";
   });
-  nlohmann::ordered_json json = train::to_json(train::read_configuration(path));
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    require(!json.is_discarded(), "is not JSON");
+    train::configuration_from_json(json);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(path + ": " + error.what());
+  }
   for (const char* key : {"out", "overwrite", "resume"}) json.erase(key);
+  if (const auto schedule = json.find("pipeline"); schedule != json.end())
+    *schedule = train::schedule_beside(path, schedule->get<std::string>());
   for (const auto& [key, value] : json.items())
     if (CLI::Option* option = command.get_option_no_throw(train::option_of(key)))
       set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
@@ -82,7 +90,7 @@ toml::table parse(const std::string& path, const std::string& text) {
 
 void apply_config_file(CLI::App& command, const std::string& path) {
   const std::string text = contents_of(path);
-  if (text.starts_with('{')) return apply_run(command, path);
+  if (text.starts_with('{')) return apply_run(command, path, text);
   const toml::table table = parse(path, text);
   for (const auto& [key, node] : table) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";

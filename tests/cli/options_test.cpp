@@ -213,7 +213,7 @@ TEST_F(ConfigFile, may_be_the_configuration_of_a_run_but_for_where_that_wrote) {
   EXPECT_EQ(with(to_json(run).dump(2), {"--epochs", "3"}), expected);
   EXPECT_THAT(refusal("{\"lairs\": 2}"), HasSubstr(path() + ": the configuration has an unknown key: lairs"));
   EXPECT_THAT(refusal("{\"layers\": \"2\"}"), HasSubstr("layers is of another type"));
-  EXPECT_THAT(refusal("{\"layers\": "), HasSubstr(path() + ": this is not JSON"));
+  EXPECT_THAT(refusal("{\"layers\": "), HasSubstr(path() + ": is not JSON"));
 }
 
 TEST_F(ConfigFile, that_is_missing_is_named) {

@@ -24,12 +24,16 @@ void check_described(const std::filesystem::path& path, const Task& task) {
 
 }  // namespace
 
+std::string schedule_beside(const std::filesystem::path& config, const std::string& pipeline) {
+  return pipeline == kKeptSchedule ? (config.parent_path() / kKeptSchedule).string() : pipeline;
+}
+
 Configuration read_configuration(const std::filesystem::path& path) {
   try {
     const auto json = nlohmann::ordered_json::parse(read_text(path));
     Configuration configuration = configuration_from_json(json);
     require(json.contains("model"), "the configuration does not name its model");
-    if (configuration.pipeline == kKeptSchedule) configuration.pipeline = path.parent_path() / kKeptSchedule;
+    configuration.pipeline = schedule_beside(path, configuration.pipeline);
     validate(configuration);
     return configuration;
   } catch (const nlohmann::json::exception&) {

@@ -26,6 +26,8 @@ struct SavedModel {
 
 /// Where a run keeps the schedule of its pipeline, if a file gave it.
 inline constexpr const char* kKeptSchedule = "pipeline.csv";
+/// What a config.json means by its `pipeline`: the kept schedule is the file beside it.
+std::string schedule_beside(const std::filesystem::path& config, const std::string& pipeline);
 
 /// Writes the task's files, a schedule that a file gave, config.json and then model.safetensors (global tensors) into a folder.
 /// Called by all workers of the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
