@@ -36,6 +36,10 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::se
   for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", known, found);
 }
 
+Parameter owned(const Found& f) {
+  return {f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer};
+}
+
 std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere,
                                      const std::vector<std::string>& replicated) {
   std::vector<Found> found;
@@ -44,7 +48,7 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
   std::vector<Parameter> parameters;
   for (const Found& f : found) {
     if (f.piece) {
-      parameters.push_back({f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer});
+      parameters.push_back(owned(f));
       continue;
     }
     require(elsewhere != nullptr, [&] {
@@ -124,7 +128,7 @@ void initialize(const torch::nn::Module& module, uint64_t seed) {
   collect(module, "", known, found);
   std::vector<Parameter> pieces;
   for (const Found& f : found)
-    if (f.piece) pieces.push_back({f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer});
+    if (f.piece) pieces.push_back(owned(f));
   initialize(pieces, seed);
 }
 

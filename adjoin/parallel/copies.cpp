@@ -36,6 +36,13 @@ Buffer buffer_of_reals(const at::Tensor& tensor) {
   return buffer(tensor.is_complex() ? at::view_as_real(tensor) : tensor);
 }
 
+void broadcast_piece(const nn::Parameter& parameter) {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor values = parameter.tensor.contiguous();
+  parameter.grid.group_of(parameter.layout.grid().ranks()).broadcast(buffer(values), 0);
+  parameter.tensor.copy_(values);
+}
+
 void broadcast_parameters(const torch::nn::Module& module, const Communicator& group) {
   const at::NoGradGuard no_gradient;
   std::vector<at::Tensor> tensors = module.parameters();

@@ -13,6 +13,9 @@ namespace adjoin::parallel {
 /// A buffer over a tensor's elements, or the real and imaginary parts of complex ones, which backends add up and move alike.
 Buffer buffer_of_reals(const at::Tensor& tensor);
 
+/// Gives the ranks of a parameter's layout, which all call, what the first of them holds: where each has drawn values itself.
+void broadcast_piece(const nn::Parameter& parameter);
+
 /// Gives every rank the parameters and buffers that a module has on rank 0 of a group, which all call with modules of the
 /// same tensors. For modules of one's own whose weights each rank has drawn itself.
 /// Cost: a broadcast a tensor

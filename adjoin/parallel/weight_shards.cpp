@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/copies.hpp"
 #include "adjoin/partition/shard.hpp"
 
 namespace adjoin::parallel {
@@ -37,11 +38,7 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole) : parameters_(std::
     at::Tensor tensor = parameter.tensor;
     const bool owns_storage = tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
     if (is_cut(parameter) && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
-    if (!parameter.initial && !tensor.is_meta()) {
-      const at::Tensor values = tensor.contiguous();
-      parameter.grid.group_of(parameter.layout.grid().ranks()).broadcast(buffer(values), 0);
-      tensor.copy_(values);
-    }
+    if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!is_cut(parameter)) continue;
     Weight& weight = weights_.emplace_back(Weight{tensor, {}, Bucket({parameter}, {0})});
     if (is_trained(parameter)) weight.gradient = std::make_unique<GradientShard>(parameter);

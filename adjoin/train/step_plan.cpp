@@ -14,8 +14,8 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/layout.hpp"
-#include "adjoin/partition/shard.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/memory_walk.hpp"
 #include "adjoin/train/optimizer.hpp"
@@ -144,8 +144,7 @@ struct AlikeModels {
       weights.weights += bytes;
       int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
       if (is_summed && is_summed(parameter) && parallel::GradientShard::fits(parameter)) {
-        gradient = c10::multiply_integers(sharded(parameter.layout).shape_on(grid.world().rank())) *
-                   static_cast<int64_t>(parameter.tensor.element_size());
+        gradient = static_cast<int64_t>(parallel::shard_of(parameter).tensor.nbytes());
         summed.insert(parameter.name);
       }
       weights.gradients += gradient;
@@ -179,13 +178,13 @@ class Measured {
     const Range range = stages_.segments[static_cast<size_t>(stage)];
     StageNeeds needs{stages_.place_of(stage)};
     at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
+    const bool keeps_gathered = shards_weights(configuration_) && stages_.backward_follows(stage, number);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const std::set<std::string> earlier = splits ? std::set<std::string>() : summed_earlier(range.begin, i);
       const bool is_last = i + 1 == std::ssize(segments_);
-      needs.segments.push_back(
-          &needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
-                    {grid, batch, input, is_last, stage > 0 && i == range.begin, splits,
-                     i + 1 == range.end && stages_.backward_follows(stage, number), calls, alike.summed, earlier}));
+      needs.segments.push_back(&needs_of(model, needs.first + static_cast<size_t>(i - range.begin),
+                                         {grid, batch, input, is_last, stage > 0 && i == range.begin, splits,
+                                          i + 1 == range.end && keeps_gathered, calls, alike.summed, earlier}));
       input = needs.segments.back()->output;
     }
     return needs;

@@ -65,11 +65,13 @@ void print_table(std::ostream& out, const Summary& summary) {
   add("test loss", fixed(summary.test_loss, 4));
   add("training loss", fixed(summary.train_loss, 4));
   add("training time", fixed(summary.train_seconds, 1) + " s");
-  if (const auto& best = summary.validations.best_loss) add("validation loss", fixed(*best, 4));
-  if (summary.validations.best_loss) add("best step", grouped(summary.validations.best_step));
+  if (const auto& best = summary.validations.best_loss) {
+    add("validation loss", fixed(*best, 4));
+    add("best step", grouped(summary.validations.best_step));
+  }
   if (summary.skipped_steps > 0) add("skipped steps", grouped(summary.skipped_steps));
   const bool has_stages = std::ranges::any_of(summary.ranks, [](const RankSummary& rank) {
-    return std::ranges::count(rank.stages, 0) < std::ssize(rank.stages);
+    return std::ranges::any_of(rank.stages, [](int stage) { return stage != 0; });
   });
   std::vector<std::vector<std::string>> ranks{{"  rank", "parameters", "peak tensor memory"}};
   if (has_stages) ranks[0].insert(ranks[0].begin() + 1, "stages");

@@ -10,6 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/copies.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
@@ -59,13 +60,9 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
 void Trainer::initialize() {
   nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
   if (shards_weights(configuration_)) return;  // of a plain module they are those of one rank already
-  const at::NoGradGuard no_gradient;
   for (const nn::Parameter& parameter : parameters_)
-    if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank())) {
-      const at::Tensor values = parameter.tensor.contiguous();  // of a plain module, which each rank has drawn itself
-      grid_.group_of(parameter.layout.grid().ranks()).broadcast(buffer(values), 0);
-      parameter.tensor.copy_(values);
-    }
+    if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank()))
+      parallel::broadcast_piece(parameter);  // of a plain module, which each rank has drawn itself
 }
 
 parallel::Optimizer& Trainer::optimizer() {
@@ -156,7 +153,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const Range segments = segments_of_stage(stage);
     const size_t first = stages_.place_of(stage);
     at::Tensor x = input.defined() ? input : batch.input;
-    const bool backward_follows = stages_.backward_follows(stage, number);
+    const bool backward_follows = shards_weights(configuration_) && stages_.backward_follows(stage, number);
     for (int64_t i = 0; i < segments.size(); ++i)
       x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
                       backward_follows && i + 1 == segments.size());
