@@ -68,7 +68,7 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(path + ": " + error.what());
   }
-  for (const char* key : {"out", "overwrite", "resume"}) json.erase(key);
+  for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
   for (const auto& [key, value] : json.items())
     if (CLI::Option* option = command.get_option_no_throw(train::option_of(key)))
       set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
