@@ -35,7 +35,8 @@ struct AlikeRanks {
       return false;
     ranks.push_back(other.most.rank);
     for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
-    for (int64_t RankPlan::*number : {&RankPlan::moments, &RankPlan::activations, &RankPlan::highest})
+    for (int64_t RankPlan::*number :
+         {&RankPlan::moments, &RankPlan::activations, &RankPlan::copies, &RankPlan::highest})
       most.*number = std::max(most.*number, other.most.*number);
     return true;
   }
@@ -92,13 +93,14 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   }
   const Unit memory(largest), given(most_given);
   std::vector<std::vector<std::string>> table{
-      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
+      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "copies", "highest"}};
   for (const AlikeRanks& group : groups) {
     const RankPlan& most = group.most;
     table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
-                     memory(most.moments), memory(most.activations), memory(most.highest)});
+                     memory(most.moments), memory(most.activations), memory(most.copies), memory(most.highest)});
   }
-  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name << '\n';
+  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name
+      << "; copies\nare beside the highest while a checkpoint is written\n";
   print_columns(out, table);
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
