@@ -86,22 +86,25 @@ struct Unit {
 
 void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   const std::vector<AlikeRanks> groups = alike(plans);
-  int64_t largest = 0, most_given = 0;
+  int64_t largest = 0, most_copied = 0, most_given = 0;
   for (const AlikeRanks& group : groups) {
     largest = std::max(largest, group.most.highest);
+    most_copied = std::max(most_copied, group.most.copies);
     for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
   }
   const Unit memory(largest), given(most_given);
   std::vector<std::vector<std::string>> table{
-      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "copies", "highest"}};
+      {"ranks", "parameters", "weights", "gradients", "moments", "activations", "highest"}};
   for (const AlikeRanks& group : groups) {
     const RankPlan& most = group.most;
     table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
-                     memory(most.moments), memory(most.activations), memory(most.copies), memory(most.highest)});
+                     memory(most.moments), memory(most.activations), memory(most.highest)});
   }
   out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name
       << "; copies\nare beside the highest while a checkpoint is written\n";
   print_columns(out, table);
+  if (most_copied > 0)
+    out << "  and " << memory(most_copied) << " more while a checkpoint is written, or none with --save wait\n";
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)

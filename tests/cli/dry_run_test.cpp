@@ -35,7 +35,8 @@ std::pair<double, double> copies_and_highest(const std::string& plan) {
   std::istringstream line(plan.substr(row + 1, plan.find('\n', row + 1) - row - 1));
   const std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
   const double unit = plan.find("at most, in KiB") == std::string::npos ? 1 << 20 : 1 << 10;
-  return {unit * std::stod(words.at(words.size() - 2)), unit * std::stod(words.back())};
+  const size_t copies = plan.find("\n  and ");
+  return {copies == plan.npos ? 0 : unit * std::stod(plan.substr(copies + 7)), unit * std::stod(words.back())};
 }
 
 TEST(DryRun, counts_the_weights_that_validation_keeps_and_what_a_save_copies) {

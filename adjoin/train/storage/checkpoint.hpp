@@ -35,8 +35,8 @@ struct StateSource {
 /// that are less than 64 KiB apart.
 ///
 /// Called by all workers of the pieces' world, which check together whether each tensor has its checksum, where the file has any.
-/// Throws, on all of them alike: InvalidArgument as check_state does, so for the moments of another rule, and where a number of
-///         the pieces, buffers aside, is not finite; DamagedFile
+/// Throws, on all of them alike: InvalidArgument as check_state does, so for the moments of another rule, and where a file
+///         without checksums has numbers that are not finite, buffers aside; DamagedFile
 void load_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces,
                 const StateSource& source = {});
 

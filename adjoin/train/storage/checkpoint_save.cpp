@@ -43,7 +43,11 @@ void CheckpointSave::work(Stage stage) {
       parts_[i].make_file(fresh_ / content_.states[i].file, {{kCheckpointKey, content_.name}});
     content_.add_files(fresh_);
   } else if (stage == Stage::writing) {
-    for (size_t i = 0; i < parts_.size() && !stops_; ++i) parts_[i].write(fresh_ / content_.states[i].file, stops_);
+    for (size_t i = 0; i < parts_.size() && !stops_; ++i) {
+      // Ranks begin with different files: the system lets one at a time write to one.
+      const size_t file = (i + static_cast<size_t>(world_.rank())) % parts_.size();
+      parts_[file].write(fresh_ / content_.states[file].file, stops_);
+    }
   } else {
     sync_to_disk(fresh_);  // the names of the files, before the one that says that they are there
     write_atomically(fresh_ / kStateFile, content_.state);

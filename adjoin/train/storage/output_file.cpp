@@ -14,6 +14,7 @@
 namespace adjoin::train {
 namespace {
 
+constexpr int64_t kBegunAtOnce = 1 << 20;
 constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB less a page in one call
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
@@ -56,12 +57,15 @@ void OutputFile::write(const void* data, size_t bytes) {
 
 void OutputFile::write_at(const void* data, size_t bytes, int64_t offset) {
   const auto* from = static_cast<const char*>(data);
+  const int64_t begin = offset;
   while (bytes > 0) {
     const ssize_t written = ::pwrite(descriptor_, from, std::min(bytes, kLargestWrite), offset);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) fail(path_, "cannot be written", written == 0 ? ENOSPC : errno);
     from += written, offset += written, bytes -= static_cast<size_t>(written);
   }
+  // So that the disk writes while the next bytes are copied; sync waits for it, and tells errors.
+  if (offset - begin >= kBegunAtOnce) ::sync_file_range(descriptor_, begin, offset - begin, SYNC_FILE_RANGE_WRITE);
 }
 
 void OutputFile::reserve(int64_t bytes) {

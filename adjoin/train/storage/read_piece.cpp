@@ -1,7 +1,6 @@
 #include "adjoin/train/storage/read_piece.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,34 +13,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kLargestGap = 64 << 10;   // bytes
-constexpr int64_t kReadAtOnce = 512 << 10;  // bytes, which stay in the cache until they are counted
-
-/// Whether none of some numbers has the exponent of infinities and NaNs.
-template <class Bits>
-bool are_finite(const char* numbers, int64_t count, Bits exponent) {
-  Bits found = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    Bits bits;
-    std::memcpy(&bits, numbers + i * static_cast<int64_t>(sizeof bits), sizeof bits);
-    found |= static_cast<Bits>((bits & exponent) == exponent);
-  }
-  return found == 0;
-}
-
-bool are_finite(const char* numbers, int64_t count, at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return are_finite<uint32_t>(numbers, count, 0x7f800000u);
-    case at::kDouble:
-      return are_finite<uint64_t>(numbers, count, 0x7ff0000000000000u);
-    case at::kHalf:
-      return are_finite<uint16_t>(numbers, count, 0x7c00u);
-    case at::kBFloat16:
-      return are_finite<uint16_t>(numbers, count, 0x7f80u);
-    default:
-      return true;
-  }
-}
+constexpr int64_t kReadAtOnce = 256 << 10;  // bytes, which stay in the cache until they are counted
 
 /// Reads runs, in the order in which they are given, into a tensor.
 class Reading {
@@ -67,7 +39,7 @@ class Reading {
       read_together();
     runs_.clear();
   }
-  const ReadPiece& found() const { return found_; }
+  uint64_t sum() const { return sum_; }
 
  private:
   int64_t place_of(int64_t global) const { return stored_.begin + global * size_; }
@@ -91,9 +63,8 @@ class Reading {
     }
   }
   void count(const Run& run) {
-    found_.is_finite &= are_finite(into_ + run.local * size_, run.count, stored_.dtype);
     const int64_t begin = std::max(run.local, counted_.begin), end = std::min(run.local + run.count, counted_.end);
-    if (begin < end) found_.sum += checksum(into_ + begin * size_, end - begin, size_, run.global + begin - run.local);
+    if (begin < end) sum_ += checksum(into_ + begin * size_, end - begin, size_, run.global + begin - run.local);
   }
 
   const SafetensorsFile& file_;
@@ -103,12 +74,12 @@ class Reading {
   Range counted_;
   std::vector<Run> runs_;
   std::vector<char> buffer_;
-  ReadPiece found_;
+  uint64_t sum_ = 0;
 };
 
 }  // namespace
 
-ReadPiece read_piece(const SafetensorsFile& file, const nn::Parameter& piece) {
+uint64_t read_piece(const SafetensorsFile& file, const nn::Parameter& piece) {
   const StoredTensor& stored = file.find(piece.name);
   const bool fits = piece.tensor.scalar_type() == stored.dtype && piece.tensor.is_contiguous();
   const at::Tensor into = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stored.dtype);
@@ -117,7 +88,7 @@ ReadPiece read_piece(const SafetensorsFile& file, const nn::Parameter& piece) {
   reading.flush();
   file.check_booleans(into, piece.name);
   if (!fits) piece.tensor.copy_(into);
-  return reading.found();
+  return reading.sum();
 }
 
 }  // namespace adjoin::train

@@ -5,15 +5,10 @@
 
 namespace adjoin::train {
 
-/// What reading a piece found.
-struct ReadPiece {
-  uint64_t sum = 0;       // the checksum() of the elements that share_of gives this worker
-  bool is_finite = true;  // of its numbers
-};
-
 /// Reads this worker's piece of a global tensor in a file into the piece's tensor: runs of it by themselves where they are long or
-/// far apart, together with what is between them where that is less than 64 KiB.
+/// far apart, together with what is between them where that is less than 64 KiB. Returns the checksum() of the elements that
+/// share_of gives this worker.
 /// Throws: DamagedFile
-ReadPiece read_piece(const SafetensorsFile& file, const nn::Parameter& piece);
+uint64_t read_piece(const SafetensorsFile& file, const nn::Parameter& piece);
 
 }  // namespace adjoin::train

@@ -56,12 +56,11 @@ TEST(ReadPiece, reads_no_more_than_the_piece_and_gaps_below_64_KiB) {
     const nn::Parameter piece =
         piece_of(1, 2, {rows, columns}, {{Split::balanced(dim == 0 ? rows : columns, 2, dim), {"a"}}});
     const int64_t before = bytes_read();
-    const ReadPiece read = read_piece(file, piece);
+    read_piece(file, piece);
     const int64_t bytes = bytes_read() - before;
     EXPECT_GE(bytes, piece.tensor.numel() * 4);
     EXPECT_LE(bytes, expected + kSlack) << rows << " x " << columns << " along " << dim;
     EXPECT_TRUE(piece.tensor.equal(x.chunk(2, dim)[1]));
-    EXPECT_TRUE(read.is_finite);
   }
 }
 
@@ -80,23 +79,20 @@ TEST(ReadPiece, counts_the_sums_of_all_pieces_to_that_of_the_tensor_whatever_the
                                                       {{Split::of_ranges(odd, 13, 0), {"a"}}}};
   for (const auto& cuts : layouts) {
     uint64_t sum = 0;
-    for (int rank = 0; rank < 3; ++rank) sum += read_piece(file, piece_of(rank, 3, shape, cuts)).sum;
+    for (int rank = 0; rank < 3; ++rank) sum += read_piece(file, piece_of(rank, 3, shape, cuts));
     EXPECT_EQ(sum, expected);
   }
 }
 
-TEST(ReadPiece, gives_numbers_of_another_type_and_sees_those_that_are_not_finite) {
+TEST(ReadPiece, gives_numbers_of_another_type) {
   const TemporaryFolder folder;
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16})
-    for (const double wrong : {1.0, double(INFINITY), double(-INFINITY), double(NAN)}) {
-      at::Tensor x = counting({3, 4}).to(type);
-      x[2][1] = wrong;
-      write_safetensors(folder / "x", {{"x", x}});
-      const nn::Parameter piece = piece_of(0, 1, {3, 4}, {}, at::kDouble);
-      const ReadPiece read = read_piece(SafetensorsFile(folder / "x"), piece);
-      EXPECT_EQ(read.is_finite, wrong == 1.0) << type << " " << wrong;
-      EXPECT_TRUE(at::equal(at::nan_to_num(piece.tensor), at::nan_to_num(x.to(at::kDouble))));
-    }
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {
+    const at::Tensor x = counting({3, 4}).to(type);
+    write_safetensors(folder / "x", {{"x", x}});
+    const nn::Parameter piece = piece_of(0, 1, {3, 4}, {}, at::kDouble);
+    read_piece(SafetensorsFile(folder / "x"), piece);
+    EXPECT_TRUE(at::equal(piece.tensor, x.to(at::kDouble))) << type;
+  }
 }
 
 }  // namespace
