@@ -100,8 +100,7 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
     table.push_back({names_of(group.ranks), grouped(most.parameters), memory(most.weights), memory(most.gradients),
                      memory(most.moments), memory(most.activations), memory(most.highest)});
   }
-  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name
-      << "; copies\nare beside the highest while a checkpoint is written\n";
+  out << "\nmemory of a rank's tensors in a step, at most, in " << memory.name << '\n';
   print_columns(out, table);
   if (most_copied > 0)
     out << "  and " << memory(most_copied) << " more while a checkpoint is written, or none with --save wait\n";
