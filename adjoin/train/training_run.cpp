@@ -186,6 +186,7 @@ void TrainingRun::resume() {
     load_state(saved.folder / kWeightsFile, parameters(), {.checkpoint = saved.name});
     load_state(saved.folder / kMomentsFile, optimizer.moments(), {saved.name, optimizer.rule().name});
     optimizer.set_steps_taken(state.step - state.skipped.all);
+    best_.clear();  // of a checkpoint that was passed over
     if (!state.validations.best_loss) return;
     best_ = nn::cloned(parameters());
     load_state(saved.folder / kBestFile, best_, {.checkpoint = saved.name});
