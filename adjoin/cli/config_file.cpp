@@ -69,7 +69,7 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(path + ": " + error.what());
   }
-  for (const char* key : {"out", "overwrite", "resume"}) json.erase(key);
+  for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
   if (const auto schedule = json.find("pipeline"); schedule != json.end())
     *schedule = train::schedule_beside(path, schedule->get<std::string>());
   for (const auto& [key, value] : json.items())

@@ -40,6 +40,7 @@ void run(const Options& options) {
   require_given(options.source.data, "--data");
   check_least("--samples", options.source.samples, 0);
   check_least("--batch", options.batch, 0);
+  check_least("--step", options.step, 0);
   check_least("--dp", options.grid.dp, 1);
   check_least("--pp", options.grid.pp, 1);
   check_least("--tp", options.grid.tp, 1);
@@ -58,6 +59,9 @@ void add_evaluate(Program& program) {
   CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test texts",
                                   [options] { run(*options); });
   add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
+  add_number(*command, "--step", options->step,
+             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+             "checkpoint [0]");
   add_text(*command, "--data", options->source.data, "PATH",
            "Texts, as for adjoin train; the test part is used (required)");
   add_text(*command, "--text-column", options->source.columns.text, "NAME",

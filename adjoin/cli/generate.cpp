@@ -97,6 +97,9 @@ void add_generate(Program& program) {
                                   [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
   add_text(*command, "--model", request.model, "DIR", "Output folder of a training run of a decoder (required)");
+  add_number(*command, "--step", request.step,
+             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+             "checkpoint [0]");
   add_number(
       *command, "--tokens", request.tokens,
       "The most tokens that are written; fewer where the document ends before [100, or what the context has room for]");

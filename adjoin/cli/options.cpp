@@ -110,10 +110,11 @@ Configuration GivenConfiguration::resolve() const {
     const CLI::Option* option = command->get_option_no_throw(name);
     return option != nullptr && option->count() > 0;
   };
+  require(values.step == 0 || !run.empty(), "--step names a checkpoint of the run that --resume goes on with");
   const bool is_named = is_given("--preset");
   Configuration resolved = run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
-                               : train::configuration_to_resume(run);
+                               : train::configuration_to_resume(run, values.step);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
@@ -127,6 +128,7 @@ Configuration GivenConfiguration::resolve() const {
   const bool other_stages = resolved.pp != base.pp || resolved.pipeline != base.pipeline;
   if (!run.empty() && other_stages && !is_given("--stages")) resolved.stages.clear();
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
+  resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
   train::validate(resolved);
   return resolved;

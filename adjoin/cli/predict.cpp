@@ -47,6 +47,7 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
 
 void run_predict(PredictRequest options, std::span<const std::string> texts) {
   require_given(options.model, "--model");
+  check_least("--step", options.step, 0);
   if (options.command->count("--dp") == 0)
     options.grid.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.grid.tp));
   LineReader input(STDIN_FILENO);
@@ -69,6 +70,9 @@ void add_predict(Program& program) {
                                   [options, &program] { run_predict(*options, program.texts); });
   options->command = command;
   add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
+  add_number(*command, "--step", options->step,
+             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+             "checkpoint [0]");
   command->add_flag("--all", options->all,
                     "Print behind it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");

@@ -17,6 +17,15 @@ Layout all_on(int rank, const Layout& layout) {
   return Layout(GridShape({{"one", 1}}, {rank}), layout.shape());
 }
 
+/// The global tensor of a piece on one rank of the world, which may be a view of it; of no elements elsewhere.
+at::Tensor gather_tensor(const Parameter& piece, int rank) {
+  const at::NoGradGuard no_gradient;
+  const Layout held = first_copy(piece.layout);
+  const bool gives = held.grid().cell_of(piece.grid.world().rank()).has_value();
+  return move(gives ? piece.tensor.detach() : piece.tensor.new_empty({0}), held, all_on(rank, piece.layout),
+              piece.grid);
+}
+
 /// What is wrong with a state as that of these pieces; nothing where all fits.
 std::string wrong_with(const State& state, const std::vector<Parameter>& pieces) {
   Shapes shapes;
@@ -31,14 +40,6 @@ std::string wrong_with(const State& state, const std::vector<Parameter>& pieces)
 Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid) {
   const GridShape world({{"world", grid.world().size()}});
   return {std::move(name), std::move(number), Layout(world, {}), grid, {}, /*is_buffer=*/true};
-}
-
-at::Tensor gather_tensor(const Parameter& piece, int rank) {
-  const at::NoGradGuard no_gradient;
-  const Layout held = first_copy(piece.layout);
-  const bool gives = held.grid().cell_of(piece.grid.world().rank()).has_value();
-  return move(gives ? piece.tensor.detach() : piece.tensor.new_empty({0}), held, all_on(rank, piece.layout),
-              piece.grid);
 }
 
 State gather_state(const std::vector<Parameter>& pieces, int rank) {

@@ -17,14 +17,9 @@ using State = std::map<std::string, at::Tensor>;
 /// A number that all workers of a grid's world hold, as a piece.
 Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid);
 
-/// The global tensor of a piece on one rank of the world, which may be a view of it; of no elements elsewhere.
-/// Kinds:  split, replicated, copied -> on one worker
-/// Cost:   each worker of the first copy sends its piece once, one message a box; no gradient
-at::Tensor gather_tensor(const Parameter& piece, int rank);
-
 /// What pieces hold, nn::parameters_of(module) or those of an optimizer, as global tensors on one rank; nothing elsewhere.
 ///
-/// Called by all workers of the world. A checkpoint is this, tensor by tensor (train/storage/checkpoint.hpp).
+/// Called by all workers of the world. Each of the first copy sends its piece once, one message a box.
 State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 
 /// Fills pieces, on whatever layouts, with what one rank holds, in their own types: what gather_state gave, of a module in

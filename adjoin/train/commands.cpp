@@ -78,7 +78,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
     OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make(configuration);
-  if (!configuration.resume.empty()) check_weights_to_resume(configuration.resume, *task);
+  if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
   const std::vector<models::Segment> segments = task->segments();
   const Stages stages = stages_of(configuration, segments);
   say_plan(configuration, *task);
@@ -141,7 +141,7 @@ void dry_run(const Configuration& configuration) {
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
-  const SavedModel saved = open_model(options.model, make);
+  const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
   stages_of(configuration, saved.task->segments());  // which refuses too many
   check_workers(worker_options(configuration));

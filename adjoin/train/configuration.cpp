@@ -64,7 +64,7 @@ constexpr Field kFields[] = {
     {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 and fp16 keep weights in float32, and fp16 scales the loss", "fp64|fp32|bf16|fp16"},
     {"Training", "seed", &C::seed, "Decides weights, dropout and the order of the samples, on every layout the same", "", 0, kMany},
 
-    {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch", "", 1, 1e6},
+    {"Layout", "dp", &C::dp, "Data-parallel ranks: each takes its part of the batch; 0: as many as there are, the MPI job's ranks or else this machine's cores, over --pp times --cp times --tp", "", 0, 1e6},
     {"Layout", "pp", &C::pp, "Pipeline-parallel ranks: each holds some of the model's layers", "", 1, 1e6},
     {"Layout", "cp", &C::cp, "Context-parallel ranks: each holds a part of every sequence; at most --sequence", "", 1, 1e6},
     {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
@@ -84,9 +84,12 @@ constexpr Field kFields[] = {
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
     {"Output", "overwrite", &C::overwrite, "Replace the run that --out holds already, which is refused otherwise", ""},
     {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder. \"auto\": the run in --out where that has a checkpoint, else begin", ""},
+    {"Output", "step", &C::step, "Step of the checkpoint from which --resume continues; later ones are removed. 0: the newest that is whole", "", 0, kMany},
     {"Output", "eval_every", &C::eval_every, "Steps between evaluations; 0: at the end only, or with --validation after each epoch", "", 0, kMany},
     {"Output", "patience", &C::patience, "Validations in a row without a better one after which training ends; 0: it goes on", "", 0, kMany},
     {"Output", "checkpoint_every", &C::checkpoint_every, "Steps between checkpoints; 0: after each epoch", "", 0, kMany},
+    {"Output", "save", &C::save, "While a checkpoint is written the run goes on, with a copy in memory of what each rank writes, or it waits", "background|wait"},
+    {"Output", "keep", &C::keep, "How many checkpoints stay, the newest ones", "", 1, kMany},
 };
 
 // A row a preset, a column a field. "-": the model has no such thing.

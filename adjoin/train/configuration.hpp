@@ -75,8 +75,11 @@ struct Configuration {
   std::string out{};
   bool overwrite = false;
   std::string resume{};
+  int64_t step = 0;
   int64_t eval_every = 0;
   int64_t checkpoint_every = 0;
+  std::string save = "background";
+  int64_t keep = 2;
   int64_t patience = 0;
 
   bool operator==(const Configuration&) const = default;

@@ -68,7 +68,7 @@ std::vector<models::Tokens> encoded(const GenerationRequest& request, const data
 }  // namespace
 
 void generate(const GenerationRequest& request, const Readers& readers) {
-  const SavedModel saved = open_model(request.model);
+  const SavedModel saved = open_model({request.model, request.step});
   const auto* task = dynamic_cast<const LanguageModelling*>(saved.task.get());
   require(task != nullptr, [&] {
     return "--model " + request.model + ": is a " + saved.configuration.model + ", and only a decoder writes texts";

@@ -1,6 +1,8 @@
 #include "adjoin/train/grid_sizes.hpp"
 
+#include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 
 namespace adjoin::train {
 
@@ -32,6 +34,18 @@ Configuration on_grid(Configuration c, const GridSizes& sizes) {
   c.cp = sizes.cp;
   c.tp = sizes.tp;
   c.sp = sizes.sp;
+  return c;
+}
+
+Configuration with_all_ranks(Configuration c) {
+  if (c.dp != 0) return c;
+  const int64_t others = c.pp * c.cp * c.tp, ranks = started_by_mpi() ? mpi_job_size() : usable_cores();
+  require(others >= 1 && ranks >= others && ranks % others == 0, [&] {
+    return "--dp 0: " + std::to_string(ranks) +
+           (started_by_mpi() ? " ranks of the MPI job" : " cores of this machine") + " are no multiple of --pp " +
+           std::to_string(c.pp) + " times --cp " + std::to_string(c.cp) + " times --tp " + std::to_string(c.tp);
+  });
+  c.dp = ranks / others;
   return c;
 }
 

@@ -28,6 +28,9 @@ struct GridSizes {
 /// The grid of a configuration, and the same configuration with another grid.
 GridSizes grid_sizes(const Configuration& configuration);
 Configuration on_grid(Configuration configuration, const GridSizes& sizes);
+/// The same configuration with as many ranks along dp as there are where it asks for 0: the MPI job's ranks, or else this machine's
+/// cores, over those along the other axes. Throws: InvalidArgument where some would be left over
+Configuration with_all_ranks(Configuration configuration);
 /// Whether attention keeps its scores for backward, so that --recompute attention saves something.
 bool keeps_scores(const Configuration& configuration);
 /// A line about each option that changes nothing there.

@@ -103,7 +103,7 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
 }  // namespace
 
 void predict(const ModelUse& options, const Conversation& conversation, const TaskMaker& make) {
-  const SavedModel saved = open_model(options.model, make);
+  const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
   std::exception_ptr trouble;
   run_workers(worker_options(configuration), [&](const Communicator& world) {

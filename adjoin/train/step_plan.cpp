@@ -20,6 +20,7 @@
 #include "adjoin/train/memory_walk.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/segment_needs.hpp"
+#include "adjoin/train/storage/piece_runs.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {
@@ -273,6 +274,15 @@ class Measured {
   std::map<std::string, std::map<Load, SegmentNeeds>> known_;
 };
 
+/// The bytes of what CheckpointSave copies on a rank.
+int64_t copied_by_save(const Job& job, const models::Model& model, const Grid& grid, int64_t moments) {
+  if (job.configuration.save != "background") return 0;
+  int64_t weights = 0;
+  for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid))
+    weights += share_of(parameter).size() * static_cast<int64_t>(parameter.tensor.element_size());
+  return moments + (job.configuration.validation > 0 ? 2 : 1) * weights;
+}
+
 RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeeds& optimizer, LoneRank& rank,
                    const std::vector<MicroBatch>& batches, Measured& measured) {
   const models::Model& model = alike.model;
@@ -282,6 +292,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
   plan.pp = pp;
   plan.rows = rank.rows;
   plan.moments = optimizer.moments;
+  plan.copies = copied_by_save(job, model, rank.grid, plan.moments);
   plan.calls = optimizer.calls;
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch

@@ -32,6 +32,7 @@ struct RankPlan {
   int64_t highest = 0;               ///< of all at once
   int64_t tally = 0;                 ///< numbers of the task's tally, on ranks that have the last stage
   std::vector<PlannedCall> calls{};  ///< of all micro-batches, without those of checked mode
+  int64_t copies = 0;                ///< on top of the highest while a checkpoint is written in the background
 };
 
 /// The step of these training samples, measured: each distinct segment of a rank is made and run forward and back once,

@@ -35,7 +35,8 @@ struct AlikeRanks {
       return false;
     ranks.push_back(other.most.rank);
     for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
-    for (int64_t RankPlan::*number : {&RankPlan::moments, &RankPlan::activations, &RankPlan::highest})
+    for (int64_t RankPlan::*number :
+         {&RankPlan::moments, &RankPlan::activations, &RankPlan::copies, &RankPlan::highest})
       most.*number = std::max(most.*number, other.most.*number);
     return true;
   }
@@ -75,9 +76,10 @@ struct Unit {
 
 void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   const std::vector<AlikeRanks> groups = alike(plans);
-  int64_t largest = 0, most_given = 0;
+  int64_t largest = 0, most_copied = 0, most_given = 0;
   for (const AlikeRanks& group : groups) {
     largest = std::max(largest, group.most.highest);
+    most_copied = std::max(most_copied, group.most.copies);
     for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
   }
   const Unit memory(largest), given(most_given);
@@ -90,6 +92,8 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   }
   out << "\nmemory of a rank's tensors in a step, to within a tenth, in " << memory.name << '\n';
   print_columns(out, table);
+  if (most_copied > 0)
+    out << "  and " << memory(most_copied) << " more while a checkpoint is written, or none with --save wait\n";
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)

@@ -15,11 +15,13 @@
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
-#include "adjoin/train/storage/folder_replacement.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/one_folder.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::train {
@@ -29,10 +31,9 @@ namespace {
 // random.
 constexpr int64_t kBucketBatches = 50;
 
+constexpr double kNotedWait = 1;  // seconds
+
 constexpr const char* kMetrics = "metrics.jsonl";
-constexpr const char* kWeights = "model.safetensors";
-constexpr const char* kMoments = "optimizer.safetensors";
-constexpr const char* kBest = "best.safetensors";  // the weights that validation found best
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -87,7 +88,7 @@ double train_loss(const RunState& state) {
 /// Takes away the results of an earlier run, so that they never stand beside this one's.
 void remove_results(const std::filesystem::path& folder, const Task& task) {
   std::vector<std::string> names = files_of_tasks();
-  names.insert(names.end(), {kWeights, kKeptSchedule, "config.json", "summary.json"});
+  names.insert(names.end(), {kWeightsFile, kKeptSchedule, "config.json", "summary.json"});
   for (const TaskFile& file : task.files()) names.push_back(file.name);
   for (const std::string& name : names) std::filesystem::remove(folder / name);
 }
@@ -128,7 +129,9 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);
   // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
-  if (root() && resumes_in_place(configuration)) folder_.emplace(configuration.out);
+  const bool in_place = largest_of_all(root() && resumes_in_place(configuration), world_) != 0;
+  if (root() && in_place) folder_.emplace(configuration.out);
+  if (in_place) check_one_folder(configuration.out, world_);
   check_all_resume_or_none(configuration, world_);
   if (configuration.resume.empty())
     trainer_.initialize();
@@ -137,6 +140,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
   first_step_ = state_.step;
   on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
+  if (!in_place) check_one_folder(configuration.out, world_);
 }
 
 void TrainingRun::take_folder() {
@@ -153,8 +157,7 @@ void TrainingRun::begin_output() {
   on_root(world_, "clearing " + configuration_.out, [&] {
     const std::filesystem::path metrics = *folder_ / kMetrics;
     const bool in_place = resumes_in_place(configuration_);
-    if (!in_place) remove_folder(folder_->path(), "checkpoint");
-    recover_folder(folder_->path(), "checkpoint");
+    remove_checkpoints_after(folder_->path(), in_place ? first_step_ : -1);
     if (!in_place || first_step_ < total_steps()) remove_results(folder_->path(), task_);
     const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
     if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
@@ -166,24 +169,27 @@ void TrainingRun::begin_output() {
 void TrainingRun::resume() {
   parallel::Optimizer& optimizer = trainer_.optimizer();  // which all workers make together
   RunState state;
-  read_checkpoint(configuration_.resume, world_, [&](const SavedCheckpoint& saved) {
-    state = run_state_of(saved.folder / "state.json", saved.state);
-    check_data(configuration_.resume, state, state_);
-    check_position(saved.folder / "state.json", state, sampler_.steps_per_epoch());
-    require(state.step <= total_steps() || !resumes_in_place(configuration_), [&] {
-      return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) + " steps, " +
-             (configuration_.steps > 0 ? "--steps is "
-                                       : "--epochs " + std::to_string(configuration_.epochs) + " makes ") +
-             std::to_string(total_steps());
+  read_checkpoint({configuration_.resume, configuration_.step}, world_, [&](const SavedCheckpoint& saved) {
+    together(world_, [&] {
+      state = run_state_of(saved.folder / kStateFile, saved.state);
+      check_data(configuration_.resume, state, state_);
+      check_position(saved.folder / kStateFile, state, sampler_.steps_per_epoch());
+      require(state.step <= total_steps() || !resumes_in_place(configuration_), [&] {
+        return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) + " steps, " +
+               (configuration_.steps > 0 ? "--steps is "
+                                         : "--epochs " + std::to_string(configuration_.epochs) + " makes ") +
+               std::to_string(total_steps());
+      });
+      if (state.step >= total_steps() || is_out_of_patience(state))
+        check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
     });
-    if (state.step >= total_steps() || is_out_of_patience(state))
-      check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
-    load_state(saved.folder / kWeights, parameters(), {.checkpoint = saved.name});
-    load_state(saved.folder / kMoments, optimizer.moments(), {saved.name, optimizer.rule().name});
+    load_state(saved.folder / kWeightsFile, parameters(), {.checkpoint = saved.name});
+    load_state(saved.folder / kMomentsFile, optimizer.moments(), {saved.name, optimizer.rule().name});
     optimizer.set_steps_taken(state.step - state.skipped.all);
+    best_.clear();  // of a checkpoint that was passed over
     if (!state.validations.best_loss) return;
     best_ = nn::cloned(parameters());
-    load_state(saved.folder / kBest, best_, {.checkpoint = saved.name});
+    load_state(saved.folder / kBestFile, best_, {.checkpoint = saved.name});
   });
   state_ = state;
   sampler_.seek(state_.position);
@@ -215,6 +221,7 @@ std::optional<Summary> TrainingRun::run() {
   bool is_over = false;
   while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
     train_step();
+    advance_save();
     if (is_evaluation_due()) evaluate_and_record();
     is_over = is_out_of_time();
     const bool last = state_.step == total_steps() || is_out_of_patience(state_) || is_over;
@@ -224,9 +231,11 @@ std::optional<Summary> TrainingRun::run() {
         (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
       save_checkpoint();
   }
+  if (!interrupted_) finish_save();  // before the test samples, whose evaluation may take long
   std::optional<Summary> summary;
   if (!interrupted_) summary = finish();
   if (interrupted_) save_checkpoint();
+  finish_save();
   return summary;
 }
 
@@ -305,22 +314,39 @@ void TrainingRun::evaluate_and_record() {
 
 void TrainingRun::save_checkpoint() {
   begin_output();
-  const std::string what = "writing " + (std::filesystem::path(configuration_.out) / "checkpoint").string();
-  std::optional<FolderReplacement> fresh;  // of rank 0
-  on_root(world_, what, [&] { fresh.emplace(folder_->path(), "checkpoint"); });
-  const std::filesystem::path folder = root() ? fresh->folder() : "";
-  const Metadata name{{kCheckpointKey, new_checkpoint_name()}};
-  save_model(folder, configuration_, task_, trainer_, name);
-  save_state(folder / kMoments, trainer_.optimizer().moments(), trainer_.grid(), name);
-  if (!best_.empty()) save_state(folder / kBest, best_, trainer_.grid(), name);
-  on_root(world_, what, [&] {
-    nlohmann::ordered_json state = to_json(state_);
-    state.update(name);
-    write_atomically(folder / "state.json", state.dump(2) + "\n");
-    if (!fresh->publish() && !std::exchange(warned_, true))
-      note("warning: " + folder_->path().string() + ": an earlier checkpoint cannot be removed; later ones try again");
-  });
-  memory_.reset_peak();  // gathered tensors are no part of a step
+  const auto begin = std::chrono::steady_clock::now();
+  finish_save();
+  if (const double seconds = seconds_since(begin); root() && seconds >= kNotedWait) {
+    progress_->pause();
+    note("step " + std::to_string(state_.step) + " waited " + fixed(seconds, 1) +
+         " s until the checkpoint before was written; --checkpoint-every may be larger");
+  }
+  CheckpointContent content{
+      .states = {{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}},
+      .add_files = [this](const auto& folder) { write_model_files(folder, configuration_, task_, trainer_.stages()); },
+      .name = new_checkpoint_name(),
+      .state = ""};
+  if (!best_.empty()) content.states.push_back({kBestFile, best_});
+  nlohmann::ordered_json state = to_json(state_);
+  state[kCheckpointKey] = content.name;
+  content.state = state.dump(2) + "\n";
+  const bool in_background = configuration_.save == "background";
+  save_.emplace(CheckpointSave::Place{configuration_.out, state_.step, configuration_.keep}, content, world_,
+                /*copies=*/in_background);
+  if (!in_background) finish_save();
+}
+
+void TrainingRun::finish_save() {
+  if (!save_) return;
+  save_->finish();
+  advance_save();
+}
+
+void TrainingRun::advance_save() {
+  if (!save_ || !save_->advance()) return;
+  if (!save_->removed_all() && !std::exchange(warned_, true))
+    note("warning: " + configuration_.out + ": an earlier checkpoint cannot be removed; later ones try again");
+  save_.reset();
 }
 
 std::vector<RankSummary> TrainingRun::rank_summaries() const {

@@ -10,6 +10,7 @@
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "adjoin/train/storage/checkpoint_save.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "adjoin/train/storage/run_state.hpp"
 #include "adjoin/train/summary.hpp"
@@ -44,7 +45,12 @@ class TrainingRun {
   bool is_out_of_time() const;
   /// Whether so many validations were no better that training ends.
   bool is_out_of_patience(const RunState& state) const;
+  /// Begins to save, after what is still being saved.
   void save_checkpoint();
+  /// Returns when what is being saved is there, if there is anything.
+  void finish_save();
+  /// Goes on with what is being saved, without waiting.
+  void advance_save();
   std::vector<RankSummary> rank_summaries() const;
   /// Nothing where it was interrupted.
   std::optional<Summary> finish();
@@ -69,7 +75,8 @@ class TrainingRun {
   std::optional<OutputFolder> folder_;  // of rank 0, as the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;
-  bool warned_ = false;  // of earlier checkpoints that cannot be removed
+  std::optional<CheckpointSave> save_;  // that goes on
+  bool warned_ = false;                 // of earlier checkpoints that cannot be removed
 };
 
 }  // namespace adjoin::train

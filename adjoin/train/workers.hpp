@@ -26,6 +26,7 @@ struct WorkerOptions {
 /// What use of a trained model, such as an evaluation, is asked.
 struct ModelUse {
   std::string model;  // the output folder of a training run
+  int64_t step = 0;   // of its checkpoint; 0: the finished model, or the newest checkpoint
   GridSizes grid;
   int64_t zero = 1;  // as in a configuration
   std::string backend = "auto";

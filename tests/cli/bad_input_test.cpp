@@ -224,13 +224,13 @@ TEST(TooManyRanks, for_the_machine_are_told_before_anything_is_done) {
 
 TEST(FullDisk, leaves_nothing_half_written) {
   const TemporaryFolder folder;
-  const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "vocab.txt"}};
+  const std::pair<int, std::string> cases[] = {{8, "model.safetensors"}, {1, "model.safetensors"}};
   for (const auto& [kib, file] : cases) {
     const fs::path out = folder / std::to_string(kib);
     expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib), file);
     std::vector<std::string> names;
     for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
-    EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "metrics.jsonl"}));
+    EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "checkpoints", "metrics.jsonl"}));
     for (const std::string& line : lines_of(contents_of(out / "metrics.jsonl")))
       EXPECT_TRUE(nlohmann::json::accept(line)) << line;
   }
@@ -239,10 +239,10 @@ TEST(FullDisk, leaves_nothing_half_written) {
 TEST(FullDisk, keeps_the_checkpoint_before_from_which_the_run_goes_on) {
   const TemporaryFolder folder;
   ASSERT_EQ(run(kSmallRun + "--epochs 1" + into(folder / "run")).code, 0);
-  const auto checkpoint = tree_of(folder / "run" / "checkpoint");
+  const auto checkpoint = tree_of(folder / "run" / "checkpoints");
   const std::string resume = "train --epochs 2 --resume " + shell_quoted(folder / "run");
   expect_full_disk(run_on_full_disk(resume, 8), "model.safetensors");
-  EXPECT_EQ(tree_of(folder / "run" / "checkpoint"), checkpoint);
+  EXPECT_EQ(tree_of(folder / "run" / "checkpoints"), checkpoint);
   const Outcome again = run(resume);
   EXPECT_EQ(again.code, 0) << again.err;
 }
@@ -319,8 +319,7 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
       // 20 GB of embedding alone, had they been allocated before they are compared
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
       {"config.json", replacing("\"layers\": 1", "\"layers\": 2"), "there is no tensor"},
-      {"model.safetensors", with_infinity,
-       "model.safetensors: tensor 'positions.weight' holds numbers that are not finite"},
+      {"model.safetensors", with_infinity, "model.safetensors: tensor 'positions.weight' is damaged"},
       {"config.json", replacing("\"final_norm\": true", "\"final_norm\": false"), "the model has no tensor"},
       {"config.json", replacing("\"layers\"", "\"lairs\""), "unknown key: lairs"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
@@ -349,7 +348,7 @@ TEST_F(DamagedModel, without_one_of_its_files_is_refused) {
   for (const std::string& file : std::vector<std::string>{"config.json", "vocab.txt", "model.safetensors"}) {
     const fs::path model = copy_with(file, [](const std::string& same) { return same; });
     fs::remove(model / file);
-    if (file == "model.safetensors") fs::remove_all(model / "checkpoint");  // which else takes the model's place
+    if (file == "model.safetensors") fs::remove_all(model / "checkpoints");  // which else takes the model's place
     expect_refused(run("predict fine --model " + shell_quoted(model)), file);
   }
   expect_refused(run("predict fine --model /none/model"), "/none/model: there is no such folder");
@@ -363,8 +362,9 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
   } cases[] = {
       {"model.safetensors", half, "model.safetensors: "},
       {"optimizer.safetensors", half, "optimizer.safetensors: "},
-      {"optimizer.safetensors", replacing("first.", "fisrt."), "which is no moment of adamw"},
-      {"state.json", [](const std::string&) { return ""; }, "state.json: the file is empty"},
+      {"optimizer.safetensors", replacing("first.", "fisrt."),
+       "optimizer.safetensors: is damaged: it has a checksum of 'fisrt."},
+      {"state.json", [](const std::string&) { return ""; }, "state.json: is missing or empty"},
       {"state.json", half, "state.json: this is not the state of a training run"},
       {"state.json", replacing("\"step\": ", "\"stop\": "), "state.json: this is not the state of a training run"},
       {"state.json", replacing("\"step\": ", "\"step\": -"),
@@ -376,7 +376,7 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
   };
   for (const auto& [file, damage, expected] : cases) {
-    const fs::path model = copy_with("checkpoint/" + file, damage);
+    const fs::path model = copy_with("checkpoints/step-6/" + file, damage);
     const auto before = tree_of(model);
     SCOPED_TRACE(file + " " + expected);
     for (const std::string& out : {std::string(), into(folder_ / "new")}) {

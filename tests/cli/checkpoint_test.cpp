@@ -31,20 +31,21 @@ TEST_F(Checkpoints, are_on_the_disk_before_the_renames_that_publish_them) {
   ASSERT_EQ(train(kThreeTimes + "--tp 2", {"LOG=" + log.string()}).code, 0);
   const FileOrder order(contents_of(log));
   EXPECT_THAT(order.violations, IsEmpty());
-  EXPECT_GE(order.counts.at("rename"), 3 * (5 + 2) + 2);  // five files, two names of the folder; two old ones aside
+  EXPECT_GE(order.counts.at("rename"),
+            3 * (4 + 1) + 1 + 5);  // four files beside the tensors, the folder; an old one aside; the finished model
 }
 
 TEST_F(Checkpoints, are_saved_where_earlier_ones_cannot_be_removed) {
-  const Outcome outcome = train(kThreeTimes, {"KEEP=checkpoint.old"});
+  const Outcome outcome = train(kThreeTimes, {"KEEP=.old"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("warning: " + out().string() + ": an earlier checkpoint cannot be removed"));
-  EXPECT_THAT(contents_of(out() / "checkpoint" / "state.json"), HasSubstr("\"step\": 6,"));
-  EXPECT_TRUE(fs::exists(out() / "checkpoint.old.1"));
+  EXPECT_THAT(contents_of(checkpoint_of(out()) / "state.json"), HasSubstr("\"step\": 6,"));
+  EXPECT_TRUE(fs::exists(out() / "checkpoints" / "step-2.old"));
 }
 
 TEST_F(Checkpoints, may_take_longer_than_the_deadline_to_write) {
-  // Some 17 writes of 0.3 s each, with which no rank but the first has to do.
-  const std::vector<std::string> slow{"DELAY=300", "SLOW=checkpoint.new/model.safetensors"};
+  // Writes of 0.3 s each.
+  const std::vector<std::string> slow{"DELAY=300", "SLOW=.new/"};
   for (const int ranks : {0, 2}) {
     const Outcome outcome = train("--dp 2 --overwrite --deadline 3", slow, ranks);
     EXPECT_EQ(outcome.code, 0) << outcome.err;

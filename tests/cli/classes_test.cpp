@@ -43,7 +43,7 @@ TEST_F(ThreeClasses, are_counted_when_training_begins_and_saved_with_the_model) 
   EXPECT_EQ(lines_of(trained_.out)[0],
             "4 training and 4 test texts from " + folder_->path().string() + ", in 3 classes");
   EXPECT_EQ(json::parse(contents_of(model() / "classes.json")), (json{"film", "politics", "sport"}));
-  EXPECT_TRUE(fs::exists(model() / "checkpoint" / "classes.json"));
+  EXPECT_TRUE(fs::exists(checkpoint_of(model()) / "classes.json"));
 }
 
 TEST_F(ThreeClasses, are_what_predict_prints) {

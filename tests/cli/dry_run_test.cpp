@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/program.hpp"
 
@@ -25,19 +28,35 @@ TEST(DryRun, tells_the_plan_of_more_ranks_than_there_are_cores_and_writes_nothin
   for (const std::string& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
-TEST(DryRun, counts_the_weights_that_validation_keeps) {
+/// Of the first rank of a plan: the bytes of the copies that a save makes, and of all else.
+std::pair<double, double> copies_and_highest(const std::string& plan) {
+  const size_t row = plan.find("\n  0");
+  EXPECT_NE(row, std::string::npos) << plan;
+  std::istringstream line(plan.substr(row + 1, plan.find('\n', row + 1) - row - 1));
+  const std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
+  const double unit = plan.find("within a tenth, in KiB") == std::string::npos ? 1 << 20 : 1 << 10;
+  const size_t copies = plan.find("\n  and ");
+  return {copies == plan.npos ? 0 : unit * std::stod(plan.substr(copies + 7)), unit * std::stod(words.back())};
+}
+
+TEST(DryRun, counts_the_weights_that_validation_keeps_and_what_a_save_copies) {
   const TemporaryFolder folder;
-  const std::string train = "train --data sample --samples 400 --preset tiny --validation 0.1 --epochs 2 ";
-  const Outcome plan = run(train + "--dry-run");
-  const size_t row = plan.out.find("\n  0 ");
-  ASSERT_NE(row, std::string::npos) << plan.out;
-  const std::string line = plan.out.substr(row + 1, plan.out.find('\n', row + 1) - row - 1);
-  const double told =
-      std::stod(line.substr(line.rfind(' '))) * (plan.out.find("in KiB") == std::string::npos ? 1024 : 1);
-  ASSERT_EQ(run(train + "--eval-every 2" + into(folder / "run")).code, 0);
-  const auto summary = nlohmann::json::parse(contents_of(folder / "run" / "summary.json"));
-  const double measured = summary.at("ranks").at(0).at("peak_memory_bytes").get<double>() / 1024;
-  EXPECT_NEAR(told / measured, 1, 0.1) << line;
+  const std::string train =
+      "train --data sample --samples 400 --preset tiny --validation 0.1 --epochs 2 --eval-every 2 --checkpoint-every 4 "
+      "--dp 2 --threads-per-rank 1 ";
+  std::map<std::string, double> measured;
+  for (const std::string save : {"wait", "background"}) {
+    const auto [copies, highest] = copies_and_highest(run(train + "--dry-run --save " + save).out);
+    ASSERT_EQ(run(train + "--save " + save + into(folder / save)).code, 0);
+    const auto summary = nlohmann::json::parse(contents_of(folder / save / "summary.json"));
+    const auto& rank = summary.at("ranks").at(0);
+    const double peak = measured[save] = rank.at("peak_memory_bytes").get<double>();
+    EXPECT_NEAR((copies + highest) / peak, 1, 0.1) << save;
+    // AdamW's two moments, the weights and the best of them, in float32, of which each of two ranks copies a half.
+    const double bytes = 4 * rank.at("parameters").get<double>() * (2 + 1 + 1) / 2;
+    EXPECT_NEAR(copies / bytes, save == "wait" ? 0 : 1, 0.06) << save;  // 0.1 MiB of 1 or more
+    EXPECT_NEAR((peak - measured["wait"]) / bytes, save == "wait" ? 0 : 1, 0.1) << save;
+  }
 }
 
 TEST(DryRun, looks_at_no_output_folder) {

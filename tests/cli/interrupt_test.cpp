@@ -26,7 +26,7 @@ TEST(InterruptedRun, says_at_once_what_it_does_saves_and_exits_with_128_and_the_
     const size_t advice = outcome.err.find("adjoin: interrupted; continue with: adjoin train --resume ");
     EXPECT_LT(answer, advice) << outcome.err;
     EXPECT_NE(advice, std::string::npos) << outcome.err;
-    EXPECT_TRUE(fs::exists(folder / "run" / "checkpoint" / "state.json"));
+    EXPECT_TRUE(fs::exists(checkpoint_of(folder / "run") / "state.json"));
   }
 }
 
@@ -43,8 +43,8 @@ TEST(InterruptedRun, ends_within_its_final_evaluation_and_goes_on_with_it) {
   Running running(train + into(folder / "run"));
   const auto state = [&]() -> std::string {
     try {
-      return contents_of(folder / "run" / "checkpoint" / "state.json");
-    } catch (const std::runtime_error&) {  // it is being replaced
+      return contents_of(checkpoint_of(folder / "run") / "state.json");
+    } catch (const std::runtime_error&) {  // there is none yet
       return "";
     }
   };
@@ -58,8 +58,8 @@ TEST(InterruptedRun, ends_within_its_final_evaluation_and_goes_on_with_it) {
   EXPECT_FALSE(fs::exists(folder / "run" / "summary.json"));
   EXPECT_FALSE(fs::exists(folder / "run" / "model.safetensors"));
   ASSERT_THAT(state(), HasSubstr("\"best_step\": 1,")) << "the last weights are the best, so that nothing is tested";
-  EXPECT_NE(contents_of(folder / "run" / "checkpoint" / "model.safetensors"),
-            contents_of(folder / "run" / "checkpoint" / "best.safetensors"));
+  EXPECT_NE(contents_of(checkpoint_of(folder / "run") / "model.safetensors"),
+            contents_of(checkpoint_of(folder / "run") / "best.safetensors"));
   const Outcome resumed = run("train --resume " + shell_quoted(folder / "run"));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(fs::exists(folder / "run" / "summary.json"));

@@ -34,7 +34,7 @@ TEST_F(EarlierRun, is_not_replaced_by_a_command_that_is_repeated) {
   refuses(kTrain + " --dp 2", advice, /*ranks=*/2);
   fs::remove(earlier() / "model.safetensors");  // as of one that has not finished
   refuses(kTrain, advice);
-  fs::rename(earlier() / "checkpoint", earlier() / "checkpoint.next");  // or crashed while it saved
+  fs::rename(checkpoint_of(earlier()), checkpoint_of(earlier()).string() + ".new");  // or crashed while it saved
   refuses(kTrain, advice);
 }
 
@@ -45,7 +45,7 @@ TEST_F(EarlierRun, is_not_replaced_by_one_that_goes_on_from_elsewhere) {
 }
 
 TEST_F(EarlierRun, without_a_checkpoint_is_not_replaced_either) {
-  fs::remove_all(earlier() / "checkpoint");
+  fs::remove_all(earlier() / "checkpoints");
   refuses(kTrain, "--overwrite replaces it");
   refuses(kTrain + " --resume auto", "--overwrite replaces it");
 }

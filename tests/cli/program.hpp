@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "adjoin/cli/run_program.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -160,6 +161,13 @@ inline std::string into(const std::filesystem::path& folder) {
 
 inline std::filesystem::path metrics_of(const std::filesystem::path& run) {
   return run / "metrics.jsonl";
+}
+
+/// The newest checkpoint of a run.
+inline std::filesystem::path checkpoint_of(const std::filesystem::path& run) {
+  const auto all = train::checkpoints_in(run);
+  if (all.empty()) throw std::runtime_error(run.string() + " has no checkpoint");
+  return all.front().path;
 }
 
 /// Waits until the run has taken so many steps.

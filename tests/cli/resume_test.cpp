@@ -147,9 +147,9 @@ TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
 
 TEST_F(Resume, counts_a_skipped_step_as_no_update) {
   const fs::path skipped = copy_of_interrupted("skipped");
-  json state = json::parse(contents_of(skipped / "checkpoint" / "state.json"));
+  json state = json::parse(contents_of(checkpoint_of(skipped) / "state.json"));
   state["skipped"]["all"] = state.at("step").get<int64_t>() / 2;  // so that AdamW has made as many updates less
-  put(skipped / "checkpoint" / "state.json", state.dump());
+  put(checkpoint_of(skipped) / "state.json", state.dump());
   ASSERT_EQ(run(resume(skipped)).code, 0);
   EXPECT_NE(losses_of(skipped).back(), losses_of(straight()).back());
 }
@@ -180,7 +180,7 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
        "--vocab other.txt: a resumed run keeps its own, and that of " + kept.string() + " is none"},
       {"--samples 32", "the run has 48 training samples, --data, --samples and --validation now give 32"},
       {"--batch 16", "the run's batch is 8, --batch is 16"},
-      {"--tp 3 --dp 0", "--dp is 0"},
+      {"--tp 3 --dp -1", "--dp is -1"},
   };
   for (const auto& [arguments, expected] : cases) {
     const Outcome outcome = run(resume(kept) + arguments);
@@ -194,10 +194,10 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
 TEST_F(Resume, within_an_epoch_needs_the_order_that_the_epoch_began_with) {
   const fs::path within = *folder_ / "within";
   fs::copy(straight(), within, fs::copy_options::recursive);
-  json state = json::parse(contents_of(within / "checkpoint" / "state.json"));
+  json state = json::parse(contents_of(checkpoint_of(within) / "state.json"));
   state["step"] = kSteps + 2;
   state["step_of_epoch"] = 2;
-  put(within / "checkpoint" / "state.json", state.dump());
+  put(checkpoint_of(within) / "state.json", state.dump());
   const Outcome refused = run(resume(within) + "--epochs 81 --seed 7");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err,

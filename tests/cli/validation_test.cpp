@@ -67,7 +67,7 @@ TEST(Validation, is_not_repeated_by_a_resumed_run) {
   const std::string train = kSmallRun + "--validation 0.25 --lr 0.03 --schedule constant --warmup 0 --patience 50 ";
   ASSERT_EQ(run(train + "--epochs 6" + into(folder / "run")).code, 0);
   const auto since_best = [&] {
-    return json::parse(contents_of(folder / "run" / "checkpoint" / "state.json")).at("since_best").get<int64_t>();
+    return json::parse(contents_of(checkpoint_of(folder / "run") / "state.json")).at("since_best").get<int64_t>();
   };
   const int64_t before = since_best();
   ASSERT_GT(before, 0) << "the last validation was the best, so that nothing is tested";
@@ -78,8 +78,8 @@ TEST(Validation, is_not_repeated_by_a_resumed_run) {
 
 TEST(Validation, that_an_interrupt_left_for_a_resumed_run_is_kept_in_its_checkpoint) {
   const TemporaryFolder folder;
-  const auto checkpoint = folder / "run" / "checkpoint";
   ASSERT_EQ(run(kSmallRun + "--validation 0.25 --epochs 1" + into(folder / "run")).code, 0);
+  const auto checkpoint = checkpoint_of(folder / "run");
   json state = json::parse(contents_of(checkpoint / "state.json"));
   const json after_it = state;
   ASSERT_GT(state.at("best_step"), 0);
@@ -104,7 +104,7 @@ TEST(PeakMemory, is_that_of_the_steps_and_not_of_checkpoints) {
   const auto peak = [&](const std::string& name, const std::string& every) {
     const std::string train =
         "train --data sample --samples 8 --preset tiny --layers 1 --hidden 16 --sequence 8 --batch 1 "
-        "--optimizer sgd --momentum 0 --steps 3 --tp 2 --threads-per-rank 1 --vocab ";
+        "--optimizer sgd --momentum 0 --steps 3 --tp 2 --threads-per-rank 1 --save wait --vocab ";
     const Outcome outcome =
         run(train + shell_quoted(folder / "vocab.txt") + " --checkpoint-every " + every + into(folder / name));
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -2,6 +2,7 @@
 //   ADJOIN_FAULTS_LOG=FILE    writes a line for each operation: its name, then its paths, between tabs
 //   ADJOIN_FAULTS_KILL=N      kills the process before its N-th operation
 //   ADJOIN_FAULTS_DELAY=MS    delays each write and each synchronisation of what has the text ADJOIN_FAULTS_SLOW in its path
+//   ADJOIN_FAULTS_ROOM=BYTES  keeps no room for a file of more bytes: the disk is full
 //   ADJOIN_FAULTS_KEEP=TEXT   lets nothing be removed whose path has this text
 //
 // It calls the system itself, so that nothing depends on what else is loaded (sanitizers define these functions too).
@@ -70,6 +71,11 @@ bool is_kept(const std::string& path) {
   return !kept.empty() && is_watched(path) && path.find(kept) != path.npos;
 }
 
+bool is_full(const std::string& path, off_t bytes) {
+  static const std::string most = setting("ADJOIN_FAULTS_ROOM");
+  return !most.empty() && is_watched(path) && bytes > std::atol(most.c_str());
+}
+
 int removed(int folder, const char* path, int flags) {
   const std::string full = path_at(folder, path);
   see("remove", full);
@@ -119,6 +125,23 @@ ssize_t write(int descriptor, const void* data, size_t bytes) {
   see("write", path);
   wait(path);
   return ::syscall(SYS_write, descriptor, data, bytes);
+}
+
+ssize_t pwrite(int descriptor, const void* data, size_t bytes, off_t offset) {
+  const std::string path = path_of(descriptor);
+  see("write", path);
+  wait(path);
+  return ::syscall(SYS_pwrite64, descriptor, data, bytes, offset);
+}
+
+int fallocate(int descriptor, int mode, off_t begin, off_t bytes) {
+  const std::string path = path_of(descriptor);
+  see("write", path);
+  if (is_full(path, bytes)) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, begin, bytes));
 }
 
 int ftruncate(int descriptor, off_t length) noexcept {

@@ -14,9 +14,12 @@ inline void write_safetensors(const std::filesystem::path& path, const std::map<
                               const Metadata& metadata = {}) {
   std::vector<TensorEntry> entries;
   for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-  SafetensorsWriter file(path, entries, metadata);
-  for (const auto& [name, tensor] : tensors) file.write(tensor);
-  file.publish();
+  make_safetensors(path, entries, metadata);
+  SafetensorsFilling file(path);
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor flat = tensor.contiguous();
+    file.write(name, 0, flat.const_data_ptr(), flat.numel());
+  }
 }
 
 }  // namespace adjoin::train

@@ -357,6 +357,7 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
   third.rank = 2;
   third.calls.push_back({Collective::all_gather, 2, 1 << 19});
   second.highest = 36 << 19;
+  second.copies = 11 << 20;
   std::ostringstream out;
   print_plan(out, std::vector<RankPlan>{first, second, third});
   EXPECT_EQ(out.str(),
@@ -364,6 +365,7 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
             "  ranks  parameters  weights  gradients  moments  activations  highest\n"
             "  0, 1    1,000,000      4.0        4.0      8.0          1.5     18.0\n"
             "  2       1,000,000      4.0        4.0      8.0          1.5     17.5\n"
+            "  and 11.0 more while a checkpoint is written, or none with --save wait\n"
             "\ncollective operations of a step, and what a rank gives to all of them, in MiB\n"
             "  ranks   operation  ranks in it  calls  bytes given\n"
             "  0, 1   all_reduce            4      2          2.0\n"

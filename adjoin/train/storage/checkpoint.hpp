@@ -13,10 +13,11 @@ namespace adjoin::train {
 
 /// Writes pieces as global tensors under their full names, whatever their layouts are: the parameters and buffers of a model,
 /// nn::parameters_of(model), or of a module with parts of one worker, nn::parameters_of(module, grid), or an optimizer's moments.
+/// The file has a checksum of each tensor, the same for every layout.
 ///
-/// Called by all workers of the grid; worker 0 writes. Gathered one tensor at a time, so a worker needs room for the
-/// largest one beside its own pieces.
-/// Throws: IoError on worker 0
+/// Called by all workers of the grid, which all write: each its pieces, or a part of what several hold. The file takes its place
+/// when all of it is on the disk.
+/// Throws: IoError on the worker whose disk refuses
 void save_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata = {});
 
@@ -30,9 +31,12 @@ struct StateSource {
   std::string rule{};                       // of an optimizer, whose moments they are
 };
 
-/// Reads each worker's pieces from a file of global tensors.
-/// Throws: InvalidArgument as check_state does, so for the moments of another rule, and where a number of the worker's
-///         pieces, buffers aside, is not finite; OtherCheckpoint
+/// Reads each worker's pieces from a file of global tensors, and no more of it than these and what lies between two runs of them
+/// that are less than 64 KiB apart.
+///
+/// Called by all workers of the pieces' world, which check together whether each tensor has its checksum, where the file has any.
+/// Throws, on all of them alike: InvalidArgument as check_state does, so for the moments of another rule, and where a file
+///         without checksums has numbers that are not finite, buffers aside; DamagedFile
 void load_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces,
                 const StateSource& source = {});
 

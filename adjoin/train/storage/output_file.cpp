@@ -14,6 +14,7 @@
 namespace adjoin::train {
 namespace {
 
+constexpr int64_t kBegunAtOnce = 1 << 20;
 constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB less a page in one call
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
@@ -28,7 +29,8 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 OutputFile::OutputFile(const std::filesystem::path& path, Mode mode, std::filesystem::path name)
     : path_(name.empty() ? path : std::move(name)) {
-  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC);
+  const int how = mode == Mode::fill ? 0 : O_CREAT | (mode == Mode::append ? O_APPEND : O_TRUNC);
+  const int flags = O_WRONLY | O_CLOEXEC | how;
   descriptor_ = ::open(path.c_str(), flags, 0666);
   if (descriptor_ < 0) fail(path_, "cannot be opened for writing", errno);
 }
@@ -51,6 +53,26 @@ void OutputFile::write(const void* data, size_t bytes) {
       fail(path_, "cannot be written", error);
     }
   }
+}
+
+void OutputFile::write_at(const void* data, size_t bytes, int64_t offset) {
+  const auto* from = static_cast<const char*>(data);
+  const int64_t begin = offset;
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(descriptor_, from, std::min(bytes, kLargestWrite), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail(path_, "cannot be written", written == 0 ? ENOSPC : errno);
+    from += written, offset += written, bytes -= static_cast<size_t>(written);
+  }
+  // So that the disk writes while the next bytes are copied; sync waits for it, and tells errors.
+  if (offset - begin >= kBegunAtOnce) ::sync_file_range(descriptor_, begin, offset - begin, SYNC_FILE_RANGE_WRITE);
+}
+
+void OutputFile::reserve(int64_t bytes) {
+  if (::ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot be written", errno);
+  // Not posix_fallocate, which writes to each block where the file system keeps no room.
+  if (bytes > 0 && ::fallocate(descriptor_, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
+    fail(path_, "cannot be written", errno);
 }
 
 void OutputFile::sync() {
@@ -87,9 +109,13 @@ void AtomicFile::publish() {
   if (temporary_.empty()) return file_->close();
   file_->sync();
   file_->close();
-  if (::rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
+  publish_file(temporary_, place_);
   temporary_.clear();
-  sync_to_disk(folder_of(place_));
+}
+
+void publish_file(const std::filesystem::path& fresh, const std::filesystem::path& place) {
+  if (::rename(fresh.c_str(), place.c_str()) != 0) fail(place, "cannot be replaced", errno);
+  sync_to_disk(folder_of(place));
 }
 
 void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer) {

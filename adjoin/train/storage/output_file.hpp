@@ -15,7 +15,8 @@ namespace adjoin::train {
 /// A file being written. Every call throws IoError that names the file and the reason when the disk refuses.
 class OutputFile {
  public:
-  enum class Mode : uint8_t { replace, append };
+  /// A file that is filled is there already, as long as it is to be.
+  enum class Mode : uint8_t { replace, append, fill };
 
   /// `name` is what errors call it, where that is not its path.
   explicit OutputFile(const std::filesystem::path& path, Mode mode = Mode::replace, std::filesystem::path name = {});
@@ -26,6 +27,10 @@ class OutputFile {
   /// Writes all bytes, or throws and leaves the file as long as it was before the call.
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Writes bytes at a place, also where another process writes others of the same file.
+  void write_at(const void* data, size_t bytes, int64_t offset);
+  /// Makes the file so long, with room for all of it on the disk where the file system knows how to keep some.
+  void reserve(int64_t bytes);
   /// Returns when what was written is on the disk.
   void sync();
   /// Closes with the errors that only closing reports; the destructor closes silently.
@@ -55,6 +60,9 @@ class AtomicFile {
   std::filesystem::path place_, temporary_;  // no temporary: written as it comes
   std::optional<OutputFile> file_;
 };
+
+/// Gives a file that is on the disk its name, and returns when that is there too. Throws: IoError
+void publish_file(const std::filesystem::path& fresh, const std::filesystem::path& place);
 
 /// Writes an AtomicFile. Throws: IoError, or what `writer` throws
 void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer);

@@ -2,48 +2,70 @@
 
 #include <chrono>
 #include <cstdio>
-#include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/train/storage/folder_replacement.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/storage/together.hpp"
 
 namespace adjoin::train {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kAttempts = 12;
 constexpr auto kFirstPause = std::chrono::milliseconds(1);  // doubled each time: 4 s in all
-constexpr const char* kCheckpoint = "checkpoint";
 
-enum class Outcome : int32_t { read, failed, of_another };
+/// What rank 0 finds, and all are told.
+struct Found {
+  std::string folder, state, trouble;  // trouble: nothing is to be read
+};
 
-std::filesystem::path find(const std::filesystem::path& run) {
-  const auto folder = find_folder(run, kCheckpoint);
-  require(folder.has_value(), [&] { return run.string() + ": there is no checkpoint to continue from"; });
-  return *folder;
+std::string listed(const std::vector<CheckpointFolder>& checkpoints) {
+  std::string text;
+  for (const CheckpointFolder& checkpoint : checkpoints)
+    text += (text.empty() ? "" : ", ") + std::to_string(checkpoint.step);
+  return text;
 }
 
-std::string read_state(const std::filesystem::path& run) {
-  const std::filesystem::path file = find(run) / "state.json";
-  const std::string state = read_text(file);
-  require(!state.empty(), [&] { return file.string() + ": the file is empty"; });
-  return state;
-}
-
-/// Whether the checkpoint has another state than it had, or has moved from the folder where it was read. Asked several
-/// times, as it may be replaced just while it is looked at.
-bool has_changed(const std::filesystem::path& run, const std::filesystem::path& folder, const std::string& state) {
-  for (int tries = 0; tries < 5; ++tries) {
-    try {
-      return state != read_state(run) || folder != find(run);
-    } catch (const Error&) {
-    }
+/// The text of state.json; "" where it cannot be read.
+std::string state_in(const fs::path& folder) {
+  try {
+    return read_text(folder / "state.json");
+  } catch (const InvalidArgument&) {
+    return "";
   }
-  return !state.empty();
+}
+
+/// The first checkpoint to read of those that were not `passed_over`.
+Found find(const CheckpointChoice& choice, const std::set<std::string>& passed_over) {
+  const std::vector<CheckpointFolder> all = checkpoints_in(choice.run);
+  if (all.empty()) return {"", "", choice.run.string() + ": there is no checkpoint to continue from"};
+  for (const CheckpointFolder& checkpoint : all) {
+    if (choice.step > 0 && checkpoint.step != choice.step) continue;
+    const std::string state = state_in(checkpoint.path);
+    if (state.empty() && !fs::exists(checkpoint.path)) return find(choice, passed_over);  // it was removed just now
+    if (!passed_over.contains(checkpoint.path.string() + state)) return {checkpoint.path.string(), state, ""};
+  }
+  return {"", "",
+          "--step " + std::to_string(choice.step) + ": " + choice.run.string() + " has no such checkpoint; it has " +
+              listed(all)};
+}
+
+/// Told once by a process, which may read a checkpoint's files one after another.
+void warn_once(const std::string& what) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(what).second) warn(what);
 }
 
 std::string name_in(const std::string& state) {
@@ -62,39 +84,40 @@ std::string new_checkpoint_name() {
   return name;
 }
 
-bool has_checkpoint(const std::filesystem::path& run) {
-  return find_folder(run, kCheckpoint).has_value();
-}
-
-void read_checkpoint(const std::filesystem::path& run, const Communicator& world,
+void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
                      const std::function<void(const SavedCheckpoint&)>& read) {
+  std::set<std::string> passed_over;  // of rank 0
+  std::string damage;
   auto pause = kFirstPause;
-  for (int attempt = 1;; ++attempt, pause *= 2) {
-    std::exception_ptr error;
-    auto mine = Outcome::read;
-    const auto tried = [&](const auto& work) {
-      try {
-        work();
-      } catch (const OtherCheckpoint&) {
-        error = std::current_exception(), mine = Outcome::of_another;
-      } catch (const Error&) {
-        error = std::current_exception(), mine = Outcome::failed;
-      }
+  for (int attempt = 1;;) {
+    Found found;
+    together(world, [&] {
+      if (world.rank() == 0) found = find(choice, passed_over);
+    });
+    for (std::string* text : {&found.folder, &found.state, &found.trouble}) *text = text_of(0, *text, world);
+    if (!found.trouble.empty() && damage.empty()) throw InvalidArgument(found.trouble);
+    if (!found.trouble.empty())
+      throw DamagedFile(damage + (passed_over.size() > 1 ? "; no other checkpoint is whole" : ""));
+    if (!damage.empty() && world.rank() == 0) warn_once(damage + "; " + found.folder + " is read instead");
+    const auto is_gone = [&] {  // or is another, or has moved, by rank 0
+      return largest_of_all(world.rank() == 0 && state_in(found.folder) != found.state, world) != 0;
     };
-    std::string state;
-    std::filesystem::path folder;
-    if (world.rank() == 0) tried([&] { state = read_state(run); });
-    state = text_of(0, state, world);
-    if (!state.empty()) tried([&] { read({folder = find(run), state, name_in(state)}); });
-    const auto worst = static_cast<Outcome>(largest_of_all(static_cast<int64_t>(mine), world));
-    if (worst == Outcome::read) return;
-    const bool is_replaced = mine != Outcome::read && has_changed(run, folder, state);
-    const bool may_pass = largest_of_all(is_replaced, world) != 0 || worst == Outcome::of_another;
-    if (!may_pass || attempt == kAttempts) {
-      if (error) std::rethrow_exception(error);
-      return world.barrier();  // until the error of another worker ends the world
+    try {
+      if (found.state.empty())
+        throw DamagedFile((fs::path(found.folder) / "state.json").string() + ": is missing or empty");
+      return read({found.folder, found.state, name_in(found.state)});
+    } catch (const InvalidArgument& error) {
+      if (!is_gone()) {
+        if (dynamic_cast<const DamagedFile*>(&error) == nullptr) throw;
+        damage = error.what();
+        passed_over.insert(found.folder + found.state);
+        continue;
+      }
     }
+    require(attempt++ < kAttempts,
+            [&] { return choice.run.string() + ": each checkpoint was replaced before it was read"; });
     std::this_thread::sleep_for(pause);
+    pause *= 2;
   }
 }
 
@@ -102,8 +125,8 @@ void check_belongs(const SafetensorsFile& file, const std::filesystem::path& pat
   const auto found = file.metadata().find(kCheckpointKey);
   const std::string name = found == file.metadata().end() ? "" : found->second;
   if (name != checkpoint)
-    throw OtherCheckpoint(path.string() + ": is of another checkpoint than state.json beside it (" +
-                          (name.empty() ? "none" : name) + ", expected " + checkpoint + ")");
+    throw DamagedFile(path.string() + ": is of another checkpoint than state.json beside it (" +
+                      (name.empty() ? "none" : name) + ", expected " + checkpoint + ")");
 }
 
 }  // namespace adjoin::train

@@ -14,8 +14,11 @@ namespace adjoin::train {
 inline constexpr const char* kCheckpointKey = "checkpoint";
 std::string new_checkpoint_name();
 
-/// Whether a training run's output folder holds a checkpoint, be it where a crash left it.
-bool has_checkpoint(const std::filesystem::path& run);
+/// Which checkpoint of which training run: that of a step, or the newest.
+struct CheckpointChoice {
+  std::filesystem::path run;  // the output folder
+  int64_t step = 0;           // 0: the newest
+};
 
 /// One checkpoint of a training run, as all workers read it.
 struct SavedCheckpoint {
@@ -24,19 +27,18 @@ struct SavedCheckpoint {
   std::string name;              // "" where the state has none
 };
 
-/// Calls `read` on every worker of the world with the same checkpoint of the run in a folder, which another process may be
-/// replacing: where that happens before all have read, everything is read again, of a newer checkpoint. So `read` may be
-/// called several times; it does not communicate, and what it throws counts only where the checkpoint has stayed.
-/// Throws: InvalidArgument where there is no checkpoint, what `read` throws, or where each is replaced before it is read
-void read_checkpoint(const std::filesystem::path& run, const Communicator& world,
+/// Calls `read` on every worker of the world with the same checkpoint, while another process may go on with the run: where a
+/// checkpoint is replaced or removed before all have read it, all look again. The newest is passed over, with a warning, for the
+/// one before where it is damaged.
+///
+/// So `read` may be called several times. It may communicate, and where it throws, which is after that of no more than some
+/// workers, it throws alike on all (together does so).
+/// Throws: InvalidArgument where there is no checkpoint, or none of that step, with those there are; DamagedFile where none is
+///         whole; else what `read` throws
+void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
                      const std::function<void(const SavedCheckpoint&)>& read);
 
-/// A file of tensors which belongs to another checkpoint than expected.
-class OtherCheckpoint : public InvalidArgument {
-  using InvalidArgument::InvalidArgument;
-};
-
-/// Throws: OtherCheckpoint where the file, by its metadata, is not of the checkpoint of this name
+/// Throws: DamagedFile where the file, by its metadata, is not of the checkpoint of this name
 void check_belongs(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& checkpoint);
 
 }  // namespace adjoin::train

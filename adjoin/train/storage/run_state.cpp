@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/storage/safetensors.hpp"
 
 namespace adjoin::train {
 
@@ -47,7 +48,7 @@ RunState run_state_of(const std::filesystem::path& file, const std::string& cont
             .loss_scale = {json.at("loss_scale").at("value"), json.at("loss_scale").at("good_steps")},
             .validations = validations};
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(file.string() + ": this is not the state of a training run");
+    throw DamagedFile(file.string() + ": this is not the state of a training run");
   }
 }
 

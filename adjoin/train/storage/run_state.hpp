@@ -30,7 +30,7 @@ struct RunState {
 };
 
 /// The content of a checkpoint's state.json, and the state that such a content tells.
-/// Throws: InvalidArgument, which names the file, where it is none
+/// Throws: DamagedFile where it is none
 nlohmann::ordered_json to_json(const RunState& state);
 RunState run_state_of(const std::filesystem::path& file, const std::string& content);
 

@@ -15,31 +15,14 @@ namespace adjoin::train {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// The order in which a SafetensorsWriter takes its tensors: ascending names.
-std::vector<size_t> writing_order(const std::vector<TensorEntry>& entries);
-
-/// A safetensors file that is written tensor by tensor, so that one at a time is in memory, beside its place until it is
-/// complete.
-/// Throws: InvalidArgument for names used twice, types that the format lacks, or a tensor unlike its entry; IoError for
-///         the disk. The place is then as it was.
-class SafetensorsWriter {
- public:
-  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
-                    const Metadata& metadata = {});
-  /// The next tensor in writing_order.
-  void write(const at::Tensor& tensor);
-  /// Puts the file into its place, after the last tensor.
-  void publish();
-
- private:
-  std::vector<TensorEntry> entries_;
-  size_t next_ = 0;
-  AtomicFile file_;
+/// A file that is not what it was when it was written.
+class DamagedFile : public InvalidArgument {
+  using InvalidArgument::InvalidArgument;
 };
 
 /// A safetensors file open for reading. Opening checks all of its header against the file's size before anything of
 /// the size that it claims is allocated. Reading is safe from several threads.
-/// Throws: InvalidArgument, everywhere, with one line that names the file and what is wrong.
+/// Throws: DamagedFile, everywhere, with one line that names the file and what is wrong.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path);
@@ -54,15 +37,18 @@ class SafetensorsFile {
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
   const Metadata& metadata() const { return metadata_; }
 
+  /// Its type and shape, and where its bytes lie.
+  const StoredTensor& find(const std::string& name) const;
   at::Tensor read(const std::string& name) const;
-  /// Indices [begin, end) along `dim`.
-  /// Cost: reads the slice alone when its runs of bytes are long, and the rows it lies in when they are short.
-  at::Tensor read(const std::string& name, int64_t dim, int64_t begin, int64_t end) const;
+  /// Bytes from a place on that is counted as those of StoredTensor are.
+  void read_bytes(void* into, int64_t bytes, int64_t begin) const;
+  /// Where the tensors' bytes begin in the file.
+  int64_t data_begin() const { return data_begin_; }
+  /// Throws: DamagedFile where a byte of a BOOL is neither 0 nor 1
+  void check_booleans(const at::Tensor& tensor, const std::string& name) const;
 
  private:
-  const StoredTensor& find(const std::string& name) const;
-  void read_bytes(void* into, int64_t bytes, int64_t offset) const;
-  void check_booleans(const at::Tensor& tensor, const std::string& name) const;
+  void read_at(void* into, int64_t bytes, int64_t offset) const;
   [[noreturn]] void refuse(const std::string& what) const;
 
   std::filesystem::path path_;
@@ -70,6 +56,27 @@ class SafetensorsFile {
   int64_t data_begin_ = 0;
   std::map<std::string, StoredTensor> tensors_;
   Metadata metadata_;
+};
+
+/// Makes a file that begins with the header for these tensors, in ascending order of their names, and is as long as it will be
+/// with their data, of which none is written yet. It is not yet on the disk.
+/// Throws: InvalidArgument for names used twice and types that the format lacks; IoError for the disk, also where it has no room
+void make_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
+                      const Metadata& metadata = {});
+
+/// A file that make_safetensors made, to be filled with its tensors, also by several processes, each with a part.
+/// Throws: IoError; DamagedFile as SafetensorsFile
+class SafetensorsFilling {
+ public:
+  explicit SafetensorsFilling(const std::filesystem::path& path);
+  /// Elements of a tensor, from the one of this global index on. Throws: InvalidArgument where it has not so many
+  void write(const std::string& name, int64_t first, const void* elements, int64_t count);
+  /// Returns when what was written is on the disk.
+  void sync() { file_.sync(); }
+
+ private:
+  SafetensorsFile header_;
+  OutputFile file_;
 };
 
 }  // namespace adjoin::train

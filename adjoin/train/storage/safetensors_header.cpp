@@ -32,12 +32,6 @@ at::ScalarType dtype_of(std::string_view name) {
   throw InvalidArgument("dtype is " + in_quotes(name) + ", expected one of F64, F32, F16, BF16, I64, I32, U8, BOOL");
 }
 
-std::string_view name_of(at::ScalarType dtype) {
-  for (const auto& type : kTypes)
-    if (type.dtype == dtype) return type.name;
-  throw InvalidArgument(std::string("safetensors files hold no tensors of type ") + c10::toString(dtype));
-}
-
 /// Takes the events of the JSON parser one by one, so that a hostile header never becomes a tree in memory.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
@@ -189,8 +183,14 @@ void check_coverage(const std::vector<StoredTensor>& tensors, int64_t data_bytes
 
 }  // namespace
 
+std::string_view safetensors_type(at::ScalarType dtype) {
+  for (const auto& type : kTypes)
+    if (type.dtype == dtype) return type.name;
+  throw InvalidArgument(std::string("safetensors files hold no tensors of type ") + c10::toString(dtype));
+}
+
 int64_t bytes_of(const TensorEntry& entry) {
-  name_of(entry.dtype);
+  safetensors_type(entry.dtype);
   auto bytes = static_cast<int64_t>(c10::elementSize(entry.dtype));
   bool empty = false;
   for (const int64_t size : entry.shape) {
@@ -227,7 +227,7 @@ std::string make_safetensors_header(const std::vector<TensorEntry>& entries,
     const int64_t begin = offset;
     offset += bytes_of(entry);
     auto& described = header[entry.name];
-    described["dtype"] = name_of(entry.dtype);
+    described["dtype"] = safetensors_type(entry.dtype);
     described["shape"] = entry.shape;
     described["data_offsets"] = {begin, offset};
   }

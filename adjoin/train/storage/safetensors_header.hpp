@@ -28,6 +28,9 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
+/// The format's name of a type: "F32". Throws: InvalidArgument for a type that the format lacks
+std::string_view safetensors_type(at::ScalarType type);
+
 /// Bytes of a tensor's data.
 /// Throws: InvalidArgument for a type that the format lacks, a negative size, or a product beyond 2^63 - 1.
 int64_t bytes_of(const TensorEntry& entry);

@@ -9,8 +9,8 @@
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/output_file.hpp"
-#include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/tasks.hpp"
 
@@ -30,48 +30,61 @@ std::string schedule_beside(const std::filesystem::path& config, const std::stri
 
 Configuration read_configuration(const std::filesystem::path& path) {
   try {
-    const auto json = nlohmann::ordered_json::parse(read_text(path));
+    std::string text;
+    try {
+      text = read_text(path);
+    } catch (const InvalidArgument& error) {
+      throw DamagedFile(error.what());
+    }
+    const auto json = nlohmann::ordered_json::parse(text);
     Configuration configuration = configuration_from_json(json);
     require(json.contains("model"), "the configuration does not name its model");
     configuration.pipeline = schedule_beside(path, configuration.pipeline);
     validate(configuration);
     return configuration;
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(path.string() + ": this is not JSON");
+    throw DamagedFile(path.string() + ": this is not JSON");
+  } catch (const DamagedFile&) {
+    throw;
   } catch (const InvalidArgument& error) {
     const std::string what = error.what();
     throw InvalidArgument(what.starts_with(path.string()) ? what : path.string() + ": " + what);
   }
 }
 
-void save_model(const std::filesystem::path& folder, Configuration configuration, const Task& task,
-                const Trainer& trainer, const Metadata& metadata) {
-  on_root(trainer.grid().world(), "writing " + folder.string(), [&] {
-    if (pipeline::names_a_file(configuration.pipeline)) {
-      write_atomically(folder / kKeptSchedule, pipeline::to_csv(trainer.stages().schedule));
-      configuration.pipeline = kKeptSchedule;
-    }
-    for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
-    write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
-  });
-  // Last: where it stands, the others do.
-  save_state(folder / "model.safetensors", trainer.parameters(), trainer.grid(), metadata);
+void write_model_files(const std::filesystem::path& folder, Configuration configuration, const Task& task,
+                       const Stages& stages) {
+  if (pipeline::names_a_file(configuration.pipeline)) {
+    write_atomically(folder / kKeptSchedule, pipeline::to_csv(stages.schedule));
+    configuration.pipeline = kKeptSchedule;
+  }
+  for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
+  write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
 }
 
-SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make) {
+void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
+                const Trainer& trainer) {
+  on_root(trainer.grid().world(), "writing " + folder.string(),
+          [&] { write_model_files(folder, configuration, task, trainer.stages()); });
+  // Last: where it stands, the others do.
+  save_state(folder / kWeightsFile, trainer.parameters(), trainer.grid());
+}
+
+SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
+  const std::filesystem::path& folder = choice.run;
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
-    SavedModel saved{read_configuration(place / "config.json"), nullptr, folder, is_finished};
+    SavedModel saved{read_configuration(place / "config.json"), nullptr, choice, is_finished};
     saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
     check_described(place / "model.safetensors", *saved.task);
     return saved;
   };
-  if (std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
+  if (choice.step == 0 && std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
   require(has_checkpoint(folder), [&] {
     return folder.string() + ": there is no model; expected model.safetensors or a checkpoint, as adjoin train writes";
   });
   std::optional<SavedModel> saved;
-  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
+  read_checkpoint(choice, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
   return *std::move(saved);
 }
 
@@ -88,8 +101,8 @@ Configuration configured(const SavedModel& saved, const ModelUse& use) {
 }
 
 void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
-  if (saved.is_finished) return load_state(saved.run / "model.safetensors", parameters);
-  read_checkpoint(saved.run, world, [&](const SavedCheckpoint& checkpoint) {
+  if (saved.is_finished) return load_state(saved.place.run / "model.safetensors", parameters);
+  read_checkpoint(saved.place, world, [&](const SavedCheckpoint& checkpoint) {
     load_state(checkpoint.folder / "model.safetensors", parameters, {.checkpoint = checkpoint.name});
   });
 }
@@ -121,18 +134,19 @@ void check_earlier_run(const Configuration& configuration) {
   });
 }
 
-Configuration configuration_to_resume(const std::string& folder) {
+Configuration configuration_to_resume(const std::string& folder, int64_t step) {
   Configuration configuration;
-  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+  read_checkpoint({folder, step}, {}, [&](const SavedCheckpoint& checkpoint) {
     configuration = read_configuration(checkpoint.folder / "config.json");
   });
   configuration.resume = configuration.out = folder;
+  configuration.step = step;
   configuration.overwrite = false;  // what the run before was asked
   return configuration;
 }
 
-void check_weights_to_resume(const std::string& folder, const Task& task) {
-  read_checkpoint(folder, {}, [&](const SavedCheckpoint& checkpoint) {
+void check_weights_to_resume(const CheckpointChoice& choice, const Task& task) {
+  read_checkpoint(choice, {}, [&](const SavedCheckpoint& checkpoint) {
     check_described(checkpoint.folder / "model.safetensors", task);
   });
 }

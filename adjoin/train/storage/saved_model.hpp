@@ -5,7 +5,7 @@
 
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
-#include "adjoin/train/storage/safetensors.hpp"
+#include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -16,12 +16,16 @@ class Module;
 
 namespace adjoin::train {
 
+/// The files of a checkpoint: weights, moments, and the weights that validation found best.
+inline constexpr const char *kWeightsFile = "model.safetensors", *kMomentsFile = "optimizer.safetensors",
+                            *kBestFile = "best.safetensors";
+
 /// A model in a training run's output folder: all that evaluation and prediction need beside the weights.
 struct SavedModel {
   Configuration configuration;
   std::shared_ptr<Task> task;  // without data
-  std::filesystem::path run;
-  bool is_finished;  // else it is that of the run's checkpoint, which may be replaced at any time
+  CheckpointChoice place;      // the run, and its checkpoint unless it is finished, which may be replaced at any time
+  bool is_finished;
 };
 
 /// Where a run keeps the schedule of its pipeline, if a file gave it.
@@ -29,19 +33,24 @@ inline constexpr const char* kKeptSchedule = "pipeline.csv";
 /// What a config.json means by its `pipeline`: the kept schedule is the file beside it.
 std::string schedule_beside(const std::filesystem::path& config, const std::string& pipeline);
 
-/// Writes the task's files, a schedule that a file gave, config.json and then model.safetensors (global tensors) into a folder.
-/// Called by all workers of the grid; worker 0 writes. Throws: IoError on worker 0; no file is half-written
-void save_model(const std::filesystem::path& folder, Configuration configuration, const Task& task,
-                const Trainer& trainer, const Metadata& metadata = {});
+/// Writes into a folder what a model needs beside its weights: the task's files, the schedule if a file gave it, and
+/// config.json. Throws: IoError
+void write_model_files(const std::filesystem::path& folder, Configuration configuration, const Task& task,
+                       const Stages& stages);
+
+/// The same and then model.safetensors (global tensors). Called by all workers of the grid, which all write the weights.
+/// Throws: IoError on the worker whose disk refuses; no file is half-written
+void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,
+                const Trainer& trainer);
 
 /// The configuration in a file that save_model wrote; `pipeline` is the schedule's file beside it, where there is one.
 /// Throws: InvalidArgument that names the file
 Configuration read_configuration(const std::filesystem::path& path);
 
-/// Opens what save_model wrote in a training run's output folder, or its checkpoint where the run has not finished. `make`
-/// gives a task of one's own; without it, it is one that the program knows.
+/// Opens what save_model wrote in a training run's output folder, or its newest checkpoint where the run has not finished; that of
+/// a step where the choice names one. `make` gives a task of one's own; without it, it is one that the program knows.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
-SavedModel open_model(const std::filesystem::path& folder, const TaskMaker& make = {});
+SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {});
 
 /// The configuration of a saved model on other workers. Throws: InvalidArgument as validate
 Configuration configured(const SavedModel& saved, const ModelUse& use);
@@ -65,14 +74,13 @@ bool resumes_in_place(const Configuration& configuration);
 ///         which the run neither goes on with nor was asked to overwrite
 void check_earlier_run(const Configuration& configuration);
 
-/// The configuration with which the run in a training run's output folder goes on: its checkpoint's, with `resume` and
-/// `out` the folder itself.
+/// The configuration with which the run in a training run's output folder goes on: its newest checkpoint's, or that of a step,
+/// with `resume` and `out` the folder itself.
 /// Throws: InvalidArgument where there is no checkpoint or its configuration is not what it should be
-Configuration configuration_to_resume(const std::string& folder);
+Configuration configuration_to_resume(const std::string& folder, int64_t step = 0);
 
-/// Checks that the checkpoint in a training run's output folder holds the weights of the task's model. Nothing of the
-/// model's size is allocated.
+/// Checks that a training run's checkpoint holds the weights of the task's model. Nothing of the model's size is allocated.
 /// Throws: InvalidArgument as load_state does
-void check_weights_to_resume(const std::string& folder, const Task& task);
+void check_weights_to_resume(const CheckpointChoice& choice, const Task& task);
 
 }  // namespace adjoin::train

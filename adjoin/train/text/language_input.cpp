@@ -21,7 +21,7 @@ using Vocabulary = std::shared_ptr<const data::TextVocabulary>;
 Vocabulary given_vocabulary(const Configuration& c) {
   if (!c.resume.empty()) {
     Vocabulary vocabulary;
-    read_checkpoint(c.resume, {},
+    read_checkpoint({c.resume, c.step}, {},
                     [&](const SavedCheckpoint& checkpoint) { vocabulary = read_vocabulary(checkpoint.folder); });
     return vocabulary;
   }

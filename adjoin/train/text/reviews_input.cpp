@@ -39,7 +39,7 @@ struct Given {
 Given given_by(const Configuration& configuration) {
   if (!configuration.resume.empty()) {
     Given given;
-    read_checkpoint(configuration.resume, {}, [&](const SavedCheckpoint& checkpoint) {
+    read_checkpoint({configuration.resume, configuration.step}, {}, [&](const SavedCheckpoint& checkpoint) {
       Words words = read_words(checkpoint.folder);
       given = {std::move(words.tokenizer), std::move(words.classes)};
     });

@@ -23,7 +23,7 @@ using namespace adjoin::testing;
 
 /// What one rank gives: random, so that another order of summation would round otherwise.
 template <class T>
-std::vector<char> given(int rank, int64_t count) {
+std::vector<char> given_bytes(int rank, int64_t count) {
   std::mt19937 random(static_cast<unsigned>(rank + 1000 * count));
   return elements_of<T>(count, random);
 }
@@ -32,7 +32,7 @@ template <class T>
 std::vector<char> in_rank_order(int ranks, int64_t count, Reduction reduction) {
   std::vector<std::vector<char>> inputs;
   std::vector<const void*> pointers;
-  for (int r = 0; r < ranks; ++r) inputs.push_back(given<T>(r, count));
+  for (int r = 0; r < ranks; ++r) inputs.push_back(given_bytes<T>(r, count));
   for (const auto& input : inputs) pointers.push_back(input.data());
   std::vector<char> out(inputs[0].size());
   reduce_all_into({out.data(), count, element_type_of<T>}, pointers, reduction);
@@ -40,20 +40,20 @@ std::vector<char> in_rank_order(int ranks, int64_t count, Reduction reduction) {
 }
 
 template <class T>
-Buffer as_buffer(std::vector<char>& bytes) {
+Buffer whole_buffer(std::vector<char>& bytes) {
   return {bytes.data(), static_cast<int64_t>(bytes.size() / sizeof(T)), element_type_of<T>};
 }
 
 template <class T>
 void expect_rank_order(const Communicator& world, Reduction reduction, int64_t count) {
   const auto expected = in_rank_order<T>(world.size(), count, reduction);
-  auto all = given<T>(world.rank(), count);
-  world.all_reduce(as_buffer<T>(all), reduction);
+  auto all = given_bytes<T>(world.rank(), count);
+  world.all_reduce(whole_buffer<T>(all), reduction);
   EXPECT_TRUE(same_bits<T>(all.data(), expected.data(), count)) << "all_reduce";
 
-  auto in = given<T>(world.rank(), count);
+  auto in = given_bytes<T>(world.rank(), count);
   std::vector<char> out(world.rank() == 0 ? in.size() : 0);
-  world.reduce(as_buffer<T>(in), as_buffer<T>(out), reduction, 0);
+  world.reduce(whole_buffer<T>(in), whole_buffer<T>(out), reduction, 0);
   if (world.rank() == 0) {
     EXPECT_TRUE(same_bits<T>(out.data(), expected.data(), count)) << "reduce";
   }
@@ -63,7 +63,7 @@ void expect_rank_order(const Communicator& world, Reduction reduction, int64_t c
   counts.back() = count - (world.size() > 1 ? counts[0] : 0);
   const int64_t own = counts[static_cast<size_t>(world.rank())], begin = world.rank() == 0 ? 0 : counts[0];
   std::vector<char> block(static_cast<size_t>(own) * sizeof(T));
-  world.reduce_scatter(as_buffer<T>(in), as_buffer<T>(block), counts, reduction);
+  world.reduce_scatter(whole_buffer<T>(in), whole_buffer<T>(block), counts, reduction);
   EXPECT_TRUE(same_bits<T>(block.data(), expected.data() + begin * static_cast<int64_t>(sizeof(T)), own))
       << "reduce_scatter";
 }

@@ -1,13 +1,18 @@
 #include "adjoin/train/storage/checkpoint.hpp"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
+
+#include <cmath>
+#include <fstream>
 
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
+#include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -15,6 +20,8 @@ namespace adjoin::train {
 namespace {
 
 using namespace adjoin::testing;
+using test::contents_of;
+using ::testing::HasSubstr;
 
 /// A weight that two axes cut, one that nothing cuts, and two buffers, one of them of integers.
 struct Layers : nn::ShardedModule {
@@ -88,6 +95,83 @@ TEST(Checkpoint, of_parameters_buffers_and_moments_loads_in_any_layout) {
     }
     world.barrier();  // the folder goes with rank 0
   });
+}
+
+/// What the file says of each tensor's checksum, and its bytes.
+std::pair<Metadata, std::string> sums_and_bytes(const std::filesystem::path& path) {
+  return {SafetensorsFile(path).metadata(), contents_of(path)};
+}
+
+TEST(Checkpoint, has_the_same_bytes_and_checksums_in_every_layout) {
+  const test::TemporaryFolder folder;
+  std::pair<Metadata, std::string> expected;
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    for (const int half : {1, world.size() / 2, world.size()}) {
+      if (half == 0) continue;
+      const Grid grid(world, {{"dp", world.size() / half}, {"a", half}, {"b", 1}});
+      const std::filesystem::path path = shared_path(folder, world) / "weights";
+      save_state(path, nn::parameters_of(Layers(grid, "a", "b")), grid);
+      if (world.rank() == 0 && expected.first.empty()) expected = sums_and_bytes(path);
+      if (world.rank() == 0) {
+        EXPECT_EQ(sums_and_bytes(path), expected);
+        EXPECT_EQ(expected.first.size(), 4u);
+        EXPECT_FALSE(std::filesystem::exists(path.string() + ".adjoin-new"));
+      }
+      world.barrier();
+    }
+  });
+}
+
+TEST(Checkpoint, that_is_damaged_in_any_byte_is_refused_by_all_with_the_name_of_the_tensor) {
+  const test::TemporaryFolder folder;
+  for_each_world({1, 2, 4}, [&](const Communicator& world) {
+    const Grid grid(world, {{"dp", 1}, {"a", world.size()}, {"b", 1}});
+    Layers layers(grid, "a", "b");
+    const std::filesystem::path path = shared_path(folder, world) / "weights";
+    save_state(path, nn::parameters_of(layers), grid);
+    const SafetensorsFile file(path);
+    for (const char* name : {"weight", "bias", "mean", "calls"}) {
+      const StoredTensor stored = file.find(name);
+      for (const int64_t at : {stored.begin, (stored.begin + stored.end) / 2, stored.end - 1}) {
+        const auto flip = [&] {
+          if (world.rank() == 0) {
+            std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+            bytes.seekg(file.data_begin() + at);
+            const char byte = static_cast<char>(bytes.get() ^ 1);
+            bytes.seekp(file.data_begin() + at);
+            bytes.put(byte);
+          }
+          world.barrier();
+        };
+        flip();
+        EXPECT_THAT(thrown_by<DamagedFile>([&] { load_state(path, nn::parameters_of(layers)); }),
+                    HasSubstr("weights: tensor '" + std::string(name) + "' is damaged"));
+        flip();
+      }
+    }
+    EXPECT_NO_THROW(load_state(path, nn::parameters_of(layers)));
+    world.barrier();
+  });
+}
+
+TEST(Checkpoint, without_checksums_as_earlier_versions_wrote_it_is_read) {
+  const test::TemporaryFolder folder;
+  const Grid alone(Communicator(), {{"a", 1}, {"b", 1}});
+  Layers layers(alone, "a", "b"), loaded(alone, "a", "b");
+  std::map<std::string, at::Tensor> tensors;
+  for (const nn::Parameter& piece : nn::parameters_of(layers)) tensors.emplace(piece.name, piece.tensor.detach());
+  write_safetensors(folder / "weights", tensors);
+  {
+    const at::NoGradGuard no_gradient;
+    loaded.weight.zero_();
+  }
+  load_state(folder / "weights", nn::parameters_of(loaded));
+  EXPECT_TRUE(loaded.weight.equal(layers.weight));
+  tensors["bias"] = tensors["bias"].clone();
+  tensors["bias"][2] = INFINITY;
+  write_safetensors(folder / "weights", tensors);
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { load_state(folder / "weights", nn::parameters_of(loaded)); }),
+              HasSubstr("weights: tensor 'bias' holds numbers that are not finite"));
 }
 
 TEST(Checkpoint, of_another_optimizers_moments_is_refused) {

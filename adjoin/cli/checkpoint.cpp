@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/train/storage/checkpoint_report.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct CheckpointOptions {
+  std::string run;
+  bool verify = false, json = false;
+};
+
+void print(const std::vector<train::CheckpointReport>& reports, bool verified) {
+  std::vector<std::vector<std::string>> rows{{"step", "bytes", "layout", ""}};
+  for (const train::CheckpointReport& report : reports)
+    rows.push_back({std::to_string(report.step), grouped(report.bytes), report.layout.empty() ? "-" : report.layout,
+                    !report.damage.empty() ? "damaged"
+                    : verified             ? "verified"
+                                           : ""});
+  std::fputs(table_text(rows, "rrll").c_str(), stdout);
+}
+
+nlohmann::ordered_json to_json(const std::vector<train::CheckpointReport>& reports) {
+  nlohmann::ordered_json checkpoints = nlohmann::ordered_json::array();
+  for (const train::CheckpointReport& report : reports)
+    checkpoints.push_back(
+        {{"step", report.step},
+         {"folder", report.folder.string()},
+         {"bytes", report.bytes},
+         {"layout", report.layout},
+         {"damage", report.damage.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(report.damage)}});
+  return checkpoints;
+}
+
+void run_checkpoint(const CheckpointOptions& options) {
+  require_given(options.run, "RUN");
+  const auto reports = train::report_checkpoints(options.run, options.verify);
+  if (prints() && options.json) std::puts(to_json(reports).dump().c_str());
+  if (prints() && !options.json) print(reports, options.verify);
+  flush_output();
+  const auto damaged = std::ranges::find_if(reports, [](const auto& report) { return !report.damage.empty(); });
+  require(damaged == reports.end(), [&] { return damaged->damage; });
+}
+
+}  // namespace
+
+void add_checkpoint(Program& program) {
+  auto options = std::make_shared<CheckpointOptions>();
+  CLI::App* command =
+      add_command(program, program.app, "checkpoint",
+                  "List the checkpoints of a training run: step, bytes, and the layout that saved them; "
+                  "one that is damaged is said, and the exit code is then 2",
+                  [options] { run_checkpoint(*options); });
+  add_text(*command, "run", options->run, "RUN", "Output folder of a training run (required)");
+  command->add_flag("--verify", options->verify, "Read all tensors and compare them with their checksums [false]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON list of objects: step, folder, bytes, layout, damage [false]");
+}
+
+}  // namespace adjoin::cli

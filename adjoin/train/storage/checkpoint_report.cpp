@@ -1,0 +1,80 @@
+#include "adjoin/train/storage/checkpoint_report.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/checksum.hpp"
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/read_checkpoint.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/storage/run_state.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/storage/state_sums.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kVerifiedAtOnce = 1 << 20;  // bytes
+
+/// The checksum() of a whole tensor.
+uint64_t counted(const SafetensorsFile& file, const StoredTensor& tensor, std::vector<char>& buffer) {
+  const auto size = static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  uint64_t sum = 0;
+  for (int64_t begin = tensor.begin; begin < tensor.end; begin += kVerifiedAtOnce) {
+    const int64_t bytes = std::min(kVerifiedAtOnce, tensor.end - begin);
+    file.read_bytes(buffer.data(), bytes, begin);
+    sum += checksum(buffer.data(), bytes / size, size, (begin - tensor.begin) / size);
+  }
+  return sum;
+}
+
+void check_file(const fs::path& path, const std::string& checkpoint, bool verifies) {
+  const SafetensorsFile file(path);
+  check_belongs(file, path, checkpoint);
+  std::vector<char> buffer(kVerifiedAtOnce);
+  for (const auto& [name, expected] : sums_of(file, path)) {
+    if (!verifies) break;
+    const StoredTensor& tensor = file.find(name);
+    check_sum(path, tensor, counted(file, tensor, buffer), expected);
+  }
+}
+
+void check(const fs::path& folder, bool verifies) {
+  const fs::path state = folder / kStateFile;
+  const std::string text = read_text(state);
+  const RunState run = run_state_of(state, text);
+  const std::string name = nlohmann::json::parse(text).value(kCheckpointKey, "");
+  for (const char* file : {kWeightsFile, kMomentsFile}) check_file(folder / file, name, verifies);
+  if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
+}
+
+}  // namespace
+
+std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verifies) {
+  require(fs::is_directory(run), [&] { return run.string() + ": there is no such folder"; });
+  std::vector<CheckpointReport> reports;
+  for (const CheckpointFolder& checkpoint : checkpoints_in(run)) {
+    CheckpointReport& report = reports.emplace_back();
+    report.step = checkpoint.step, report.folder = checkpoint.path;
+    on_disk([&] {
+      for (const auto& entry : fs::directory_iterator(checkpoint.path))
+        if (entry.is_regular_file()) report.bytes += static_cast<int64_t>(entry.file_size());
+    });
+    try {
+      report.layout = grid_sizes(read_configuration(checkpoint.path / "config.json")).to_string();
+      check(checkpoint.path, verifies);
+    } catch (const InvalidArgument& error) {
+      report.damage = error.what();
+    }
+  }
+  require(!reports.empty(), [&] { return run.string() + ": there is no checkpoint"; });
+  return reports;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace adjoin::train {
+
+/// What there is to say of a checkpoint.
+struct CheckpointReport {
+  int64_t step = 0;
+  std::filesystem::path folder;
+  int64_t bytes = 0;   // of all its files
+  std::string layout;  // of the run that saved it: "dp 2, tp 4"; "" where it does not say
+  std::string damage;  // what is wrong with it, in one line; "" where nothing is
+};
+
+/// The checkpoints of a run, the newest first. The files that a run needs are opened and their headers checked, and with `verifies`
+/// the tensors are read too and have their checksums, where the files have any.
+/// Throws: InvalidArgument where there are none; IoError
+std::vector<CheckpointReport> report_checkpoints(const std::filesystem::path& run, bool verifies);
+
+}  // namespace adjoin::train

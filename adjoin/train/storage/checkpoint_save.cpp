@@ -1,0 +1,71 @@
+#include "adjoin/train/storage/checkpoint_save.hpp"
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "adjoin/comm/values.hpp"
+#include "adjoin/train/on_root.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/read_checkpoint.hpp"
+
+namespace adjoin::train {
+
+CheckpointSave::CheckpointSave(Place place, const CheckpointContent& content, const Communicator& world, bool copies)
+    : place_(std::move(place)), content_(content), world_(world), fresh_(fresh_checkpoint(place_.run, place_.step)) {
+  for (const CheckpointContent::State& state : content.states) parts_.emplace_back(state.pieces, world, copies);
+  for (CheckpointContent::State& state : content_.states) state.pieces.clear();
+  begin(Stage::making);
+}
+
+CheckpointSave::~CheckpointSave() {
+  stops_ = true;
+  if (running_.valid()) running_.wait();
+  std::error_code ignored;
+  if (is_made_ && !std::filesystem::exists(fresh_ / kStateFile, ignored)) std::filesystem::remove_all(fresh_, ignored);
+}
+
+void CheckpointSave::begin(Stage stage) {
+  stage_ = stage;
+  if (stage == Stage::over) return;
+  const bool works = stage == Stage::writing || world_.rank() == 0;
+  running_ = std::async(std::launch::async, [this, stage, works] {
+    if (works) work(stage);
+  });
+}
+
+void CheckpointSave::work(Stage stage) {
+  if (stage == Stage::making) {
+    begin_checkpoint(place_.run, place_.step);
+    is_made_ = true;
+    for (size_t i = 0; i < parts_.size(); ++i)
+      parts_[i].make_file(fresh_ / content_.states[i].file, {{kCheckpointKey, content_.name}});
+    content_.add_files(fresh_);
+  } else if (stage == Stage::writing) {
+    for (size_t i = 0; i < parts_.size() && !stops_; ++i) {
+      // Ranks begin with different files: the system lets one at a time write to one.
+      const size_t file = (i + static_cast<size_t>(world_.rank())) % parts_.size();
+      parts_[file].write(fresh_ / content_.states[file].file, stops_);
+    }
+  } else {
+    sync_to_disk(fresh_);  // the names of the files, before the one that says that they are there
+    write_atomically(fresh_ / kStateFile, content_.state);
+    removed_all_ = publish_checkpoint(place_.run, place_.step, place_.keep);
+  }
+}
+
+bool CheckpointSave::advance() {
+  if (running_.valid() && running_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) running_.get();
+  if (stage_ != Stage::over && largest_of_all(running_.valid(), world_) == 0) begin_next();
+  return stage_ == Stage::over;
+}
+
+void CheckpointSave::finish() {
+  while (stage_ != Stage::over) {
+    wait_for_all(world_, "writing " + fresh_.string(), running_);
+    begin_next();
+  }
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <filesystem>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin::train {
+
+/// Checks that the processes of an MPI job see one output folder: rank 0, which holds it, writes a random name into a file there,
+/// all read it, and it is removed. Called by all ranks.
+/// Throws: InvalidArgument on all of them where one sees another folder or none; IoError on rank 0
+void check_one_folder(const std::filesystem::path& out, const Communicator& world);
+
+}  // namespace adjoin::train

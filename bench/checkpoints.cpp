@@ -1,0 +1,128 @@
+// build/release/bench/bench_checkpoints FOLDER [MiB turns [tp]], or under mpirun
+//
+// What saving and loading a checkpoint costs two data-parallel ranks (or two tensor-parallel ones, with tp), beside dd that writes
+// as many bytes and flushes them, and two threads that read a half of them each into memory. A third of the MiB are weights, the
+// rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take turns; prints medians.
+
+#include <ATen/ops/full.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/partition/shard.hpp"
+#include "adjoin/train/storage/checkpoint.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/checkpoint_save.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/workers.hpp"
+
+using namespace adjoin;
+
+namespace {
+
+constexpr int64_t kRows = 1024, kColumns = 1024;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Matrices by name: weights, copied along dp or cut by columns along tp, or AdamW's moments, which are shards.
+std::vector<nn::Parameter> pieces(const Grid& grid, int64_t count, bool are_moments) {
+  std::vector<Layout::Cut> cuts;
+  if (grid.shape().axis_size("tp") > 1)
+    cuts.push_back({Split::balanced(kColumns, grid.shape().axis_size("tp"), 1), {"tp"}});
+  const Layout whole(grid.shape(), {kRows, kColumns}, cuts, {{"dp", Kind::copied}});
+  const Layout layout = are_moments ? sharded(whole) : whole;
+  std::vector<nn::Parameter> all;
+  for (int64_t i = 0; i < count; ++i)
+    all.push_back(
+        {"block" + std::to_string(i), at::full(layout.shape_on(grid.world().rank()), 0.1f), layout, grid, {}});
+  return all;
+}
+
+void run_dd(const std::string& arguments) {
+  if (std::system(("dd bs=1M " + arguments + " status=none").c_str()) != 0) std::perror("dd");
+}
+
+void measure_checkpoints(const Communicator& world, const std::filesystem::path& folder, int64_t mib, int turns,
+                         bool tp) {
+  const Grid grid(world, {{"dp", tp ? 1 : world.size()}, {"tp", tp ? world.size() : 1}});
+  const std::vector<nn::Parameter> weights = pieces(grid, mib / 12, false), moments = pieces(grid, mib / 6, true);
+  const train::CheckpointContent content{.states = {{train::kWeightsFile, weights}, {train::kMomentsFile, moments}},
+                                         .add_files = [](const auto&) {},
+                                         .name = "bench",
+                                         .state = "{}"};
+  const train::CheckpointSave::Place place{folder, 1, 1};
+  const std::string file = (folder / "dd").string();
+  std::vector<char> halves(static_cast<size_t>(mib << 19), 1);  // this rank's
+  const auto read_half = [&](const std::string& path, std::vector<char>& into) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY);
+    const auto at_once = size_t{1} << 20;
+    for (size_t done = 0; done < into.size(); done += at_once)
+      if (::pread(descriptor, into.data() + done, std::min(at_once, into.size() - done),
+                  static_cast<off_t>(into.size() * static_cast<size_t>(world.rank()) + done)) <= 0)
+        std::perror(path.c_str());
+    ::close(descriptor);
+  };
+  std::vector<double> write, read, waiting, stall, load;
+  for (int turn = 0; turn <= turns; ++turn) {
+    const auto take = [&](std::vector<double>& times, const std::function<void()>& work) {
+      world.barrier();
+      const double seconds = seconds_of([&] { work(), world.barrier(); });
+      if (turn > 0) times.push_back(seconds);
+    };
+    const auto on_first = [&](const std::string& arguments) {
+      return [&world, arguments] {
+        if (world.rank() == 0) run_dd(arguments);
+      };
+    };
+    take(write, on_first("if=/dev/zero of=" + file + " conv=fsync count=" + std::to_string(mib)));
+    take(waiting, [&] { train::CheckpointSave(place, content, world, /*copies=*/false).finish(); });
+    take(read, [&] { read_half(file, halves); });
+    take(load, [&] {
+      const auto checkpoint = train::checkpoints_in(folder).front().path;
+      train::load_state(checkpoint / train::kWeightsFile, weights);
+      train::load_state(checkpoint / train::kMomentsFile, moments);
+    });
+    // What the run waits for where it goes on meanwhile.
+    std::optional<train::CheckpointSave> saving;
+    take(stall, [&] { saving.emplace(place, content, world, /*copies=*/true); });
+    saving->finish();
+  }
+  if (world.rank() != 0) return;
+  std::filesystem::remove(file);
+  const double writes = measure::median(write), reads = measure::median(read);
+  std::printf(
+      "%lld MiB: dd writes in %.2f s, a save takes %.2f s (%.2f), in the background %.2f s of the run's time; "
+      "reads take %.3f s, loading takes %.3f s (%.2f)\n",
+      static_cast<long long>(mib), writes, measure::median(waiting), measure::median(waiting) / writes,
+      measure::median(stall), reads, measure::median(load), measure::median(load) / reads);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int64_t mib = argc > 2 ? std::atoi(argv[2]) : 1024;
+  const int turns = argc > 3 ? std::atoi(argv[3]) : 5;
+  if (argc < 2 || mib < 12 || turns < 1) {
+    std::fprintf(stderr, "usage: bench_checkpoints FOLDER [MiB turns [tp]], or under mpirun\n");
+    return 2;
+  }
+  std::filesystem::create_directories(argv[1]);
+  const train::WorkerOptions workers{.grid = {.dp = 2}, .threads_per_rank = 1};
+  train::run_workers(workers,
+                     [&](const Communicator& world) { measure_checkpoints(world, argv[1], mib, turns, argc > 4); });
+}
