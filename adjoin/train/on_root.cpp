@@ -21,7 +21,7 @@ void wait_for_all(const Communicator& world, const std::string& what, std::futur
     if (world.rank() == 0 && Clock::now() >= note_at) {
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin);
       note("still " + what + " after " + std::to_string(seconds.count()) + " s");
-      note_at += note_after;
+      note_at = begin + 2 * (note_at - begin);
     }
     all_are_done = largest_of_all(work.valid(), world) == 0;
   }

@@ -9,10 +9,10 @@
 
 namespace adjoin::train {
 
-/// Waits until work that each rank has begun has ended on all of them (a future without a result has), however long it takes. Called by all ranks, which tell each
-/// other ten times a second that they are at it. So no call waits for longer than that, and what meets the deadline is a rank that
-/// stopped, not one that writes. What is not done after `note_after` is noted on standard error by rank 0, and again each time as
-/// much has passed: `what` says what the ranks are doing, "writing runs/a/model.safetensors".
+/// Waits until work that each rank has begun has ended on all of them (a future without a result has), however long it takes.
+/// Called by all ranks, which tell each other ten times a second that they are at it. So no call waits for longer than that, and
+/// what meets the deadline is a rank that stopped, not one that writes. What is not done after `note_after` is noted on standard
+/// error by rank 0, and again each time twice as long has passed: `what` says what the ranks are doing, "writing runs/a".
 /// Throws: what the work of this rank threw, before the others go on
 void wait_for_all(const Communicator& world, const std::string& what, std::future<void>& work,
                   std::chrono::milliseconds note_after = std::chrono::minutes(1));

@@ -31,7 +31,7 @@ namespace {
 // random.
 constexpr int64_t kBucketBatches = 50;
 
-constexpr double kNotedWait = 1;  // seconds
+constexpr auto kNotedWait = std::chrono::seconds(1);
 
 constexpr const char* kMetrics = "metrics.jsonl";
 
@@ -314,13 +314,9 @@ void TrainingRun::evaluate_and_record() {
 
 void TrainingRun::save_checkpoint() {
   begin_output();
-  const auto begin = std::chrono::steady_clock::now();
-  finish_save();
-  if (const double seconds = seconds_since(begin); root() && seconds >= kNotedWait) {
-    progress_->pause();
-    note("step " + std::to_string(state_.step) + " waited " + fixed(seconds, 1) +
-         " s until the checkpoint before was written; --checkpoint-every may be larger");
-  }
+  finish_save("waiting at step " + std::to_string(state_.step) +
+                  " for the checkpoint before it (--checkpoint-every may be larger)",
+              kNotedWait);
   CheckpointContent content{
       .states = {{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}},
       .add_files = [this](const auto& folder) { write_model_files(folder, configuration_, task_, trainer_.stages()); },
@@ -336,9 +332,9 @@ void TrainingRun::save_checkpoint() {
   if (!in_background) finish_save();
 }
 
-void TrainingRun::finish_save() {
+void TrainingRun::finish_save(const std::string& what, std::chrono::milliseconds note_after) {
   if (!save_) return;
-  save_->finish();
+  save_->finish(what, note_after);
   advance_save();
 }
 

@@ -47,8 +47,8 @@ class TrainingRun {
   bool is_out_of_patience(const RunState& state) const;
   /// Begins to save, after what is still being saved.
   void save_checkpoint();
-  /// Returns when what is being saved is there, if there is anything.
-  void finish_save();
+  /// Returns when what is being saved is there, if there is anything. As CheckpointSave::finish
+  void finish_save(const std::string& what = "", std::chrono::milliseconds note_after = std::chrono::minutes(1));
   /// Goes on with what is being saved, without waiting.
   void advance_save();
   std::vector<RankSummary> rank_summaries() const;

@@ -79,6 +79,12 @@ class Running {
 
   void signal(int number) const { ::kill(process_, number); }
 
+  /// What it has said so far on standard error.
+  std::string errors() const {
+    const std::filesystem::path file = folder_ / "err";
+    return std::filesystem::exists(file) ? contents_of(file) : "";
+  }
+
   /// The outcome; a program that a signal ended has the code 128 + signal, as in a shell.
   Outcome wait() {
     int status = 0;

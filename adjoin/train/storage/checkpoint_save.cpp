@@ -1,6 +1,5 @@
 #include "adjoin/train/storage/checkpoint_save.hpp"
 
-#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -61,9 +60,9 @@ bool CheckpointSave::advance() {
   return stage_ == Stage::over;
 }
 
-void CheckpointSave::finish() {
+void CheckpointSave::finish(const std::string& what, std::chrono::milliseconds note_after) {
   while (stage_ != Stage::over) {
-    wait_for_all(world_, "writing " + fresh_.string(), running_);
+    wait_for_all(world_, what.empty() ? "writing " + fresh_.string() : what, running_, note_after);
     begin_next();
   }
 }

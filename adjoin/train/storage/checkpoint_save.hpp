@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -46,8 +47,9 @@ class CheckpointSave {
   /// then, which tell each other and do not wait for the disk.
   /// Throws: IoError on the rank whose disk refuses
   bool advance();
-  /// Returns when it is there. Called by all ranks. Throws: as advance
-  void finish();
+  /// Returns when it is there. Called by all ranks, as wait_for_all is; `what` is "writing" and the folder unless given.
+  /// Throws: as advance
+  void finish(const std::string& what = "", std::chrono::milliseconds note_after = std::chrono::minutes(1));
 
   /// Whether all older checkpoints that are to go could be removed, as rank 0 knows it.
   bool removed_all() const { return removed_all_; }
