@@ -1,11 +1,15 @@
 // build/release/bench/bench_checkpoints FOLDER [MiB turns [tp]], or under mpirun
 //
 // What saving and loading a checkpoint costs two data-parallel ranks (or two tensor-parallel ones, with tp), beside dd that writes
-// as many bytes and flushes them, and dd that reads them. A third of the MiB are weights, the rest AdamW's moments, in matrices of
-// 4 MiB. Files are cached. All take turns; prints medians.
+// as many bytes and flushes them, dd that reads them, and the ranks that read into memory as many as each loads. A third of the MiB
+// are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take turns; prints medians.
 
 #include <ATen/ops/full.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -63,7 +67,20 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
                                          .state = "{}"};
   const train::CheckpointSave::Place place{folder, 1, 1};
   const std::string file = (folder / "dd").string();
-  std::vector<double> write, read, waiting, stall, load;
+  int64_t loaded = 0;
+  for (const auto* all : {&weights, &moments})
+    for (const nn::Parameter& piece : *all) loaded += static_cast<int64_t>(piece.tensor.nbytes());
+  std::vector<char> bytes(static_cast<size_t>(loaded), 1);
+  const auto read_bytes = [&] {
+    const int descriptor = ::open(file.c_str(), O_RDONLY);
+    const auto place = static_cast<off_t>(((mib << 20) - loaded) * world.rank());
+    for (int64_t done = 0, at_once = 1 << 20; done < loaded; done += at_once)
+      if (::pread(descriptor, bytes.data() + done, static_cast<size_t>(std::min(at_once, loaded - done)),
+                  place + done) <= 0)
+        std::perror(file.c_str());
+    ::close(descriptor);
+  };
+  std::vector<double> write, read, fill, waiting, stall, load;
   for (int turn = 0; turn <= turns; ++turn) {
     const auto take = [&](std::vector<double>& times, const std::function<void()>& work) {
       world.barrier();
@@ -78,6 +95,7 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
     take(write, on_first("if=/dev/zero of=" + file + " conv=fsync count=" + std::to_string(mib)));
     take(waiting, [&] { train::CheckpointSave(place, content, world, /*copies=*/false).finish(); });
     take(read, on_first("of=/dev/null if=" + file));
+    take(fill, read_bytes);
     take(load, [&] {
       const auto checkpoint = train::checkpoints_in(folder).front().path;
       train::load_state(checkpoint / train::kWeightsFile, weights);
@@ -93,9 +111,10 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
   const double writes = measure::median(write), reads = measure::median(read);
   std::printf(
       "%lld MiB: dd writes in %.2f s, a save takes %.2f s (%.2f), in the background %.2f s of the run's time; "
-      "dd reads in %.3f s, loading takes %.3f s (%.2f)\n",
+      "dd reads in %.3f s, loading takes %.3f s (%.2f, and %.2f of reading as many bytes into memory)\n",
       static_cast<long long>(mib), writes, measure::median(waiting), measure::median(waiting) / writes,
-      measure::median(stall), reads, measure::median(load), measure::median(load) / reads);
+      measure::median(stall), reads, measure::median(load), measure::median(load) / reads,
+      measure::median(load) / measure::median(fill));
 }
 
 }  // namespace

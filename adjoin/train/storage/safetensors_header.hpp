@@ -41,7 +41,7 @@ int64_t bytes_of(const TensorEntry& entry);
 /// Source: the format's description, https://github.com/huggingface/safetensors
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
 
-/// The header for tensors whose data follow each other in the given order, padded with spaces to a multiple of 8.
+/// The header for tensors whose data follow each other in the given order, padded with spaces so that they begin at a multiple of 64 in the file.
 std::string make_safetensors_header(const std::vector<TensorEntry>& entries,
                                     const std::map<std::string, std::string>& metadata);
 
