@@ -64,7 +64,9 @@ TEST_F(Saves, wait_for_the_one_before_and_say_so) {
   fs::remove(hold);
   EXPECT_EQ(running.wait().code, 0);
   EXPECT_EQ(train::checkpoints_in(out()).size(), 2u);
-  EXPECT_EQ(run_well(train("--steps 4 --checkpoint-every 2 --overwrite --save wait")).code, 0);
+  const Outcome waiting = run(train("--steps 4 --checkpoint-every 2 --overwrite --save wait"));
+  EXPECT_EQ(waiting.code, 0);
+  EXPECT_EQ(waiting.err.find("waiting"), std::string::npos) << waiting.err;
 }
 
 TEST_F(Saves, on_a_full_disk_end_the_run_before_a_tensor_is_written) {
@@ -121,7 +123,7 @@ TEST_F(Saves, are_of_any_layout_and_go_on_in_any) {
     std::string options;
     int ranks;  // of an MPI job
   } layouts[] = {{"--tp 2", 0}, {"--cp 2", 0},          {"--pp 2 --microbatches 2", 0},
-                 {"--dp 2", 0}, {"--dp 2 --zero 2", 0}, {"--dp 2 --tp 2", 4}};
+                 {"--dp 2", 0}, {"--dp 2 --zero 3", 0}, {"--dp 2 --tp 2", 4}};
   const std::string options = "--precision fp64 --deterministic --steps 40 ";
   for (size_t saved = 0; saved < std::size(layouts); ++saved) {
     const fs::path from = folder_ / std::to_string(saved);
