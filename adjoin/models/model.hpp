@@ -28,21 +28,19 @@ class ModelImpl : public torch::nn::Module {
   at::Tensor run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr,
                  bool backward_follows = false) const;
   /// After a backward: gives back the memory of weights that were gathered for it.
-  void release_weights() const;
+  void release_weights() const { sharded_.release(); }
 
   const std::vector<Segment>& segments() const { return segments_; }
   const Modules& modules(size_t segment) const { return modules_[segment]; }
   /// Of each part, where this has shards.
-  const std::map<std::string, std::unique_ptr<parallel::WeightShards>>& shards() const { return shards_; }
+  const std::map<std::string, std::shared_ptr<parallel::WeightShards>>& shards() const { return shards_; }
   const Grid& stage() const { return modules_.front().stage; }
 
  private:
-  void gather(size_t segment) const;
-  void release(size_t segment) const;
-
   std::vector<Segment> segments_;
   std::vector<Modules> modules_;  // of each segment
-  std::map<std::string, std::unique_ptr<parallel::WeightShards>> shards_;
+  std::map<std::string, std::shared_ptr<parallel::WeightShards>> shards_;
+  parallel::ShardedSegments sharded_;
 };
 TORCH_MODULE(Model);
 

@@ -1,5 +1,6 @@
 #include "adjoin/parallel/copies.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
@@ -21,6 +23,12 @@ int64_t hash_of_bytes(const at::Tensor& tensor) {
   if (!rest.empty()) std::memcpy(rest.data(), bytes + words * sizeof(uint64_t), whole.nbytes() % sizeof(uint64_t));
   const auto seed = hash_of(std::span<const uint64_t>(rest));
   return static_cast<int64_t>(hash_of(std::span(reinterpret_cast<const uint64_t*>(bytes), words), seed));
+}
+
+std::string tensor_text(const nn::Parameter& parameter) {
+  const at::Tensor& tensor = parameter.tensor;
+  const char* kind = parameter.is_buffer ? " (buffer)" : tensor.requires_grad() ? "" : " (requires no gradient)";
+  return "'" + parameter.name + "' " + c10::str(tensor.sizes()) + " " + c10::toString(tensor.scalar_type()) + kind;
 }
 
 /// Parameters whose copies the same workers hold.
@@ -75,6 +83,53 @@ void check_copies(const std::vector<nn::Parameter>& parameters, const std::strin
                "' differ between ranks; give all of them the weights of one, as " +
                "parallel::broadcast_parameters(module, group) does, or the same seed, as nn::seeded does";
       });
+  }
+}
+
+void check_same_module(const std::vector<nn::Parameter>& parameters, const std::string& who,
+                       const Communicator& group) {
+  std::string mine;
+  for (const nn::Parameter& parameter : parameters) mine += tensor_text(parameter) + "\n";
+  const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(mine)), group);
+  const auto other = std::find_if(hashes.begin(), hashes.end(), [&](int64_t hash) { return hash != hashes[0]; });
+  if (other == hashes.end()) return;
+  const auto rank = static_cast<int>(other - hashes.begin());
+  const std::string first = text_of(0, mine, group), second = text_of(rank, mine, group);
+  const auto differs = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
+  const size_t begin = differs == 0 ? 0 : first.rfind('\n', static_cast<size_t>(differs) - 1) + 1;
+  const auto line_of = [begin](const std::string& text) {
+    return begin >= text.size() ? "nothing more" : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  throw InvalidArgument(who + ": the modules of the ranks differ: rank 0 has " + line_of(first) + ", rank " +
+                        std::to_string(rank) + " has " + line_of(second));
+}
+
+void join_buffers(const torch::nn::Module& module, double share, int first, const Communicator& group) {
+  if (group.size() == 1) return;
+  const at::NoGradGuard no_gradient;
+  std::map<bool, std::vector<at::Tensor>> kinds;  // those of floating point under true
+  for (const at::Tensor& values : module.buffers()) {
+    const at::Tensor real = values.is_complex() ? at::view_as_real(values) : values;
+    if (real.defined() && real.numel() > 0) kinds[real.is_floating_point()].push_back(real);
+  }
+  for (const auto& [is_floating, tensors] : kinds) {
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor& values : tensors)
+      flat.push_back(values.reshape({-1}).to(is_floating ? at::kDouble : at::kLong));
+    at::Tensor joined = at::cat(flat);
+    if (is_floating) {
+      if (share == 0)
+        joined.zero_();  // whatever they are, NaN too
+      else
+        joined.mul_(share);
+      group.all_reduce(buffer(joined));
+    } else {
+      group.broadcast(buffer(joined), first);
+    }
+    for (const at::Tensor& values : tensors) {
+      values.copy_(joined.narrow(0, 0, values.numel()).view(values.sizes()));
+      joined = joined.narrow(0, values.numel(), joined.numel() - values.numel());
+    }
   }
 }
 

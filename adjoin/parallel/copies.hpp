@@ -27,4 +27,14 @@ void broadcast_parameters(const torch::nn::Module& module, const Communicator& g
 /// Throws: InvalidArgument, on all workers that hold the copies, that names the first parameter whose copies differ
 void check_copies(const std::vector<nn::Parameter>& parameters, const std::string& who);
 
+/// Checks that all ranks of a group have the same parameters and buffers, by name, shape, type and whether they are trained.
+/// Called by all of them; `who` begins the message.
+/// Throws: InvalidArgument, on all ranks, that names the first that differs
+void check_same_module(const std::vector<nn::Parameter>& parameters, const std::string& who, const Communicator& group);
+
+/// Makes a module's buffers equal on all ranks of a group, which all call: those of floating point, such as running means, become
+/// the mean weighted by each rank's `share` of the samples, others those of rank `first`.
+/// Cost: an all-reduce of 8 bytes an element, and a broadcast of the others
+void join_buffers(const torch::nn::Module& module, double share, int first, const Communicator& group);
+
 }  // namespace adjoin::parallel

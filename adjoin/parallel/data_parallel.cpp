@@ -1,9 +1,7 @@
 #include "adjoin/parallel/data_parallel.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -16,7 +14,6 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -26,29 +23,6 @@
 
 namespace adjoin::parallel {
 namespace {
-
-std::string tensor_text(const nn::Parameter& parameter) {
-  const at::Tensor& tensor = parameter.tensor;
-  const char* kind = parameter.is_buffer ? " (buffer)" : tensor.requires_grad() ? "" : " (requires no gradient)";
-  return "'" + parameter.name + "' " + c10::str(tensor.sizes()) + " " + c10::toString(tensor.scalar_type()) + kind;
-}
-
-void check_same_module(const std::vector<nn::Parameter>& parameters, const Communicator& group) {
-  std::string mine;
-  for (const nn::Parameter& parameter : parameters) mine += tensor_text(parameter) + "\n";
-  const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(mine)), group);
-  const auto other = std::find_if(hashes.begin(), hashes.end(), [&](int64_t hash) { return hash != hashes[0]; });
-  if (other == hashes.end()) return;
-  const auto rank = static_cast<int>(other - hashes.begin());
-  const std::string first = text_of(0, mine, group), second = text_of(rank, mine, group);
-  const auto differs = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
-  const size_t begin = differs == 0 ? 0 : first.rfind('\n', static_cast<size_t>(differs) - 1) + 1;
-  const auto line_of = [begin](const std::string& text) {
-    return begin >= text.size() ? "nothing more" : text.substr(begin, text.find('\n', begin) - begin);
-  };
-  throw InvalidArgument("DataParallel: the modules of the ranks differ: rank 0 has " + line_of(first) + ", rank " +
-                        std::to_string(rank) + " has " + line_of(second));
-}
 
 /// The buckets of parameters, the last registered first.
 std::vector<Bucket> reversed_buckets(const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
@@ -96,7 +70,7 @@ class DataParallel::State {
       else if (!parameter.is_buffer)
         frozen_.push_back(parameter);
     }
-    check_same_module(all, group);
+    check_same_module(all, "DataParallel", group);
     broadcast_parameters(module, group);
     for (Bucket& bucket : reversed_buckets(parameters_, options_.bucket_bytes)) sums_.push_back({std::move(bucket)});
     weights_.resize(parameters_.size());
@@ -144,7 +118,8 @@ class DataParallel::State {
     const at::NoGradGuard no_gradient;
     while (next_ < sums_.size()) begin_sum(sums_[next_++]);
     finish();
-    if (all_samples > 0) join_buffers(all_samples);
+    if (all_samples > 0)
+      join_buffers(module_, static_cast<double>(samples_) / all_samples, first_with_samples_, group_);
     forget();
     done = true;
     return all_samples > 0 ? all_losses / all_samples : 0;
@@ -303,34 +278,6 @@ class DataParallel::State {
         return "DataParallel: the gradient of '" + parameters_[i].name +
                "' is sparse, which cannot be summed over ranks";
       });
-  }
-
-  void join_buffers(double all_samples) {
-    if (group_.size() == 1) return;
-    std::map<bool, std::vector<at::Tensor>> kinds;  // those of floating point under true
-    for (const at::Tensor& values : module_.buffers()) {
-      const at::Tensor real = values.is_complex() ? at::view_as_real(values) : values;
-      if (real.defined() && real.numel() > 0) kinds[real.is_floating_point()].push_back(real);
-    }
-    for (const auto& [is_floating, tensors] : kinds) {
-      std::vector<at::Tensor> flat;
-      for (const at::Tensor& values : tensors)
-        flat.push_back(values.reshape({-1}).to(is_floating ? at::kDouble : at::kLong));
-      at::Tensor joined = at::cat(flat);
-      if (is_floating) {
-        if (samples_ == 0)
-          joined.zero_();
-        else
-          joined.mul_(static_cast<double>(samples_) / all_samples);
-        group_.all_reduce(buffer(joined));
-      } else {
-        group_.broadcast(buffer(joined), first_with_samples_);
-      }
-      for (const at::Tensor& values : tensors) {
-        values.copy_(joined.narrow(0, 0, values.numel()).view(values.sizes()));
-        joined = joined.narrow(0, values.numel(), joined.numel() - values.numel());
-      }
-    }
   }
 
   void forget() {

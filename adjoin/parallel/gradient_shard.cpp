@@ -10,7 +10,8 @@
 
 namespace adjoin::parallel {
 
-GradientShard::GradientShard(const nn::Parameter& parameter) : parameter_(parameter.tensor), bucket_({parameter}, {0}) {
+GradientShard::GradientShard(const nn::Parameter& parameter)
+    : name_(parameter.name), parameter_(parameter.tensor), bucket_({parameter}, {0}) {
   require(!GradientHook::is_on(parameter_),
           [&] { return "the gradient of '" + parameter.name + "' is summed by another optimizer already"; });
   hook_.emplace(parameter_, [this] { sum(); });
@@ -26,6 +27,8 @@ at::Tensor GradientShard::take() {
 
 void GradientShard::sum() {
   if (!parameter_.grad().defined()) return;  // nothing was added: its gradient waits, or does not exist
+  require(!parameter_.grad().is_sparse(),
+          [&] { return "the gradient of '" + name_ + "' is sparse, which cannot be summed over ranks"; });
   const at::NoGradGuard no_gradient;
   const at::Tensor whole = bucket_.pack({std::exchange(parameter_.mutable_grad(), {})}), mine = bucket_.mine(whole);
   bucket_.copies().reduce_scatter(buffer(whole), buffer(mine), bucket_.sizes());

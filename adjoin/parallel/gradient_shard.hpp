@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
@@ -15,6 +16,7 @@ namespace adjoin::parallel {
 ///
 /// All of these workers run backward through it equally often and in the same order as through others. What a
 /// PostponedGradients leaves for later is summed later.
+/// Throws: InvalidArgument within backward for a sparse gradient
 /// Cost:   a reduce-scatter each time; 1/P of the parameter in memory, and the gradient while it is summed
 class GradientShard {
  public:
@@ -33,6 +35,7 @@ class GradientShard {
  private:
   void sum();
 
+  std::string name_;
   at::Tensor parameter_;
   Bucket bucket_;
   at::Tensor shard_;

@@ -2,8 +2,10 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <memory>
@@ -63,9 +65,20 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
       add_adam<AdamParamState, AdamOptions>(all, optimizer, parameter);
     } else if (dynamic_cast<AdamW*>(&optimizer)) {
       add_adam<AdamWParamState, torch::optim::AdamWOptions>(all, optimizer, parameter);
+    } else if (dynamic_cast<Adagrad*>(&optimizer)) {
+      auto& state = remembered<AdagradParamState>(optimizer, parameter);
+      all.add_moment("sum", state.sum(), parameter);
+      all.add_steps(state.step(), parameter);
+    } else if (const auto* rmsprop = dynamic_cast<RMSprop*>(&optimizer)) {
+      auto& state = remembered<RMSpropParamState>(optimizer, parameter);
+      const auto& options = static_cast<const RMSpropOptions&>(rmsprop->defaults());
+      all.add_moment("square_avg", state.square_avg(), parameter);
+      if (options.momentum() > 0) all.add_moment("momentum_buffer", state.momentum_buffer(), parameter);
+      if (options.centered()) all.add_moment("grad_avg", state.grad_avg(), parameter);
+      all.add_steps(state.step(), parameter);
     } else {
       require(dynamic_cast<SGD*>(&optimizer) != nullptr,
-              "the moments of an optimizer: expected SGD, Adam or AdamW of torch::optim");
+              "the moments of an optimizer: expected SGD, Adam, AdamW, Adagrad or RMSprop of torch::optim");
       if (static_cast<const SGDOptions&>(optimizer.defaults()).momentum() != 0)
         all.add_moment("momentum_buffer", remembered<SGDParamState>(optimizer, parameter).momentum_buffer(), parameter);
     }

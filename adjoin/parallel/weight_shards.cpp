@@ -2,8 +2,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -13,39 +16,56 @@
 namespace adjoin::parallel {
 namespace {
 
-bool is_cut(const nn::Parameter& parameter) {
-  return !parameter.is_buffer && nn::ranks_of_copies(parameter).size() > 1;
+bool is_cut(const nn::Parameter& parameter, size_t least_copies = 2) {
+  return !parameter.is_buffer && nn::ranks_of_copies(parameter).size() >= least_copies;
 }
 
-/// The memory of a whole tensor, whose storage is its own.
-void set_bytes(const at::Tensor& whole, size_t bytes) {
-  if (!whole.is_meta()) at::native::resize_bytes_cpu(whole.storage().unsafeGetStorageImpl(), bytes);
-}
-
-}  // namespace
-
-nn::Parameter shard_of(nn::Parameter whole) {
-  if (!is_cut(whole)) return whole;
+nn::Parameter cut(nn::Parameter whole) {
   whole.layout = sharded(whole.layout);
   whole.tensor = at::empty(whole.layout.shape_on(whole.grid.world().rank()), whole.tensor.options())
                      .requires_grad_(whole.tensor.requires_grad());
   return whole;
 }
 
-WeightShards::WeightShards(std::vector<nn::Parameter> whole) : parameters_(std::move(whole)) {
+/// Gives memory to a whole tensor, whose storage is its own.
+void give_memory(const at::Tensor& whole) {
+  if (whole.is_meta()) return;
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  storage->clear_data_ptr_access_error_msg_();
+  at::native::resize_bytes_cpu(storage, whole.nbytes());
+}
+
+/// Frees it. LibTorch then throws where something reads the tensor, which would be a null pointer.
+void take_memory(const at::Tensor& whole) {
+  if (whole.is_meta()) return;
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  at::native::resize_bytes_cpu(storage, 0);
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "a weight of which each rank keeps a shard is whole only while its segment runs: call the forward of what holds "
+      "its shards (parallel::ShardedSequential), and save or read that one's parameters()");
+}
+
+}  // namespace
+
+nn::Parameter shard_of(nn::Parameter whole) {
+  return is_cut(whole) ? cut(std::move(whole)) : whole;
+}
+
+WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool cuts_single_copies) : parameters_(std::move(whole)) {
   const at::NoGradGuard no_gradient;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
+    const bool has_shards = is_cut(parameter, cuts_single_copies ? 1 : 2);
     const bool owns_storage = tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
-    if (is_cut(parameter) && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
+    if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
-    if (!is_cut(parameter)) continue;
+    if (!has_shards) continue;
     Weight& weight = weights_.emplace_back(Weight{tensor, {}, Bucket({parameter}, {0})});
     if (is_trained(parameter)) weight.gradient = std::make_unique<GradientShard>(parameter);
-    parameter = shard_of(std::move(parameter));
+    parameter = cut(std::move(parameter));
     weight.shard = parameter.tensor;
     weight.shard.view({-1}).copy_(weight.bucket.mine(tensor.view({-1})));
-    set_bytes(tensor, 0);
+    take_memory(tensor);
   }
 }
 
@@ -53,24 +73,65 @@ void WeightShards::gather() {
   if (std::exchange(is_gathered_, true)) return;
   const at::NoGradGuard no_gradient;
   for (const Weight& weight : weights_) {
-    set_bytes(weight.whole, weight.whole.nbytes());
+    give_memory(weight.whole);
     weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
   }
 }
 
 void WeightShards::release() {
   if (!std::exchange(is_gathered_, false)) return;
-  for (const Weight& weight : weights_) set_bytes(weight.whole, 0);
+  for (const Weight& weight : weights_) take_memory(weight.whole);
 }
 
-void WeightShards::take_gradients() {
+void WeightShards::take_gradients(double factor) {
+  const at::NoGradGuard no_gradient;
+  for (const Weight& weight : weights_) {
+    if (!weight.gradient || !weight.gradient->has()) continue;
+    // No view of the sum, whose gradient an optimizer's zero_grad could not detach.
+    const at::Tensor sum = at::_unsafe_view(weight.gradient->take(), weight.shard.sizes());
+    if (factor != 1) sum.mul_(factor);
+    at::Tensor& gradient = weight.shard.mutable_grad();
+    gradient = gradient.defined() ? gradient.add_(sum) : sum;
+  }
+}
+
+void WeightShards::forget_gradients() {
   for (const Weight& weight : weights_)
-    if (weight.gradient && weight.gradient->has())
-      weight.shard.mutable_grad() = weight.gradient->take().view(weight.shard.sizes());
+    if (weight.gradient && weight.gradient->has()) weight.gradient->take();
 }
 
 void WeightShards::leave_gradients() {
   for (Weight& weight : weights_) weight.gradient.reset();
+}
+
+at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
+                                const std::function<at::Tensor(const at::Tensor&)>& forward,
+                                bool backward_follows) const {
+  const auto& mine = segments_[segment];
+  if (mine.empty()) return forward(x);
+  const auto edge_of = [](const at::Tensor& tensor) {
+    return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
+  };
+  const torch::autograd::Edge before = edge_of(x);
+  for (const auto& part : mine) part->gather();
+  at::Tensor y = forward(x);
+  // A segment that gives its input back has no backward, and its hook would release the weights of the one before it.
+  const bool has_backward = y.requires_grad() && !(edge_of(y) == before);
+  if (!has_backward || !backward_follows)
+    for (const auto& part : mine) part->release();
+  if (has_backward)
+    y.register_hook([this, &mine](const at::TensorBase&) {
+      for (const auto& others : segments_)
+        for (const auto& part : others)
+          if (std::ranges::find(mine, part) == mine.end()) part->release();
+      for (const auto& part : mine) part->gather();
+    });
+  return y;
+}
+
+void ShardedSegments::release() const {
+  for (const auto& parts : segments_)
+    for (const auto& part : parts) part->release();
 }
 
 int64_t WeightShards::gradient_bytes() const {

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "adjoin/nn/parameter.hpp"
@@ -23,8 +25,10 @@ namespace adjoin::parallel {
 class WeightShards {
  public:
   /// Called by all workers of the parameters' grids. Values that a module gave itself become those of the first of them.
+  /// `cuts_single_copies`: also parameters of which this worker has the only copy have a shard, which is all of them, so that one
+  /// worker does as several do.
   /// Throws: InvalidArgument for a parameter whose gradients another optimizer sums within backward
-  explicit WeightShards(std::vector<nn::Parameter> whole);
+  explicit WeightShards(std::vector<nn::Parameter> whole, bool cuts_single_copies = false);
 
   /// Shards in place of the parameters that have copies, in their order: what an optimizer updates, and a checkpoint holds.
   const std::vector<nn::Parameter>& parameters() const { return parameters_; }
@@ -34,8 +38,10 @@ class WeightShards {
   /// Gives their memory back; what autograd keeps of them is there again after the next `gather`.
   void release();
 
-  /// Puts the sums that backward has left into `.grad` of the shards; where it has left none they stay undefined.
-  void take_gradients();
+  /// Adds the sums that backward has left, times `factor`, to `.grad` of the shards; where it has left none that stays as it is.
+  void take_gradients(double factor = 1);
+  /// Drops these sums.
+  void forget_gradients();
   /// The bytes of these sums.
   int64_t gradient_bytes() const;
   /// From now on nothing is summed: what backward adds stays in `.grad` of the whole tensors. For those who measure a part of a
@@ -52,6 +58,23 @@ class WeightShards {
   std::vector<nn::Parameter> parameters_;
   std::vector<Weight> weights_;
   bool is_gathered_ = false;
+};
+
+/// Segments that run one after another, forward and back, of which one at a time has its weights whole.
+class ShardedSegments {
+ public:
+  /// The next segment, which may have no weights. Several may share some.
+  void add(std::vector<std::shared_ptr<WeightShards>> weights) { segments_.push_back(std::move(weights)); }
+
+  /// What `forward` makes of `x`, with the weights of a segment gathered for it, and again before its backward. They stay between
+  /// the two if `backward_follows`. Called by all ranks, whose backward goes through the same segments. This outlives that.
+  at::Tensor run(size_t segment, const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& forward,
+                 bool backward_follows = false) const;
+  /// Gives back the memory of weights that are gathered, as after a backward those of its last segment are.
+  void release() const;
+
+ private:
+  std::vector<std::vector<std::shared_ptr<WeightShards>>> segments_;
 };
 
 /// A parameter as WeightShards has it, with a tensor of the shard's shape and no values.

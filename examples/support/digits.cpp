@@ -13,7 +13,7 @@ namespace adjoin::example {
 
 namespace {
 
-void add_options(CLI::App& app, DigitsOptions& options) {
+void add_digits_options(CLI::App& app, DigitsOptions& options) {
   const std::function<void(const std::string&)> data = [&](const std::string& folder) {
     require(!folder.empty(), "--data is empty, expected a folder");
     options.data = folder;
@@ -31,9 +31,14 @@ void add_options(CLI::App& app, DigitsOptions& options) {
 }  // namespace
 
 int run_on_digits(int argc, char** argv, const char* text,
-                  const std::function<void(const Communicator&, const DigitsOptions&, Report&)>& work) {
+                  const std::function<void(const Communicator&, const DigitsOptions&, Report&)>& work,
+                  const std::function<void(CLI::App&)>& add_options) {
   DigitsOptions options;
-  return run(argc, argv, {.text = text, .add_options = [&](CLI::App& app) { add_options(app, options); }},
+  const auto add = [&](CLI::App& app) {
+    add_digits_options(app, options);
+    if (add_options) add_options(app);
+  };
+  return run(argc, argv, {.text = text, .add_options = add},
              [&](const Communicator& world, Report& report) { work(world, options, report); });
 }
 

@@ -20,10 +20,12 @@ struct DigitsOptions {
 
 constexpr int64_t kDigitsOfStep = 50;
 
-/// run() of an example that learns digits, with --data, --precision and --steps; `text` is what --help says of it.
+/// run() of an example that learns digits, with --data, --precision and --steps, and what `add_options` adds; `text` is what
+/// --help says of it.
 int run_on_digits(
     int argc, char** argv, const char* text,
-    const std::function<void(const Communicator& world, const DigitsOptions& options, Report& report)>& work);
+    const std::function<void(const Communicator& world, const DigitsOptions& options, Report& report)>& work,
+    const std::function<void(CLI::App&)>& add_options = {});
 
 /// Pictures [n, 1, 28, 28] of numbers around 0, and labels [n] of int64.
 struct Digits {

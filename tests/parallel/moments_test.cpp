@@ -5,6 +5,8 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include "adjoin/nn/distributed/linear.hpp"
@@ -77,6 +79,15 @@ TEST(Moments, of_sgd_with_and_without_momentum_go_on_in_any_layout) {
   expect_to_go_on_elsewhere<torch::optim::SGD>(torch::optim::SGDOptions(0.1));
 }
 
+TEST(Moments, of_adagrad_go_on_in_any_layout) {
+  expect_to_go_on_elsewhere<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.1).lr_decay(0.1));
+}
+
+TEST(Moments, of_rmsprop_with_and_without_momentum_go_on_in_any_layout) {
+  expect_to_go_on_elsewhere<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.1).momentum(0.9).centered(true));
+  expect_to_go_on_elsewhere<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.1));
+}
+
 TEST(Moments, of_an_optimizer_on_any_layouts_go_on_in_another_layout) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"a", world.size() == 4 ? 2 : 1}, {"b", world.size() == 4 ? 2 : world.size()}});
@@ -113,9 +124,9 @@ TEST(Moments, of_an_optimizer_on_any_layouts_go_on_in_another_layout) {
 TEST(Moments, of_an_optimizer_that_it_does_not_know_are_refused) {
   const Grid alone = one_worker();
   nn::Linear layer = layer_on(Layout(alone.shape(), {7, 5}), alone);
-  torch::optim::Adagrad optimizer(layer->parameters());
+  torch::optim::LBFGS optimizer(layer->parameters());
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { state_of(optimizer, nn::parameters_of(*layer)); }),
-            "the moments of an optimizer: expected SGD, Adam or AdamW of torch::optim");
+            "the moments of an optimizer: expected SGD, Adam, AdamW, Adagrad or RMSprop of torch::optim");
 }
 
 }  // namespace

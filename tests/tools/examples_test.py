@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|DataParallel|OwnTask|Pipeline|Heat|LeNet5|Networks
+usage: examples_test.py Examples|DataParallel|Sharded|OwnTask|Pipeline|Heat|LeNet5|Networks
 """
 
 import json
@@ -188,6 +188,31 @@ class DataParallel(Digits):
 
     def test_has_the_losses_of_one_worker(self):
         self.assert_equals_one_worker([{"threads": 3}, {"processes": 2}], steps=10)
+
+    def test_learns_real_digits(self):
+        found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2", "--steps", "200")
+        self.assertGreaterEqual(found["test_accuracy"], 0.9)
+
+
+class Sharded(Digits):
+    example = "sharded"
+
+    def test_has_the_losses_of_one_worker(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"processes": 2}], steps=10)
+
+    def test_goes_on_with_fewer_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = ["--precision", "fp64", "--steps"]
+            expected = self.trained(*options, "20", "--ranks", "1")["losses"]
+            first = self.trained(*options, "10", "--ranks", "4", "--save", folder)["losses"]
+            for ranks, processes in [(["--ranks", "2"], 0), (["--ranks", "1"], 0), ([], 2)]:
+                with self.subTest(ranks=ranks, processes=processes):
+                    rest = self.trained(*options, "10", *ranks, "--load", folder, processes=processes)["losses"]
+                    for one, found in zip(expected, first + rest, strict=True):
+                        self.assertAlmostEqual(found, one, delta=1e-9)
+
+    def test_refuses_a_folder_without_a_checkpoint(self):
+        assert_refused(self, run(example_of("sharded"), "--load", "/nowhere"), "/nowhere/model.safetensors")
 
     def test_learns_real_digits(self):
         found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2", "--steps", "200")
