@@ -39,8 +39,8 @@ class ShardedSequential {
   /// Throws: InvalidArgument, on all ranks, for a module without children; with the name of the first parameter or buffer that
   ///         differs between ranks, that is a piece of a global tensor, or whose gradients something else sums already
   ShardedSequential(const torch::nn::Sequential& module, const Communicator& group);
-  ShardedSequential(const ShardedSequential&) =
-      delete;  // what `forward` returns refers to it until its backward has run
+  // What `forward` returns refers to it until its backward has run.
+  ShardedSequential(const ShardedSequential&) = delete;
   ShardedSequential& operator=(const ShardedSequential&) = delete;
 
   /// What the module gives for this rank's samples.
@@ -92,8 +92,7 @@ class ShardedSequential {
 
   std::shared_ptr<torch::nn::SequentialImpl> module_;
   Grid grid_;
-  std::vector<std::shared_ptr<WeightShards>>
-      children_;  // of those with parameters that are not in children before them
+  std::vector<std::shared_ptr<WeightShards>> children_;  // of those that have parameters of their own
   ShardedSegments segments_;
   std::vector<nn::Parameter> parameters_;
   std::vector<std::pair<std::string, at::Tensor>> frozen_;
