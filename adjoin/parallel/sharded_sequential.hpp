@@ -5,6 +5,8 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
