@@ -17,10 +17,10 @@ const std::string kThreeTimes = "--checkpoint-every 2 ";  // of six steps
 /// A training of one epoch with faults below its folder.
 class Checkpoints : public testing::Test {
  protected:
-  Outcome train(const std::string& arguments, const std::vector<std::string>& faults, int ranks = 0) const {
+  Outcome train(const std::string& arguments, const std::vector<std::string>& faults) const {
     std::string environment;
     for (const std::string& variable : with_file_faults(out(), faults)) environment += variable + " ";
-    return run(kSmallRun + "--epochs 1 " + arguments + into(out()), {.environment = environment, .ranks = ranks});
+    return run(kSmallRun + "--epochs 1 " + arguments + into(out()), {.environment = environment});
   }
   fs::path out() const { return folder_ / "run"; }
   TemporaryFolder folder_;
@@ -41,15 +41,6 @@ TEST_F(Checkpoints, are_saved_where_earlier_ones_cannot_be_removed) {
   EXPECT_THAT(outcome.err, HasSubstr("warning: " + out().string() + ": an earlier checkpoint cannot be removed"));
   EXPECT_THAT(contents_of(checkpoint_of(out()) / "state.json"), HasSubstr("\"step\": 6,"));
   EXPECT_TRUE(fs::exists(out() / "checkpoints" / "step-2.old"));
-}
-
-TEST_F(Checkpoints, may_take_longer_than_the_deadline_to_write) {
-  // Writes of 0.3 s each.
-  const std::vector<std::string> slow{"DELAY=300", "SLOW=.new/"};
-  for (const int ranks : {0, 2}) {
-    const Outcome outcome = train("--dp 2 --overwrite --deadline 3", slow, ranks);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-  }
 }
 
 TEST_F(Checkpoints, survive_a_kill_between_any_two_operations_on_files) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -176,13 +177,18 @@ inline std::filesystem::path checkpoint_of(const std::filesystem::path& run) {
   return all.front().path;
 }
 
-/// Waits until the run has taken so many steps.
-inline void wait_for_steps(const std::filesystem::path& run, size_t steps) {
-  for (int tries = 0; tries < 60'000; ++tries) {
-    if (std::filesystem::exists(metrics_of(run)) && lines_of(contents_of(metrics_of(run))).size() >= steps) return;
+/// Waits until something is so that will be so soon.
+inline void wait_until(const std::string& what, const std::function<bool()>& is_so) {
+  for (int tries = 0; !is_so(); ++tries) {
+    if (tries == 60'000) throw std::runtime_error("it did not come to be that " + what);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  throw std::runtime_error(run.string() + " did not come to step " + std::to_string(steps));
+}
+
+inline void wait_for_steps(const std::filesystem::path& run, size_t steps) {
+  wait_until(run.string() + " has taken " + std::to_string(steps) + " steps", [&] {
+    return std::filesystem::exists(metrics_of(run)) && lines_of(contents_of(metrics_of(run))).size() >= steps;
+  });
 }
 
 /// All files below a folder with their contents: for a test that something changed nothing.

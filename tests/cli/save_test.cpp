@@ -33,6 +33,9 @@ class Saves : public testing::Test {
     for (const std::string& variable : with_file_faults(out(), faults)) environment += variable + " ";
     return {.environment = environment, .ranks = ranks};
   }
+  Surroundings with_held(const fs::path& hold, int ranks = 0) const {
+    return with({"HOLD=" + hold.string(), "HELD=.new/optimizer.safetensors"}, ranks);
+  }
   std::string train(const std::string& arguments) const { return kSmallRun + arguments + into(out()); }
   fs::path out() const { return folder_ / "run"; }
   fs::path hold_file() const {
@@ -45,10 +48,9 @@ class Saves : public testing::Test {
 
 TEST_F(Saves, on_a_disk_that_does_not_answer_do_not_keep_steps_waiting) {
   const fs::path hold = hold_file();
-  Running running(train("--steps 18 --checkpoint-every 10"),
-                  with({"HOLD=" + hold.string(), "SLOW=.new/optimizer.safetensors"}));
+  Running running(train("--steps 18 --checkpoint-every 10"), with_held(hold));
+  wait_until("a save has begun", [&] { return fs::exists(train::fresh_checkpoint(out(), 10)); });
   wait_for_steps(out(), 18);
-  EXPECT_TRUE(fs::exists(train::fresh_checkpoint(out(), 10)));
   EXPECT_FALSE(train::has_checkpoint(out()));
   fs::remove(hold);
   EXPECT_EQ(running.wait().code, 0);
@@ -57,16 +59,27 @@ TEST_F(Saves, on_a_disk_that_does_not_answer_do_not_keep_steps_waiting) {
 
 TEST_F(Saves, wait_for_the_one_before_and_say_so) {
   const fs::path hold = hold_file();
-  Running running(train("--steps 4 --checkpoint-every 2"),
-                  with({"HOLD=" + hold.string(), "SLOW=.new/optimizer.safetensors"}));
+  Running running(train("--steps 4 --checkpoint-every 2"), with_held(hold));
   const std::string said = "still waiting at step 4 for the checkpoint before it";
-  while (running.errors().find(said) == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  wait_until("the run says that it waits", [&] { return running.errors().find(said) != std::string::npos; });
   fs::remove(hold);
   EXPECT_EQ(running.wait().code, 0);
   EXPECT_EQ(train::checkpoints_in(out()).size(), 2u);
   const Outcome waiting = run(train("--steps 4 --checkpoint-every 2 --overwrite --save wait"));
   EXPECT_EQ(waiting.code, 0);
   EXPECT_EQ(waiting.err.find("waiting"), std::string::npos) << waiting.err;
+}
+
+TEST_F(Saves, may_take_longer_than_the_deadline) {
+  for (const int ranks : {0, 2}) {
+    const fs::path hold = hold_file();
+    Running running(train("--epochs 1 --dp 2 --overwrite --deadline 3"), with_held(hold, ranks));
+    wait_until("a save has begun", [&] { return fs::exists(train::fresh_checkpoint(out(), 6)); });
+    std::this_thread::sleep_for(std::chrono::seconds(4));
+    fs::remove(hold);
+    const Outcome outcome = running.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
 }
 
 TEST_F(Saves, on_a_full_disk_end_the_run_before_a_tensor_is_written) {

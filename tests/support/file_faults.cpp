@@ -1,8 +1,8 @@
 // Preloaded into a program (LD_PRELOAD), sees what it does to the folder ADJOIN_FAULTS_FOLDER and what is in it, and
 //   ADJOIN_FAULTS_LOG=FILE    writes a line for each operation: its name, then its paths, between tabs
 //   ADJOIN_FAULTS_KILL=N      kills the process before its N-th operation
-//   ADJOIN_FAULTS_DELAY=MS    delays each write and each synchronisation of what has the text ADJOIN_FAULTS_SLOW in its path
-//   ADJOIN_FAULTS_HOLD=FILE   holds the same as long as there is this file
+//   ADJOIN_FAULTS_HOLD=FILE   holds, as long as there is this file, each write and each synchronisation of what has the text
+//                             ADJOIN_FAULTS_HELD in its path
 //   ADJOIN_FAULTS_ROOM=BYTES  keeps no room for a file of more bytes: the disk is full
 //   ADJOIN_FAULTS_KEEP=TEXT   lets nothing be removed whose path has this text
 //
@@ -52,15 +52,10 @@ void log(const std::string& line) {
 }
 
 void wait(const std::string& path) {
-  static const std::string slow = setting("ADJOIN_FAULTS_SLOW"), hold = setting("ADJOIN_FAULTS_HOLD");
-  static const long milliseconds = std::atol(setting("ADJOIN_FAULTS_DELAY").c_str());
-  if (slow.empty() || !is_watched(path) || path.find(slow) == path.npos) return;
-  const auto sleep = [](long time) {
-    const timespec duration{time / 1000, time % 1000 * 1'000'000};
-    ::nanosleep(&duration, nullptr);
-  };
-  if (milliseconds > 0) sleep(milliseconds);
-  while (!hold.empty() && ::access(hold.c_str(), F_OK) == 0) sleep(1);
+  static const std::string held = setting("ADJOIN_FAULTS_HELD"), file = setting("ADJOIN_FAULTS_HOLD");
+  if (file.empty() || !is_watched(path) || path.find(held) == path.npos) return;
+  const timespec pause{0, 1'000'000};
+  while (::access(file.c_str(), F_OK) == 0) ::nanosleep(&pause, nullptr);
 }
 
 /// Before each operation.
