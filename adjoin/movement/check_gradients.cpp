@@ -39,16 +39,16 @@ class Check {
     for (const KnownTensor& tensor : inputs) add(tensor);
   }
 
-  void run(const at::Tensor& loss, bool is_loss) {
+  /// `loss_kinds`: none where it is no loss.
+  void run(const at::Tensor& loss, const std::map<std::string, Kind>* loss_kinds) {
     const GraphNotes graph(loss, edges_);
     const std::vector<Value> values = values_of({.notes = &graph});
-    if (!is_loss) return;
-    for (size_t axis = 0; axis < along_.axes().size(); ++axis)
-      if (values.back().kinds[axis] == kCopied)
-        fail(axis, "the loss is the same on all ranks, each of which begins backward from its copy (" +
-                       origin({&graph, &values}, values.size() - 1, axis, kCopied) + "): every gradient would count " +
-                       "once for each rank. End with what is replicated: reduce_from in place of all_sum_reduce, "
-                       "gather_from in place of all_gather, or a parameter that is declared replicated");
+    for (size_t axis = 0; loss_kinds && axis < along_.axes().size(); ++axis) {
+      const auto said = loss_kinds->find(along_.axes()[axis]);
+      const KindSet is = values.back().kinds[axis];
+      const KindSet expected = said == loss_kinds->end() ? kReplicated | kDiffers : set_of(said->second);
+      if (!(is & expected)) fail_loss({&graph, &values}, axis, is);
+    }
   }
 
  private:
@@ -220,6 +220,19 @@ class Check {
                             : ", or take a replicated one in place of the other"));
   }
 
+  [[noreturn]] void fail_loss(const Graph& graph, size_t axis, KindSet is) const {
+    const std::string from = " (" + origin(graph, graph.values->size() - 1, axis, is) + ")";
+    if (is == kReplicated) fail(axis, "the loss is replicated" + from + ", and was to be a summand on each rank");
+    fail(axis,
+         std::string("the loss ") +
+             (is & kCopied ? "is the same on all ranks, each of which begins backward from its copy"
+                           : "differs between ranks") +
+             from +
+             (is & kCopied ? ": every gradient would count once for each rank" : ", and was to be the same on all") +
+             ". End with what is replicated: reduce_from in place of all_sum_reduce, gather_from in place of "
+             "all_gather, or a parameter that is declared replicated");
+  }
+
   [[noreturn]] void fail_movement(const Graph& graph, const GraphNote& note, size_t axis, KindSet takes) const {
     const KindSet is = (*graph.values)[note.operands[0]].kinds[axis];
     const char* const expected = takes == kReplicated ? "a tensor that is replicated"
@@ -247,13 +260,14 @@ class Check {
 }  // namespace
 
 void check_gradients(const at::Tensor& loss, const std::vector<KnownTensor>& parameters,
-                     const std::vector<KnownTensor>& inputs, const Grid& grid) {
-  if (grid.has_me()) Check(parameters, inputs, grid).run(loss, /*is_loss=*/true);
+                     const std::vector<KnownTensor>& inputs, const Grid& grid,
+                     const std::map<std::string, Kind>& loss_kinds) {
+  if (grid.has_me()) Check(parameters, inputs, grid).run(loss, &loss_kinds);
 }
 
 void check_gradients_of_stage(const at::Tensor& output, const std::vector<KnownTensor>& parameters,
                               const std::vector<KnownTensor>& inputs, const Grid& grid) {
-  if (grid.has_me()) Check(parameters, inputs, grid).run(output, /*is_loss=*/false);
+  if (grid.has_me()) Check(parameters, inputs, grid).run(output, nullptr);
 }
 
 KnownTensor known_tensor(std::string name, const DistributedTensor& x) {

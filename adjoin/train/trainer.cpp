@@ -184,7 +184,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
   const auto loss = [&](int number, const at::Tensor& output) {
     const MicroBatch& batch = batches[number];
     const at::Tensor mean = task_.loss(output, batch, grid_) / denominator;
-    if (checks) check_gradients(mean, known_parameters(), known, model_->stage());
+    if (checks) check_gradients(mean, known_parameters(), known, model_->stage(), {{"tp", Kind::replicated}});
     sums.add(mean.item<double>(), batch, task_.tally(output.detach(), batch));
     return mean;
   };

@@ -179,6 +179,23 @@ TEST(CheckGradients, reads_inputs_by_their_memory) {
   });
 }
 
+TEST(CheckGradients, is_told_what_the_loss_is_to_be) {
+  for_each_line([](const Line& line) {
+    const auto error_as = [&](Kind kind, const at::Tensor& loss) {
+      return thrown_by<InvalidArgument>([&] {
+        check_gradients(loss, line.parameters(), {}, line.grid, {{"tp", kind}});
+      });
+    };
+    const at::Tensor own = (copy_to(line.whole, line.world) * line.part).sum();
+    EXPECT_EQ(error_as(Kind::split, own), kNothing);
+    EXPECT_THAT(error_as(Kind::replicated, own), HasSubstr("the loss differs between ranks"));
+    EXPECT_EQ(error_as(Kind::replicated, reduce_from(own, line.world)), kNothing);
+    EXPECT_THAT(error_as(Kind::split, reduce_from(own, line.world)),
+                HasSubstr("the loss is replicated (from reduce_from"));
+    EXPECT_THAT(error_as(Kind::replicated, all_sum_reduce(own, line.world)), HasSubstr("the loss is the same on all"));
+  });
+}
+
 struct Doubled : torch::autograd::Function<Doubled> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& a, const at::Tensor& b) {
     return a + 2 * b;

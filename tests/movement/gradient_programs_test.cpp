@@ -41,7 +41,7 @@ void on_grid(const GridShape& shape, const std::function<void(const Grid&)>& fn)
 
 std::string refusal(const RunProgram& ran, const Grid& grid) {
   try {
-    check_gradients(ran.loss, ran.known, {}, grid);
+    check_gradients(ran.loss, ran.known, {}, grid, ran.loss_kinds);
   } catch (const InvalidArgument& error) {
     return error.what();
   }

@@ -288,6 +288,8 @@ RunProgram run(const GradientProgram& program, const Grid& grid) {
     }
   }
   ran.loss = values.back();
+  for (size_t axis = 0; axis < program.code.back().kinds.size(); ++axis)
+    ran.loss_kinds[program.grid.axes()[axis].name] = program.code.back().kinds[axis];
   return ran;
 }
 

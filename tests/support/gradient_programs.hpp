@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct RunProgram {
   std::vector<at::Tensor> parameters;
   std::vector<KnownTensor> known;
   at::Tensor loss;
+  std::map<std::string, Kind> loss_kinds = {};
 };
 RunProgram run(const GradientProgram& program, const Grid& grid);
 
