@@ -120,13 +120,12 @@ class Check {
   }
 
   KindSets result_of(const Graph& graph, const GraphNote& note) const {
-    if (note.operands.empty()) return KindSets(along_.axes().size(), kAnything);
+    if (note.operands.empty() || note.sums_inside) return KindSets(along_.axes().size(), kAnything);
     KindSets result = (*graph.values)[note.operands[0]].kinds;
     for (size_t axis = 0; axis < result.size(); ++axis) {
       for (const size_t operand : note.operands) {
         const KindSet before = result[axis], other = (*graph.values)[operand].kinds[axis];
         result[axis] = together(before, other);
-        if (note.sums_inside && !(result[axis] & kConstant)) result[axis] = kAnything;
         if (result[axis] == 0) fail_together(graph, note, axis);
       }
     }
