@@ -214,7 +214,7 @@ class Check {
                    " uses it with one that " + (differs ? "differs between ranks" : "each rank has a copy of") + " (" +
                    origin(graph, other, axis, kCopied | kDiffers) +
                    "): its gradient would be a summand on each rank. " +
-                   (is_parameter ? "Declare it copied" : "Call copy_to on it first") +
+                   (is_parameter ? "Declare it copied or call copy_to on it" : "Call copy_to on it first") +
                    (differs ? ", or gather or sum the other operand first"
                             : ", or take a replicated one in place of the other"));
   }
