@@ -10,6 +10,7 @@
 #include "adjoin/linalg/summa.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/move.hpp"

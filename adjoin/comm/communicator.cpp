@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -49,9 +50,16 @@ struct Communicator::State {
   std::shared_ptr<Observer> observer;
   std::array<Choice, kCollectives> choices = {};
   int rank = backend->rank(), size = backend->size();
+  std::shared_ptr<const std::vector<int>> world_ranks = ranks_from_0(size);
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   Choice& choice(Collective collective) { return choices[static_cast<size_t>(collective)]; }
+
+  static std::shared_ptr<const std::vector<int>> ranks_from_0(int size) {
+    std::vector<int> ranks(static_cast<size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return std::make_shared<const std::vector<int>>(std::move(ranks));
+  }
 };
 
 Communicator::Communicator() : Communicator(ThreadWorld(1).backend(0)) {}
@@ -66,6 +74,9 @@ int Communicator::rank() const {
 }
 int Communicator::size() const {
   return state_->size;
+}
+std::span<const int> Communicator::world_ranks() const {
+  return *state_->world_ranks;
 }
 bool Communicator::checked() const {
   return state_->backend->is_checked();
@@ -145,7 +156,11 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     arguments::fail(call, "this rank among the members", "a list without it");
   begin(call);
-  return carried_by(state_->backend->subset(ranks, call));
+  std::vector<int> of_world;
+  for (const int rank : ranks) of_world.push_back((*state_->world_ranks)[static_cast<size_t>(rank)]);
+  Communicator group = carried_by(state_->backend->subset(ranks, call));
+  group.state_->world_ranks = std::make_shared<const std::vector<int>>(std::move(of_world));
+  return group;
 }
 
 Communicator Communicator::for_thread() const {
@@ -163,7 +178,9 @@ AsyncCommunicator Communicator::stream(Where where) const {
 }
 
 Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {
-  return Communicator(State{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices});
+  State carried{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices};
+  if (carried.size == state_->size) carried.world_ranks = state_->world_ranks;
+  return Communicator(std::move(carried));
 }
 
 Communicator Communicator::with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk,

@@ -115,6 +115,9 @@ class Communicator : public Operations<Communicator, void> {
   /// Adds to a call what this group knows, and checks it; make() does so too.
   void prepare(Call& call) const;
 
+  /// The place of each rank of this group in the world that it was made from by subset and split. Nothing is sent.
+  std::span<const int> world_ranks() const;
+
   /// Groups by color, ordered by key and then rank; called by all ranks. A negative color gives no group.
   std::optional<Communicator> split(int color, int key, Where where = Where::current()) const;
   /// The group of the given ranks of this one, in that order; called by its members only.

@@ -14,6 +14,10 @@ std::function<at::Tensor(const at::Tensor&)> sum_over(const Communicator& group)
   return [=](const at::Tensor& t) { return sum(t, group); };
 }
 
+MovedKinds moved(const char* name, Kind from, Kind to, const Communicator& group) {
+  return {.name = name, .from = from, .to = to, .group = group};
+}
+
 at::Tensor applied(const LinearMap& map, const at::Tensor& x, const Communicator& group) {
   return on_reals(x, [&](const at::Tensor& t) { return apply(map, t, group); });
 }
@@ -29,17 +33,25 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group) {
 
 at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return applied({.forward = same, .adjoint = sum_over(group)}, x, group);
+  return applied(
+      {.forward = same, .adjoint = sum_over(group), .kinds = moved("copy_to", Kind::replicated, Kind::copied, group)},
+      x, group);
 }
 
 at::Tensor reduce_from(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return applied({.forward = sum_over(group), .adjoint = same}, x, group);
+  return applied({.forward = sum_over(group),
+                  .adjoint = same,
+                  .kinds = moved("reduce_from", Kind::partial, Kind::replicated, group)},
+                 x, group);
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   const CallSite site(where);
-  return applied({.forward = sum_over(group), .adjoint = sum_over(group)}, x, group);
+  return applied({.forward = sum_over(group),
+                  .adjoint = sum_over(group),
+                  .kinds = moved("all_sum_reduce", Kind::partial, Kind::copied, group)},
+                 x, group);
 }
 
 at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,

@@ -123,9 +123,9 @@ namespace {
 enum class BlockMap : uint8_t { take, join, sum };
 
 /// One of the four movements between a whole tensor and its blocks.
-at::Tensor apply_blocks(const char* operation, BlockMap forward, BlockMap adjoint, const at::Tensor& x,
+at::Tensor apply_blocks(BlockMap forward, BlockMap adjoint, const MovedKinds& kinds, const at::Tensor& x,
                         const Communicator& group, const Split& split) {
-  check(operation, x, group, split, forward == BlockMap::join ? split.size(group.rank()) : split.size());
+  check(kinds.name, x, group, split, forward == BlockMap::join ? split.size(group.rank()) : split.size());
   const auto map = [=](BlockMap way) {
     return [=](const at::Tensor& t) {
       BlockStaging staging;
@@ -133,29 +133,36 @@ at::Tensor apply_blocks(const char* operation, BlockMap forward, BlockMap adjoin
       return way == BlockMap::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
     };
   };
-  return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint)}, t, group); });
+  return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint), kinds}, t, group); });
 }
 
 }  // namespace
 
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("gather_from", BlockMap::join, BlockMap::take, x, group, split);
+  return apply_blocks(BlockMap::join, BlockMap::take,
+                      {.name = "gather_from", .from = Kind::split, .to = Kind::replicated, .group = group}, x, group,
+                      split);
 }
 
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("scatter_to", BlockMap::take, BlockMap::join, x, group, split);
+  return apply_blocks(BlockMap::take, BlockMap::join,
+                      {.name = "scatter_to", .from = Kind::replicated, .to = Kind::split, .group = group}, x, group,
+                      split);
 }
 
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("all_gather", BlockMap::join, BlockMap::sum, x, group, split);
+  return apply_blocks(BlockMap::join, BlockMap::sum,
+                      {.name = "all_gather", .from = Kind::split, .to = Kind::copied, .group = group}, x, group, split);
 }
 
 at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
   const CallSite site(where);
-  return apply_blocks("reduce_scatter", BlockMap::sum, BlockMap::join, x, group, split);
+  return apply_blocks(BlockMap::sum, BlockMap::join,
+                      {.name = "reduce_scatter", .from = Kind::partial, .to = Kind::split, .group = group}, x, group,
+                      split);
 }
 
 }  // namespace adjoin

@@ -2,10 +2,12 @@
 
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+thread_local const ReplacedMovements::Replace* replacement = nullptr;
+
 /// A map, who takes part in it, and what its adjoint wants to know.
 struct Movement {
   LinearMap map;
@@ -27,6 +31,13 @@ struct Movement {
   std::optional<Communicator> workers;
   std::optional<CallSite::Where> caller = CallSite::current();  // who asked for the movement, and so for its adjoint
 };
+
+std::optional<MovedKinds> dual(std::optional<MovedKinds> kinds) {
+  if (!kinds) return kinds;
+  std::tie(kinds->from, kinds->to) = std::pair(adjoin::dual(kinds->to), adjoin::dual(kinds->from));
+  if (kinds->layouts) kinds->layouts = {kinds->layouts->second.dual(), kinds->layouts->first.dual()};
+  return kinds;
+}
 
 struct Apply : torch::autograd::Function<Apply> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, Movement movement) {
@@ -39,13 +50,20 @@ struct Apply : torch::autograd::Function<Apply> {
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto& [map, shape, workers, caller] = value_of<Movement>(ctx->saved_data["movement"]);
     const CallSite site(caller);
-    const LinearMap adjoint{map.adjoint, map.forward};
+    const LinearMap adjoint{map.adjoint, map.forward, dual(map.kinds)};
     const at::Tensor x =
         workers ? adjoin::apply(adjoint, gradients[0], *workers) : adjoin::apply(adjoint, gradients[0]);
     // A worker that holds nothing may have given any zero-volume tensor.
     return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }
 };
+
+/// What a test has in place of a movement, which may itself move something.
+at::Tensor replaced(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
+  const ReplacedMovements::Replace* const now = std::exchange(replacement, nullptr);
+  const auto end = c10::make_scope_exit([&] { replacement = now; });
+  return (*now)(map, x, workers);
+}
 
 void check_alike(bool requires_grad, const Communicator& workers) {
   std::vector<int32_t> mine{requires_grad}, flags(static_cast<size_t>(workers.size()));
@@ -62,14 +80,31 @@ void check_alike(bool requires_grad, const Communicator& workers) {
 }  // namespace
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
+  if (replacement && map.kinds) return replaced(map, x, {});
   if (!x.requires_grad()) return map.forward(x);
   return Apply::apply(x, Movement{map, x.sizes().vec(), std::nullopt});
 }
 
 at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
+  if (replacement && map.kinds) return replaced(map, x, workers);
   if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
   if (!x.requires_grad()) return map.forward(x);
   return Apply::apply(x, Movement{map, x.sizes().vec(), workers});
+}
+
+std::optional<MovementNode> movement_of(const torch::autograd::Node& node) {
+  const auto* const found = dynamic_cast<const torch::autograd::CppNode<Apply>*>(&node);
+  if (!found || found->ctx_.saved_data.count("movement") == 0) return std::nullopt;
+  const auto& movement = value_of<Movement>(found->ctx_.saved_data.at("movement"));
+  if (!movement.map.kinds) return std::nullopt;
+  return MovementNode{*movement.map.kinds, movement.caller};
+}
+
+ReplacedMovements::ReplacedMovements(Replace replace) : replace_(std::move(replace)) {
+  replacement = &replace_;
+}
+ReplacedMovements::~ReplacedMovements() {
+  replacement = nullptr;
 }
 
 at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {

@@ -172,13 +172,15 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
     if (!pads.empty()) of_pairs.emplace_back();
     return on_reals(x, [&](const at::Tensor& pairs) { return state.of_reals->padded(pairs, of_pairs, fill); });
   }
-  return apply({.forward = [s = state_, pads, fill](const at::Tensor& t) { return (*s->forward)(t, pads, fill); },
-                .adjoint =
-                    [s = state_, pads](const at::Tensor& t) {
-                      if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);
-                      return (*s->adjoint)(within(t, pads), {}, 0);
-                    }},
-               x, state.workers);
+  return apply(
+      {.forward = [s = state_, pads, fill](const at::Tensor& t) { return (*s->forward)(t, pads, fill); },
+       .adjoint =
+           [s = state_, pads](const at::Tensor& t) {
+             if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);
+             return (*s->adjoint)(within(t, pads), {}, 0);
+           },
+       .kinds = MovedKinds{.name = "move", .layouts = std::pair(state.from, state.to), .group = state.grid.world()}},
+      x, state.workers);
 }
 
 at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid, CallSite::Where where) {

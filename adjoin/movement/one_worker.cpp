@@ -37,7 +37,10 @@ at::Tensor gather(const at::Tensor& x, const Communicator& group, const Split& s
   shape[static_cast<size_t>(split.dim())] = split.size();
   const auto [whole, blocks] = layouts_of(shape, group, split, root);
   check_piece("gather", x, blocks, group.rank());
-  return apply({.forward = exchange(blocks, whole, group), .adjoint = exchange(whole, blocks, group)}, x, group);
+  return apply({.forward = exchange(blocks, whole, group),
+                .adjoint = exchange(whole, blocks, group),
+                .kinds = MovedKinds{.name = "gather", .group = group}},
+               x, group);
 }
 
 at::Tensor scatter(const at::Tensor& x, const std::vector<int64_t>& shape, const Communicator& group,
@@ -46,7 +49,10 @@ at::Tensor scatter(const at::Tensor& x, const std::vector<int64_t>& shape, const
     return on_reals(x, [&](const at::Tensor& t) { return scatter(t, with_pairs(shape), group, split, root); });
   const auto [whole, blocks] = layouts_of(shape, group, split, root);
   check_piece("scatter", x, whole, group.rank());
-  return apply({.forward = exchange(whole, blocks, group), .adjoint = exchange(blocks, whole, group)}, x, group);
+  return apply({.forward = exchange(whole, blocks, group),
+                .adjoint = exchange(blocks, whole, group),
+                .kinds = MovedKinds{.name = "scatter", .group = group}},
+               x, group);
 }
 
 }  // namespace adjoin

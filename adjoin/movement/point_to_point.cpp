@@ -71,7 +71,8 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group, CallSite
   if (x.is_complex()) return on_reals(x, [&](const at::Tensor& t) { return send(t, to, group); });
   const Shape shape = x.sizes().vec();
   return apply({.forward = [=](const at::Tensor& t) { return sent(t, to, group); },
-                .adjoint = [=](const at::Tensor& t) { return received(t, shape, to, group); }},
+                .adjoint = [=](const at::Tensor& t) { return received(t, shape, to, group); },
+                .kinds = MovedKinds{.name = "send", .group = group}},
                x);
 }
 
@@ -83,7 +84,8 @@ at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const C
   if (nothing.is_complex())
     return on_reals(nothing, [&](const at::Tensor& t) { return recv(t, with_pairs(shape), from, group); });
   return apply({.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
-                .adjoint = [=](const at::Tensor& t) { return sent(t, from, group); }},
+                .adjoint = [=](const at::Tensor& t) { return sent(t, from, group); },
+                .kinds = MovedKinds{.name = "recv", .group = group}},
                nothing);
 }
 
@@ -99,7 +101,8 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
   });
   return apply(
       {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
-       .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); }},
+       .adjoint = [=, to = x.sizes().vec()](const at::Tensor& t) { return rotated(t, group, -by, to); },
+       .kinds = MovedKinds{.name = "rotate", .keeps = true, .group = group}},
       x, group);
 }
 
@@ -121,7 +124,8 @@ at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& 
            " rows, as many as are sent, got " + (x.dim() ? std::to_string(x.size(0)) : "a number");
   });
   return apply({.forward = [=](const at::Tensor& t) { return routed(t, send_rows, receive_rows, group); },
-                .adjoint = [=](const at::Tensor& t) { return routed(t, receive_rows, send_rows, group); }},
+                .adjoint = [=](const at::Tensor& t) { return routed(t, receive_rows, send_rows, group); },
+                .kinds = MovedKinds{.name = "all_to_all", .group = group}},
                x, group);
 }
 

@@ -5,6 +5,7 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin {
@@ -51,12 +53,31 @@ class WithAutocast {
 /// Whether this thread computes something again: what it wraps then would be computed three times.
 thread_local bool recomputing = false;
 
+thread_local int noting = 0;
+
 constexpr size_t kMostInputs = 3;
 
 struct Recomputation {
   Function f;
   AutocastState autocast = {};
 };
+
+tensor_list detached(const tensor_list& inputs) {
+  tensor_list copies;
+  for (const at::Tensor& x : inputs) copies.push_back(x.detach().requires_grad_(x.requires_grad()));
+  return copies;
+}
+
+/// The result of f, and what check_gradients wants to know of its graph, which goes.
+std::pair<at::Tensor, std::shared_ptr<const GraphNotes>> noted(const Function& f, const tensor_list& inputs) {
+  const at::AutoGradMode with_gradient(true);
+  const tensor_list own = detached(inputs);
+  std::vector<torch::autograd::Edge> edges;
+  for (const at::Tensor& x : own)
+    edges.push_back(x.requires_grad() ? torch::autograd::impl::gradient_edge(x) : torch::autograd::Edge());
+  const at::Tensor y = f(own);
+  return {y.detach(), std::make_shared<const GraphNotes>(y, std::vector<torch::autograd::Edge>(), edges)};
+}
 
 /// LibTorch's functions do not look into lists: there are as many arguments as anybody needs, the last of which may miss.
 struct Recomputed : torch::autograd::Function<Recomputed> {
@@ -68,15 +89,16 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       if (x) inputs.push_back(*x);
     ctx->save_for_backward(inputs);
     ctx->saved_data["recomputation"] = saved_value(recomputation);
-    return recomputation.f(inputs);
+    if (noting == 0) return recomputation.f(inputs);
+    auto [y, notes] = noted(recomputation.f, inputs);
+    ctx->saved_data["notes"] = saved_value(std::move(notes));
+    return y;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "recomputed: is differentiable once, but backward was to create a graph");
     const auto& [f, state] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
-    tensor_list inputs;
-    for (const at::Tensor& x : ctx->get_saved_variables())
-      inputs.push_back(x.detach().requires_grad_(x.requires_grad()));
+    const tensor_list inputs = detached(ctx->get_saved_variables());
     {
       const at::AutoGradMode with_gradient(true);
       const at::Tensor y = [&] {
@@ -104,6 +126,21 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
   if (!at::GradMode::is_enabled() || !is_asked || recomputing) return f(inputs);
   const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
   return Recomputed::apply(input(0), input(1), input(2), Recomputation{f});
+}
+
+NotesOfRecomputed::NotesOfRecomputed() {
+  ++noting;
+}
+NotesOfRecomputed::~NotesOfRecomputed() {
+  --noting;
+}
+
+std::optional<RecomputedNode> recomputed_of(const torch::autograd::Node& node) {
+  const auto* const found = dynamic_cast<const torch::autograd::CppNode<Recomputed>*>(&node);
+  if (!found) return std::nullopt;
+  const auto notes = found->ctx_.saved_data.find("notes");
+  if (notes == found->ctx_.saved_data.end()) return RecomputedNode{};
+  return RecomputedNode{value_of<std::shared_ptr<const GraphNotes>>(notes->second)};
 }
 
 }  // namespace adjoin

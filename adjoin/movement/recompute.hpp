@@ -3,9 +3,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace adjoin {
+
+class GraphNotes;
 
 /// f(inputs), of which only the inputs wait for backward: there f is computed again, with autocast as it was.
 ///
@@ -19,5 +27,21 @@ namespace adjoin {
 /// Source:  Chen et al., "Training deep nets with sublinear memory cost", arXiv 1604.06174
 at::Tensor recomputed(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f,
                       const std::vector<at::Tensor>& inputs);
+
+/// While it lives, what this thread computes by `recomputed` is noted for check_gradients, which else finds no graph of it
+/// before backward. The activations of one f at a time are in memory for that.
+class NotesOfRecomputed {
+ public:
+  NotesOfRecomputed();
+  ~NotesOfRecomputed();
+  NotesOfRecomputed(const NotesOfRecomputed&) = delete;
+  NotesOfRecomputed& operator=(const NotesOfRecomputed&) = delete;
+};
+
+/// Whether a node of autograd's graph is that of `recomputed`, and what was noted of f; null where nothing was.
+struct RecomputedNode {
+  std::shared_ptr<const GraphNotes> notes;
+};
+std::optional<RecomputedNode> recomputed_of(const torch::autograd::Node& node);
 
 }  // namespace adjoin

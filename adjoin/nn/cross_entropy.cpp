@@ -13,6 +13,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -62,6 +63,8 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
     return {gradient.to(scores.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
+
+const NodesThatSum vocabulary_loss_sums(typeid(torch::autograd::CppNode<VocabularyLoss>));
 
 void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Communicator& group, const Split& words) {
   const std::string who = "vocabulary_parallel_cross_entropy: ";

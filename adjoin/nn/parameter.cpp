@@ -122,6 +122,13 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
   return parameters_of(module, &grid, replicated);
 }
 
+std::vector<KnownTensor> known_tensors(const std::vector<Parameter>& parameters) {
+  std::vector<KnownTensor> known;
+  for (const Parameter& parameter : parameters)
+    known.push_back({parameter.name, parameter.tensor, parameter.layout, parameter.grid.world()});
+  return known;
+}
+
 void initialize(const torch::nn::Module& module, uint64_t seed) {
   std::vector<Found> found;
   std::set<const void*> known;

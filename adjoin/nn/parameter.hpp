@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -81,6 +82,9 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 /// has one, for its own part of the data. Along axes that are `replicated` all workers compute the same with it.
 std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid,
                                      const std::vector<std::string>& replicated = {});
+
+/// What check_gradients knows of parameters: their layouts.
+std::vector<KnownTensor> known_tensors(const std::vector<Parameter>& parameters);
 
 /// Fills what a module's ShardedModules own as their `Initial` says. The same seed gives the same global tensors in every
 /// layout.

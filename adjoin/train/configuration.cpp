@@ -79,6 +79,7 @@ constexpr Field kFields[] = {
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", &C::deterministic, "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
     {"Layout", "checked", &C::checked, "Compare the ranks' calls before each collective also under MPI, which threads always do, and whether what moves requires a gradient on all of them", ""},
+    {"Layout", "check_gradients", &C::check_gradients, "Look through the graph of the first step before its backward, and name what would make a gradient another than one rank's", ""},
     {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and says who waits for whom; 0: ADJOIN_DEADLINE, or 300; at least a thousandth of a second", "", 0, 1e6},
 
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},

@@ -71,6 +71,7 @@ struct Configuration {
   bool deterministic = false;
   bool checked = false;
   double deadline = 0;
+  bool check_gradients = true;
 
   std::string out{};
   bool overwrite = false;

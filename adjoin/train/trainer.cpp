@@ -1,5 +1,6 @@
 #include "adjoin/train/trainer.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/movement/check_gradients.hpp"
+#include "adjoin/movement/recompute.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/train/autocast.hpp"
@@ -55,7 +58,8 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       model_(segments_here(stages_, segments_, grid_), grid_.at("pp", grid_.coordinate("pp")),
              tensor_options(configuration), shards_weights(configuration)),
       parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration),
-                                shards_weights(configuration))) {}
+                                shards_weights(configuration))),
+      checks_gradients_(configuration.check_gradients) {}
 
 void Trainer::initialize() {
   nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
@@ -143,9 +147,24 @@ class Trainer::Batches {
   std::map<int, Made> there_;
 };
 
+std::vector<KnownTensor> Trainer::known_parameters() const {
+  return nn::known_tensors(nn::parameters_of(*model_, model_->stage(), {"tp"}));
+}
+
+std::vector<KnownTensor> Trainer::known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
+  // What comes from another stage may be anything; a batch is the same along tp, and another along dp and cp.
+  if (input.defined()) return {};
+  return {{"the input", batch.input,
+           std::map<std::string, Kind>{{"dp", Kind::split}, {"cp", Kind::split}, {"tp", Kind::replicated}}}};
+}
+
 void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator,
                   double loss_scale) {
   const auto weights = tensor_options(configuration_);
+  const bool checks = checks_gradients_ && at::GradMode::is_enabled();
+  std::optional<NotesOfRecomputed> notes;
+  if (checks) notes.emplace();
+  std::vector<KnownTensor> known;  // of a stage that is checked: what it was given
   const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };
   const auto forward = [&](int stage, int number, const at::Tensor& input) {
     const MicroBatch& batch = batches.use(number);
@@ -153,15 +172,19 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const Range segments = segments_of_stage(stage);
     const size_t first = stages_.place_of(stage);
     at::Tensor x = input.defined() ? input : batch.input;
+    if (checks) known = known_inputs(batch, input);
     const bool backward_follows = shards_weights(configuration_) && stages_.backward_follows(stage, number);
     for (int64_t i = 0; i < segments.size(); ++i)
       x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
                       backward_follows && i + 1 == segments.size());
-    return stage + 1 < stages_.count() ? x.to(weights.dtype()) : x;  // as the next stage expects it
+    if (stage + 1 == stages_.count()) return x;
+    if (checks) check_gradients_of_stage(x, known_parameters(), known, model_->stage());
+    return x.to(weights.dtype());  // as the next stage expects it
   };
   const auto loss = [&](int number, const at::Tensor& output) {
     const MicroBatch& batch = batches[number];
     const at::Tensor mean = task_.loss(output, batch, grid_) / denominator;
+    if (checks) check_gradients(mean, known_parameters(), known, model_->stage(), {{"tp", Kind::replicated}});
     sums.add(mean.item<double>(), batch, task_.tally(output.detach(), batch));
     return mean;
   };
@@ -200,6 +223,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
       stages_.stages_at(grid_.coordinate("pp")).size());
   Sums sums;
   run(stages_.schedule, batches, sums, denominator, loss_scale);
+  checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   add_up(sums, /*training=*/true);

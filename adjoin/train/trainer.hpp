@@ -93,6 +93,10 @@ class Trainer {
   /// Runs a schedule on micro-batches; `denominator` is what losses are divided by.
   void run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator, double loss_scale = 1);
 
+  /// What check_gradients knows of this rank's stages.
+  std::vector<KnownTensor> known_parameters() const;
+  std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const;
+
   bool has_last_stage() const;
   void add_up(Sums& sums, bool training);
 
@@ -106,6 +110,7 @@ class Trainer {
   std::map<bool, size_t> tally_sizes_;  // of training and evaluation, which ranks without the last stage are told
   std::optional<parallel::Optimizer> optimizer_;
   parallel::ActionObserver observer_;
+  bool checks_gradients_;  // of the next step
 };
 
 }  // namespace adjoin::train

@@ -1,5 +1,8 @@
 #include "tests/support/layers.hpp"
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/check_gradients.hpp"
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/support/adjoint.hpp"
@@ -91,12 +94,22 @@ at::Tensor weighted_sum(const DistributedTensor& y, const at::Tensor& weights) {
   return (y.local * piece_of(weights, y.layout, *cell) * counts).sum();
 }
 
+void expect_not_accused(const at::Tensor& loss, const std::vector<KnownTensor>& known, const Grid& grid) {
+  try {
+    check_gradients(loss, known, {}, grid);
+  } catch (const InvalidArgument& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
 }  // namespace
 
-void backward_from_both(const DistributedTensor& y, const at::Tensor& twin) {
+void backward_from_both(const DistributedTensor& y, const at::Tensor& twin, const std::vector<KnownTensor>& known) {
   const at::Tensor weights = weights_of(twin, y);
   (twin * weights).sum().backward();
-  weighted_sum(y, weights).backward();
+  const at::Tensor loss = weighted_sum(y, weights);
+  expect_not_accused(loss, known, y.grid);
+  loss.backward();
 }
 
 bool is_cut_along_all_axes(const Layout& layout) {

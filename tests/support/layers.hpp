@@ -35,8 +35,9 @@ void expect_close(const at::Tensor& found, const at::Tensor& expected, const std
 /// Whether all parameters, or their gradients, and buffers are those of the one-worker twin.
 void expect_twin_parameters(const torch::nn::Module& layer, const torch::nn::Module& twin, bool gradients);
 
-/// Backward from a sum of y's elements with random weights, each counted once over all workers; of the twin's too.
-void backward_from_both(const DistributedTensor& y, const at::Tensor& twin);
+/// Backward from a sum of y's elements with random weights, each counted once over all workers; of the twin's too. What is known
+/// of the layer's parameters and input must not be accused of wrong gradients.
+void backward_from_both(const DistributedTensor& y, const at::Tensor& twin, const std::vector<KnownTensor>& known = {});
 
 /// Adds to both the gradients of a penalty: the sum of the squares of the gradient with respect to x of a sum of y's elements
 /// with random weights. Of x that is cut along all axes of its layout's grid.
@@ -77,7 +78,9 @@ void expect_same_as_twin(Layer layer, Twin twin, const at::Tensor& input, const 
   const at::Tensor y1 = twin->forward(x1);
   ASSERT_EQ(y.layout.shape(), y1.sizes().vec());
   expect_close(whole(y).detach(), y1.detach(), "output in " + y.layout.to_string());
-  backward_from_both(y, y1);
+  std::vector<KnownTensor> known = nn::known_tensors(nn::parameters_of(*layer));
+  known.push_back(known_tensor("input", x));
+  backward_from_both(y, y1, known);
   expect_close(whole_gradient(x), x1.grad(), "gradient of the input");
   parallel::sum_gradients(*layer);
   expect_twin_parameters(*layer, *twin, /*gradients=*/true);

@@ -28,7 +28,7 @@ ENVIRONMENT = os.environ | {
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
 LOOPS = ["own_task"]  # which prints what the training loop does
 BARE = ["tensor_parallel_mlp"]  # which shows a whole program, without options
-REPORTERS = ["deadlock", "my_broadcast"]  # which print the library's report of calls, a line a call however long it is
+REPORTERS = ["deadlock", "my_broadcast", "wrong_gradient"]  # which print what the library reports, however long a line is
 
 
 def example_of(name):

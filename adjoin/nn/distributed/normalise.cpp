@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
@@ -207,6 +208,8 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     return result;
   }
 };
+
+const NodesThatSum batch_norm_sums(typeid(torch::autograd::CppNode<NormaliseBatch>));
 
 }  // namespace
 
