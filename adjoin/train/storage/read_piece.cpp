@@ -12,7 +12,7 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kLargestGap = 64 << 10;   // bytes
+constexpr int64_t kLargestGap = 64 << 10;  // bytes
 constexpr int64_t kReadAtOnce = 1 << 20;   // bytes, which stay in a cache until they are counted
 
 /// Reads runs, in the order in which they are given, into a tensor.
