@@ -1,6 +1,6 @@
-// build/release/bench/bench_checkpoints FOLDER [MiB turns [tp]], or under mpirun
+// build/release/bench/bench_checkpoints FOLDER, also under mpirun -n 2
 //
-// What saving and loading a checkpoint costs two data-parallel ranks (or two tensor-parallel ones, with tp), beside dd that writes
+// What saving and loading a checkpoint costs two data-parallel ranks (or two tensor-parallel ones, with --tp), beside dd that writes
 // as many bytes and flushes them, dd that reads them, and the ranks that read into memory as many as each loads. A third of the MiB
 // are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take turns; prints medians.
 
@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/partition/shard.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
@@ -64,7 +67,7 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
   const train::CheckpointContent content{.states = {{train::kWeightsFile, weights}, {train::kMomentsFile, moments}},
                                          .add_files = [](const auto&) {},
                                          .name = "bench",
-                                         .state = "{}"};
+                                         .state = nlohmann::ordered_json::object()};
   const train::CheckpointSave::Place place{folder, 1, 1};
   const std::string file = (folder / "dd").string();
   int64_t loaded = 0;
@@ -107,27 +110,50 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
     saving->finish();
   }
   if (world.rank() != 0) return;
-  std::filesystem::remove(file);
-  const double writes = measure::median(write), reads = measure::median(read);
-  std::printf(
-      "%lld MiB: dd writes in %.2f s, a save takes %.2f s (%.2f), in the background %.2f s of the run's time; "
-      "dd reads in %.3f s, loading takes %.3f s (%.2f, and %.2f of reading as many bytes into memory)\n",
-      static_cast<long long>(mib), writes, measure::median(waiting), measure::median(waiting) / writes,
-      measure::median(stall), reads, measure::median(load), measure::median(load) / reads,
-      measure::median(load) / measure::median(fill));
+  std::printf("%lld MiB, medians of %d turns\n", static_cast<long long>(mib), turns);
+  const auto line = [](const char* what, const std::vector<double>& times, const char* of = "", double other = 1) {
+    const double seconds = measure::median(times);
+    std::printf("  %-42s %7.3f s", what, seconds);
+    if (*of != 0) std::printf("  %.2f of %s", seconds / other, of);
+    std::printf("\n");
+  };
+  line("dd writes and flushes as many bytes", write);
+  line("saving, --save wait", waiting, "that", measure::median(write));
+  line("what the run waits for, --save background", stall);
+  line("dd reads as many bytes", read);
+  line("ranks read what they load into memory", fill);
+  line("loading", load, "dd's", measure::median(read));
+}
+
+/// Throws: InvalidArgument for a folder that has something in it
+void make_empty(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require(!error, [&] { return folder.string() + ": " + error.message(); });
+  require(std::filesystem::is_empty(folder),
+          [&] { return folder.string() + ": is not empty; expected a folder to fill"; });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int64_t mib = argc > 2 ? std::atoi(argv[2]) : 1024;
-  const int turns = argc > 3 ? std::atoi(argv[3]) : 5;
-  if (argc < 2 || mib < 12 || turns < 1) {
-    std::fprintf(stderr, "usage: bench_checkpoints FOLDER [MiB turns [tp]], or under mpirun\n");
+  CLI::App app("What saving and loading a checkpoint costs two ranks, threads or of mpirun -n 2, beside dd.");
+  std::string folder;
+  int mib = 1024, turns = 5;
+  bool tp = false;
+  app.add_option("folder", folder, "New or empty folder, which is removed at the end")->required();
+  app.add_option("--size", mib, "MiB of weights and moments")->check(CLI::Range(12, 1 << 20))->capture_default_str();
+  app.add_option("--turns", turns, "Measurements of each")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_flag("--tp", tp, "Ranks that cut the columns, in place of data-parallel ones");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (mpi_job_rank() == 0) make_empty(folder);
+    const train::WorkerOptions workers{.grid = {.dp = 2}, .threads_per_rank = 1};
+    train::run_workers(workers, [&](const Communicator& world) { measure_checkpoints(world, folder, mib, turns, tp); });
+    if (mpi_job_rank() == 0) std::filesystem::remove_all(folder);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_checkpoints: %s\n", error.what());
     return 2;
   }
-  std::filesystem::create_directories(argv[1]);
-  const train::WorkerOptions workers{.grid = {.dp = 2}, .threads_per_rank = 1};
-  train::run_workers(workers,
-                     [&](const Communicator& world) { measure_checkpoints(world, argv[1], mib, turns, argc > 4); });
 }

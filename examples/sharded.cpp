@@ -61,6 +61,7 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
   const auto before = steps_taken.item<int64_t>(), after = before + example::steps_of(options);
   for (int64_t step = 0; step < before; ++step) sampler.next();  // which an earlier run has learned from
 
+  if (!folders.save.empty()) std::filesystem::create_directories(folders.save);  // or fail before the first step
   for (int64_t step = before; step < after; ++step) {
     const example::Digits batch = part_of(train.chosen(sampler.next()), world);
     const at::Tensor loss = at::cross_entropy_loss(net.forward(batch.pictures), batch.labels);
@@ -71,7 +72,6 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
 
   steps_taken.fill_(after);
   if (const std::filesystem::path folder = folders.save; !folder.empty()) {
-    std::filesystem::create_directories(folder);
     train::save_state(folder / "model.safetensors", net.parameters(), net.grid());
     train::save_state(folder / "optimizer.safetensors", state, net.grid());
   }

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -46,8 +45,10 @@ void run_checkpoint(const CheckpointOptions& options) {
   if (prints() && options.json) std::puts(to_json(reports).dump().c_str());
   if (prints() && !options.json) print(reports, options.verify);
   flush_output();
-  const auto damaged = std::ranges::find_if(reports, [](const auto& report) { return !report.damage.empty(); });
-  require(damaged == reports.end(), [&] { return damaged->damage; });
+  std::string causes;
+  for (const train::CheckpointReport& report : reports)
+    if (!report.damage.empty()) causes += (causes.empty() ? "" : "; ") + report.damage;
+  require(causes.empty(), causes);
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ void say_plan(const Configuration& c, const Task& task) {
   say(counted(steps, "step") + (c.steps > 0 ? "" : ": " + counted(c.epochs, "epoch")) + " in batches of " +
       grouped(c.batch));
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
-  const GridSizes sizes = grid_sizes(c);
-  say(counted(sizes.ranks(), "rank") + ": " + sizes.to_string() +
+  say(counted(grid_sizes(c).ranks(), "rank") + ": " + layout_text(c) +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
   for (const std::string& remark : remarks(c)) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);

@@ -84,7 +84,7 @@ constexpr Field kFields[] = {
 
     {"Output", "out", &C::out, "Folder for metrics, summary, model and checkpoint: new, empty, or written by adjoin before (required)", ""},
     {"Output", "overwrite", &C::overwrite, "Replace the run that --out holds already, which is refused otherwise", ""},
-    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is then that folder. \"auto\": the run in --out where that has a checkpoint, else begin", ""},
+    {"Output", "resume", &C::resume, "Folder of a run to continue from its checkpoint, with its options but for those given, on any layout; --out is that folder unless given. \"auto\": the run in --out where that has a checkpoint, else begin", ""},
     {"Output", "step", &C::step, "Step of the checkpoint from which --resume continues; later ones are removed. 0: the newest that is whole", "", 0, kMany},
     {"Output", "eval_every", &C::eval_every, "Steps between evaluations; 0: at the end only, or with --validation after each epoch", "", 0, kMany},
     {"Output", "patience", &C::patience, "Validations in a row without a better one after which training ends; 0: it goes on", "", 0, kMany},

@@ -37,6 +37,10 @@ Configuration on_grid(Configuration c, const GridSizes& sizes) {
   return c;
 }
 
+std::string layout_text(const Configuration& c) {
+  return grid_sizes(c).to_string() + (c.zero > 1 ? ", zero " + std::to_string(c.zero) : "");
+}
+
 Configuration with_all_ranks(Configuration c) {
   if (c.dp != 0) return c;
   const int64_t others = c.pp * c.cp * c.tp, ranks = started_by_mpi() ? mpi_job_size() : usable_cores();

@@ -28,6 +28,8 @@ struct GridSizes {
 /// The grid of a configuration, and the same configuration with another grid.
 GridSizes grid_sizes(const Configuration& configuration);
 Configuration on_grid(Configuration configuration, const GridSizes& sizes);
+/// The layout in words: the grid, and the stage of ZeRO if not 1.
+std::string layout_text(const Configuration& configuration);
 /// The same configuration with as many ranks along dp as there are where it asks for 0: the MPI job's ranks, or else this machine's
 /// cores, over those along the other axes. Throws: InvalidArgument where some would be left over
 Configuration with_all_ranks(Configuration configuration);

@@ -139,6 +139,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
     resume();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
   first_step_ = state_.step;
+  if (root() && !configuration.resume.empty()) say("begins after step " + std::to_string(first_step_));
   on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
   if (!in_place) check_one_folder(configuration.out, world_);
 }
@@ -213,11 +214,11 @@ bool TrainingRun::is_out_of_patience(const RunState& state) const {
 }
 
 std::optional<Summary> TrainingRun::run() {
-  if (is_evaluation_due()) {  // which an interrupt left for later
-    evaluate_and_record();
-    const bool no_step_follows = state_.step == total_steps() || is_out_of_patience(state_);
-    if (!interrupted_ && no_step_follows) save_checkpoint();
-  }
+  const bool is_due = is_evaluation_due();  // which an interrupt left for later
+  if (is_due) evaluate_and_record();
+  const bool is_copied = !configuration_.resume.empty() && !resumes_in_place(configuration_);
+  const bool no_step_follows = state_.step == total_steps() || is_out_of_patience(state_);
+  if ((is_due || is_copied) && no_step_follows && !interrupted_) save_checkpoint();
   bool is_over = false;
   while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
     train_step();
@@ -321,11 +322,9 @@ void TrainingRun::save_checkpoint() {
       .states = {{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}},
       .add_files = [this](const auto& folder) { write_model_files(folder, configuration_, task_, trainer_.stages()); },
       .name = new_checkpoint_name(),
-      .state = ""};
+      .state = to_json(state_)};
   if (!best_.empty()) content.states.push_back({kBestFile, best_});
-  nlohmann::ordered_json state = to_json(state_);
-  state[kCheckpointKey] = content.name;
-  content.state = state.dump(2) + "\n";
+  content.state[kCheckpointKey] = content.name;
   const bool in_background = configuration_.save == "background";
   save_.emplace(CheckpointSave::Place{configuration_.out, state_.step, configuration_.keep}, content, world_,
                 /*copies=*/in_background);

@@ -96,5 +96,50 @@ TEST_F(CheckpointCommand, of_which_a_damaged_one_is_passed_over_by_a_resumed_run
   EXPECT_THAT(none.err, HasSubstr("no other checkpoint is whole"));
 }
 
+TEST_F(CheckpointCommand, of_which_one_with_another_small_file_is_damaged_for_all) {
+  const fs::path six = out() / "checkpoints" / "step-6";
+  const auto whole = tree_of(six);
+  const auto restore = [&] {
+    for (const auto& [name, content] : whole) put(six / name, content);
+  };
+  const auto changed = [](std::string text) {
+    text[text.size() / 2] ^= 1;
+    return text;
+  };
+  for (const std::string& name : {"config.json", "vocab.txt", "classes.json", "state.json"})
+    for (const bool is_removed : {false, true}) {
+      SCOPED_TRACE(name + (is_removed ? " is removed" : " is changed"));
+      if (is_removed)
+        fs::remove(six / name);
+      else
+        put(six / name, changed(contents_of(six / name)));
+      const Outcome listed = run("checkpoint " + shell_quoted(out()));
+      EXPECT_EQ(listed.code, 2);
+      EXPECT_THAT(listed.err, HasSubstr("step-6/" + name));
+      const Outcome resumed =
+          run("train --steps 7 --resume " + shell_quoted(out()) + into(folder_ / "on") + " --overwrite");
+      EXPECT_EQ(resumed.code, 0) << resumed.err;
+      EXPECT_THAT(resumed.err, HasSubstr("step-4 is read instead"));
+      EXPECT_THAT(resumed.out, HasSubstr("begins after step 4\n"));
+      restore();
+    }
+  for (const auto& [name, content] : tree_of(out() / "checkpoints" / "step-4")) put(six / name, content);
+  EXPECT_THAT(run("checkpoint " + shell_quoted(out())).err,
+              HasSubstr("is of another step than its folder's name says"));
+}
+
+TEST_F(CheckpointCommand, leaves_out_what_is_no_checkpoint) {
+  put(out() / "checkpoints" / "step-60", "a file");
+  fs::create_directory(out() / "checkpoints" / "step-007");
+  EXPECT_EQ(printed_json("checkpoint " + shell_quoted(out())).size(), 3u);
+  EXPECT_THAT(run("checkpoint " + shell_quoted(checkpoint_of(out()))).err,
+              HasSubstr("this is a checkpoint; expected the folder of its run"));
+}
+
+TEST_F(CheckpointCommand, is_also_of_a_finished_run_that_was_resumed_into_another_folder) {
+  ASSERT_EQ(run("train --resume " + shell_quoted(out()) + into(folder_ / "other")).code, 0);
+  EXPECT_EQ(printed_json("checkpoint " + shell_quoted(folder_ / "other")).at(0).at("step"), 6);
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -36,7 +36,7 @@ std::pair<std::vector<double>, json> outcome_of(const fs::path& run) {
   std::vector<double> losses;
   for (const std::string& line : lines_of(contents_of(metrics_of(run))))
     if (const json object = json::parse(line); object.at("kind") == "step") losses.push_back(object.at("loss"));
-  json state = json::parse(contents_of(checkpoint_of(run) / "state.json"));
+  json state = unsealed_state(checkpoint_of(run));
   for (const char* key : {"train_seconds", "checkpoint"}) state.erase(key);
   return {losses, state};
 }

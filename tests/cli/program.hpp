@@ -177,6 +177,13 @@ inline std::filesystem::path checkpoint_of(const std::filesystem::path& run) {
   return all.front().path;
 }
 
+/// The state of a checkpoint without the checksums that stand in it, as versions before them had it: for one that is changed.
+inline nlohmann::json unsealed_state(const std::filesystem::path& checkpoint) {
+  auto state = nlohmann::json::parse(contents_of(checkpoint / train::kStateFile));
+  for (const char* key : {"checksum", "files"}) state.erase(key);
+  return state;
+}
+
 /// Waits until something is so that will be so soon.
 inline void wait_until(const std::string& what, const std::function<bool()>& is_so) {
   for (int tries = 0; !is_so(); ++tries) {

@@ -147,7 +147,7 @@ TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
 
 TEST_F(Resume, counts_a_skipped_step_as_no_update) {
   const fs::path skipped = copy_of_interrupted("skipped");
-  json state = json::parse(contents_of(checkpoint_of(skipped) / "state.json"));
+  json state = unsealed_state(checkpoint_of(skipped));
   state["skipped"]["all"] = state.at("step").get<int64_t>() / 2;  // so that AdamW has made as many updates less
   put(checkpoint_of(skipped) / "state.json", state.dump());
   ASSERT_EQ(run(resume(skipped)).code, 0);
@@ -194,7 +194,7 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
 TEST_F(Resume, within_an_epoch_needs_the_order_that_the_epoch_began_with) {
   const fs::path within = *folder_ / "within";
   fs::copy(straight(), within, fs::copy_options::recursive);
-  json state = json::parse(contents_of(checkpoint_of(within) / "state.json"));
+  json state = unsealed_state(checkpoint_of(within));
   state["step"] = kSteps + 2;
   state["step_of_epoch"] = 2;
   put(checkpoint_of(within) / "state.json", state.dump());

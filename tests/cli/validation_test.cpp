@@ -80,7 +80,7 @@ TEST(Validation, that_an_interrupt_left_for_a_resumed_run_is_kept_in_its_checkpo
   const TemporaryFolder folder;
   ASSERT_EQ(run(kSmallRun + "--validation 0.25 --epochs 1" + into(folder / "run")).code, 0);
   const auto checkpoint = checkpoint_of(folder / "run");
-  json state = json::parse(contents_of(checkpoint / "state.json"));
+  json state = unsealed_state(checkpoint);
   const json after_it = state;
   ASSERT_GT(state.at("best_step"), 0);
   state.update({{"evaluated", 0}, {"best_loss", nullptr}, {"best_step", 0}});  // as before the last validation

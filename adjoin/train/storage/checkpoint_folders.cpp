@@ -29,7 +29,8 @@ std::optional<int64_t> step_of(std::string_view name, std::string_view ending = 
   name.remove_prefix(kName.size()), name.remove_suffix(ending.size());
   int64_t step = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size() ? std::optional(step) : std::nullopt;
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && std::to_string(step) == name ? std::optional(step) : std::nullopt;
 }
 
 /// Whether "checkpoint.old", "step-20.old" or "step-20.old.1".
@@ -119,7 +120,7 @@ std::vector<CheckpointFolder> checkpoints_in(const fs::path& run) {
       const std::string name = path.filename();
       auto step = step_of(name);
       if (!step && (step = step_of(name, kFresh)) && !fs::exists(path / kStateFile)) continue;  // is being filled
-      if (step) found.push_back({*step, path});
+      if (step && fs::is_directory(path)) found.push_back({*step, path});
     }
     // Of two of one step the .new one, which is whole, is the newer.
     std::stable_sort(found.begin(), found.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {

@@ -14,6 +14,7 @@
 #include "adjoin/train/storage/run_state.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/state_sums.hpp"
+#include "adjoin/train/storage/whole_checkpoint.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -45,9 +46,10 @@ void check_file(const fs::path& path, const std::string& checkpoint, bool verifi
   }
 }
 
-void check(const fs::path& folder, bool verifies) {
-  const fs::path state = folder / kStateFile;
-  const std::string text = read_text(state);
+void check(const CheckpointFolder& checkpoint, bool verifies) {
+  const fs::path &folder = checkpoint.path, state = folder / kStateFile;
+  const std::string text = fs::exists(state) ? read_text(state) : "";
+  check_whole(checkpoint, text);
   const RunState run = run_state_of(state, text);
   const std::string name = nlohmann::json::parse(text).value(kCheckpointKey, "");
   for (const char* file : {kWeightsFile, kMomentsFile}) check_file(folder / file, name, verifies);
@@ -57,7 +59,8 @@ void check(const fs::path& folder, bool verifies) {
 }  // namespace
 
 std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verifies) {
-  require(fs::is_directory(run), [&] { return run.string() + ": there is no such folder"; });
+  require(fs::exists(run), [&] { return run.string() + ": there is no such folder"; });
+  require(fs::is_directory(run), [&] { return run.string() + ": is no folder"; });
   std::vector<CheckpointReport> reports;
   for (const CheckpointFolder& checkpoint : checkpoints_in(run)) {
     CheckpointReport& report = reports.emplace_back();
@@ -67,13 +70,16 @@ std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verif
         if (entry.is_regular_file()) report.bytes += static_cast<int64_t>(entry.file_size());
     });
     try {
-      report.layout = grid_sizes(read_configuration(checkpoint.path / "config.json")).to_string();
-      check(checkpoint.path, verifies);
+      report.layout = layout_text(read_configuration(checkpoint.path / "config.json"));
+      check(checkpoint, verifies);
     } catch (const InvalidArgument& error) {
       report.damage = error.what();
     }
   }
-  require(!reports.empty(), [&] { return run.string() + ": there is no checkpoint"; });
+  require(!reports.empty(), [&] {
+    return run.string() + (fs::exists(run / kStateFile) ? ": this is a checkpoint; expected the folder of its run"
+                                                        : ": there is no checkpoint");
+  });
   return reports;
 }
 

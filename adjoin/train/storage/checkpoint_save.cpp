@@ -8,6 +8,7 @@
 #include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
+#include "adjoin/train/storage/whole_checkpoint.hpp"
 
 namespace adjoin::train {
 
@@ -49,7 +50,7 @@ void CheckpointSave::work(Stage stage) {
     }
   } else {
     sync_to_disk(fresh_);  // the names of the files, before the one that says that they are there
-    write_atomically(fresh_ / kStateFile, content_.state);
+    write_atomically(fresh_ / kStateFile, sealed_state(content_.state, fresh_));
     removed_all_ = publish_checkpoint(place_.run, place_.step, place_.keep);
   }
 }

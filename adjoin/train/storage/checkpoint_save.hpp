@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct CheckpointContent {
   std::vector<State> states;
   std::function<void(const std::filesystem::path& folder)> add_files;  // by rank 0, on another thread
   std::string name;                                                    // new_checkpoint_name, that of rank 0 counts
-  std::string state;                                                   // the text of state.json, which has the name
+  nlohmann::ordered_json state;                                        // of state.json, which has the name
 };
 
 /// A checkpoint being saved by all ranks of a world, in three stages: rank 0 makes the files with room for all tensors, each rank

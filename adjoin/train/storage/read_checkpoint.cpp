@@ -15,6 +15,7 @@
 #include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/storage/together.hpp"
+#include "adjoin/train/storage/whole_checkpoint.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -26,7 +27,8 @@ constexpr auto kFirstPause = std::chrono::milliseconds(1);  // doubled each time
 
 /// What rank 0 finds, and all are told.
 struct Found {
-  std::string folder, state, trouble;  // trouble: nothing is to be read
+  CheckpointFolder checkpoint{};
+  std::string folder{}, state{}, trouble{};  // trouble: nothing is to be read
 };
 
 std::string listed(const std::vector<CheckpointFolder>& checkpoints) {
@@ -48,16 +50,18 @@ std::string state_in(const fs::path& folder) {
 /// The first checkpoint to read of those that were not `passed_over`.
 Found find(const CheckpointChoice& choice, const std::set<std::string>& passed_over) {
   const std::vector<CheckpointFolder> all = checkpoints_in(choice.run);
-  if (all.empty()) return {"", "", choice.run.string() + ": there is no checkpoint to continue from"};
+  if (all.empty())
+    return {.trouble = choice.run.string() + (fs::exists(choice.run) ? ": there is no checkpoint to continue from"
+                                                                     : ": there is no such folder")};
   for (const CheckpointFolder& checkpoint : all) {
     if (choice.step > 0 && checkpoint.step != choice.step) continue;
     const std::string state = state_in(checkpoint.path);
     if (state.empty() && !fs::exists(checkpoint.path)) return find(choice, passed_over);  // it was removed just now
-    if (!passed_over.contains(checkpoint.path.string() + state)) return {checkpoint.path.string(), state, ""};
+    if (!passed_over.contains(checkpoint.path.string() + state))
+      return {checkpoint, checkpoint.path.string(), state, ""};
   }
-  return {"", "",
-          "--step " + std::to_string(choice.step) + ": " + choice.run.string() + " has no such checkpoint; it has " +
-              listed(all)};
+  return {.trouble = "--step " + std::to_string(choice.step) + ": " + choice.run.string() +
+                     " has no such checkpoint; it has " + listed(all)};
 }
 
 /// Told once by a process, which may read a checkpoint's files one after another.
@@ -103,8 +107,9 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
       return largest_of_all(world.rank() == 0 && state_in(found.folder) != found.state, world) != 0;
     };
     try {
-      if (found.state.empty())
-        throw DamagedFile((fs::path(found.folder) / "state.json").string() + ": is missing or empty");
+      together(world, [&] {
+        if (world.rank() == 0) check_whole(found.checkpoint, found.state);
+      });
       return read({found.folder, found.state, name_in(found.state)});
     } catch (const InvalidArgument& error) {
       if (!is_gone()) {

@@ -1,0 +1,72 @@
+#include "adjoin/train/storage/whole_checkpoint.hpp"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/storage/safetensors.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char *kFiles = "files", *kSeal = "checksum";
+
+std::string hash_text(const std::string& content) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(hash_of(content)));
+  return text;
+}
+
+/// Of a file with tensors, which has checksums of its own: "".
+std::string checksum_of(const fs::path& file) {
+  return file.extension() == ".safetensors" ? "" : hash_text(read_text(file));
+}
+
+void check_file(const fs::path& file, const ordered_json& checksum) {
+  if (!fs::is_regular_file(file)) throw DamagedFile(file.string() + ": is missing");
+  if (checksum != ordered_json(checksum_of(file)))
+    throw DamagedFile(file.string() + ": is damaged: it does not have its checksum, which " + kStateFile + " tells");
+}
+
+}  // namespace
+
+std::string sealed_state(ordered_json state, const fs::path& folder) {
+  std::set<std::string> names;
+  on_disk([&] {
+    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+  });
+  ordered_json& files = state[kFiles] = ordered_json::object();
+  for (const std::string& name : names) files[name] = checksum_of(folder / name);
+  state[kSeal] = hash_text(state.dump());
+  return state.dump(2) + "\n";
+}
+
+void check_whole(const CheckpointFolder& checkpoint, const std::string& text) {
+  const fs::path path = checkpoint.path / kStateFile;
+  if (text.empty()) throw DamagedFile(path.string() + ": is missing or empty");
+  ordered_json state = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object()) throw DamagedFile(path.string() + ": this is not the state of a training run");
+  if (!state.contains(kSeal) && !state.contains(kFiles)) return;  // of an earlier version
+  const ordered_json seal = state.value(kSeal, ordered_json()), files = state.value(kFiles, ordered_json());
+  state.erase(kSeal);
+  if (seal != ordered_json(hash_text(state.dump())) || !files.is_object())
+    throw DamagedFile(path.string() + ": is damaged: it does not have its checksum");
+  if (state.value("step", ordered_json()) != ordered_json(checkpoint.step))
+    throw DamagedFile(path.string() + ": is of another step than its folder's name says");
+  try {
+    for (const auto& [name, checksum] : files.items()) check_file(checkpoint.path / name, checksum);
+  } catch (const DamagedFile&) {
+    throw;
+  } catch (const InvalidArgument& error) {  // a file that cannot be read
+    throw DamagedFile(error.what());
+  }
+}
+
+}  // namespace adjoin::train
