@@ -150,8 +150,8 @@ class Check {
       const auto& [from, to] = *moved.layouts;
       effect.takes = along_.of(from, moved.group);
       effect.gives = along_.of(to, moved.group);
-      for (size_t axis = 0; axis < axes;
-           ++axis) {  // what is copied, or partial, on both sides is moved at each coordinate alone
+      // What is copied, or partial, on both sides is moved at each coordinate alone.
+      for (size_t axis = 0; axis < axes; ++axis) {
         const std::optional<Kind> kind = kind_along(from, axis);
         effect.keeps[axis] = kind && kind == kind_along(to, axis) && (*kind == Kind::copied || *kind == Kind::partial);
       }
