@@ -17,7 +17,7 @@ at::Tensor two_layers_rightly(const at::Tensor& x, const at::Tensor& a, const at
 }
 
 int main(int argc, char** argv) {
-  const example::About about{"A gradient that is wrong while nothing fails, and the check that names the mistake.", 2};
+  const example::About about{"A gradient that is wrong while nothing fails, and what names the mistake.", 2};
   return example::run(argc, argv, about, [](const Communicator& world, example::Report& report) {
     require(world.size() >= 2, "--ranks is 1: a worker alone needs no movement");
     const Grid grid(world, {{"tp", world.size()}});

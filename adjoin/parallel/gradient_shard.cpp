@@ -10,11 +10,13 @@
 
 namespace adjoin::parallel {
 
-GradientShard::GradientShard(const nn::Parameter& parameter)
+GradientShard::GradientShard(const nn::Parameter& parameter, bool at_once)
     : name_(parameter.name), parameter_(parameter.tensor), bucket_({parameter}, {0}) {
   require(!GradientHook::is_on(parameter_),
           [&] { return "the gradient of '" + parameter.name + "' is summed by another optimizer already"; });
-  hook_.emplace(parameter_, [this] { sum(); });
+  hook_.emplace(parameter_, [this, at_once] {
+    if (at_once) sum();
+  });
 }
 
 bool GradientShard::fits(const nn::Parameter& parameter) {

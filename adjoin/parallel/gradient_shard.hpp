@@ -11,8 +11,8 @@
 
 namespace adjoin::parallel {
 
-/// Sums a parameter's gradient over the workers that hold copies of it each time that backward has added to it, and keeps this
-/// worker's shard of the sum (adjoin::sharded) in place of `.grad` (ZeRO stage 2).
+/// Sums a parameter's gradient over the workers that hold copies of it each time that backward has added to it, or when `sum` is
+/// called, and keeps this worker's shard of the sum (adjoin::sharded) in place of `.grad` (ZeRO stage 2).
 ///
 /// All of these workers run backward through it equally often and in the same order as through others. What a
 /// PostponedGradients leaves for later is summed later.
@@ -20,21 +20,21 @@ namespace adjoin::parallel {
 /// Cost:   a reduce-scatter each time; 1/P of the parameter in memory, and the gradient while it is summed
 class GradientShard {
  public:
-  explicit GradientShard(const nn::Parameter& parameter);
+  explicit GradientShard(const nn::Parameter& parameter, bool at_once = true);
   GradientShard(const GradientShard&) = delete;
   GradientShard& operator=(const GradientShard&) = delete;
 
   /// Whether a parameter has copies elsewhere, and more than one dim: others are small.
   static bool fits(const nn::Parameter& parameter);
 
+  /// Sums what backward has added since the last time, if anything.
+  void sum();
   /// The shard, flat, which is then gone; zeros where backward has added nothing.
   at::Tensor take();
   bool has() const { return shard_.defined(); }
   int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }
 
  private:
-  void sum();
-
   std::string name_;
   at::Tensor parameter_;
   Bucket bucket_;

@@ -44,12 +44,21 @@ State& remembered(torch::optim::Optimizer& optimizer, const Parameter& parameter
   return static_cast<State&>(*state);
 }
 
+/// What an optimizer is told of a parameter: by its group, or for all.
+template <class Options>
+const Options& options_of(torch::optim::Optimizer& optimizer, const Parameter& parameter) {
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups())
+    for (const at::Tensor& tensor : group.params())
+      if (tensor.is_same(parameter.tensor) && group.has_options()) return static_cast<const Options&>(group.options());
+  return static_cast<const Options&>(optimizer.defaults());
+}
+
 template <class State, class Options>
 void add_adam(Remembered& all, torch::optim::Optimizer& optimizer, const Parameter& parameter) {
   auto& state = remembered<State>(optimizer, parameter);
   all.add_moment("exp_avg", state.exp_avg(), parameter);
   all.add_moment("exp_avg_sq", state.exp_avg_sq(), parameter);
-  if (static_cast<const Options&>(optimizer.defaults()).amsgrad())
+  if (options_of<Options>(optimizer, parameter).amsgrad())
     all.add_moment("max_exp_avg_sq", state.max_exp_avg_sq(), parameter);
   all.add_steps(state.step(), parameter);
 }
@@ -69,9 +78,9 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
       auto& state = remembered<AdagradParamState>(optimizer, parameter);
       all.add_moment("sum", state.sum(), parameter);
       all.add_steps(state.step(), parameter);
-    } else if (const auto* rmsprop = dynamic_cast<RMSprop*>(&optimizer)) {
+    } else if (dynamic_cast<RMSprop*>(&optimizer)) {
       auto& state = remembered<RMSpropParamState>(optimizer, parameter);
-      const auto& options = static_cast<const RMSpropOptions&>(rmsprop->defaults());
+      const auto& options = options_of<RMSpropOptions>(optimizer, parameter);
       all.add_moment("square_avg", state.square_avg(), parameter);
       if (options.momentum() > 0) all.add_moment("momentum_buffer", state.momentum_buffer(), parameter);
       if (options.centered()) all.add_moment("grad_avg", state.grad_avg(), parameter);
@@ -79,7 +88,11 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
     } else {
       require(dynamic_cast<SGD*>(&optimizer) != nullptr,
               "the moments of an optimizer: expected SGD, Adam, AdamW, Adagrad or RMSprop of torch::optim");
-      if (static_cast<const SGDOptions&>(optimizer.defaults()).momentum() != 0)
+      const auto& options = options_of<SGDOptions>(optimizer, parameter);
+      // Its first step takes the gradient alone, and a moment of zeros would not.
+      require(options.momentum() == 0 || options.dampening() == 0,
+              "the moments of SGD: expected no dampening, with which a moment of no step is none that a file can hold");
+      if (options.momentum() != 0)
         all.add_moment("momentum_buffer", remembered<SGDParamState>(optimizer, parameter).momentum_buffer(), parameter);
     }
   }

@@ -25,6 +25,9 @@ namespace adjoin::parallel {
 ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const Communicator& group)
     : module_(module.ptr()), grid_(group, {{"dp", group.size()}}) {
   require(module_->size() > 0, "ShardedSequential: expected at least 1 child, got none");
+  for (const auto& own : module_->named_parameters(/*recurse=*/false))
+    throw InvalidArgument("ShardedSequential: '" + own.key() +
+                          "' is no child's; expected children with all parameters");
   std::vector<nn::Parameter> whole = nn::parameters_of(*module_, grid_);
   for (nn::Parameter& parameter : whole) {
     require(std::ssize(nn::ranks_of_copies(parameter)) == group.size(),
@@ -46,7 +49,7 @@ ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const 
         }));
     if (begin != next) {
       const std::vector<nn::Parameter> mine(begin, next);
-      const auto shards = children_.emplace_back(std::make_shared<WeightShards>(mine, /*cuts_single_copies=*/true));
+      const auto shards = children_.emplace_back(std::make_shared<WeightShards>(mine, /*of_any_module=*/true));
       for (const nn::Parameter& parameter : mine) owner_of.emplace(parameter.tensor.unsafeGetTensorImpl(), shards);
       parameters_.insert(parameters_.end(), shards->parameters().begin(), shards->parameters().end());
     }
@@ -108,6 +111,7 @@ double ShardedSequential::backward(const at::Tensor& mean_loss, int64_t samples,
   awaits_last_ = runs_backward_ = true;
   // All ranks go back, also those without samples, as each reduce-scatter wants all of them.
   torch::autograd::backward({mean_loss}, {at::full_like(mean_loss, static_cast<double>(samples))});
+  segments_.sum_gradients();
   double result = mean;
   if (options.last) {
     const Sums sums = sum_over_ranks();

@@ -32,11 +32,12 @@ namespace adjoin::parallel {
 /// a rank without samples runs a batch of no samples. For a checkpoint save `parameters()` and state_of(optimizer, parameters()):
 /// as global tensors, which any number of ranks loads.
 /// Cost:   two all-gathers of each weight a batch (one for the last child) and one reduce-scatter; in memory 1/P of weights,
-///         gradients and moments, and the weights of the largest child with the gradient of one of them
+///         gradients and moments, and the weights of the largest child with their gradients
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054
 class ShardedSequential {
  public:
-  /// All ranks begin with rank 0's values. Children take one tensor and give one. Outside its child's forward and backward a weight
+  /// All ranks begin with rank 0's values. Children take one tensor and give one, and leave their weights as they are (no
+  /// Embedding with max_norm). Outside its child's forward and backward a weight
   /// of the module has no memory, and LibTorch throws where something reads it.
   /// Throws: InvalidArgument, on all ranks, for a module without children; with the name of the first parameter or buffer that
   ///         differs between ranks, that is a piece of a global tensor, or whose gradients something else sums already

@@ -51,17 +51,17 @@ nn::Parameter shard_of(nn::Parameter whole) {
   return is_cut(whole) ? cut(std::move(whole)) : whole;
 }
 
-WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool cuts_single_copies) : parameters_(std::move(whole)) {
+WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module) : parameters_(std::move(whole)) {
   const at::NoGradGuard no_gradient;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
-    const bool has_shards = is_cut(parameter, cuts_single_copies ? 1 : 2);
+    const bool has_shards = is_cut(parameter, of_any_module ? 1 : 2);
     const bool owns_storage = tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
     if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!has_shards) continue;
     Weight& weight = weights_.emplace_back(Weight{tensor, {}, Bucket({parameter}, {0})});
-    if (is_trained(parameter)) weight.gradient = std::make_unique<GradientShard>(parameter);
+    if (is_trained(parameter)) weight.gradient = std::make_unique<GradientShard>(parameter, !of_any_module);
     parameter = cut(std::move(parameter));
     weight.shard = parameter.tensor;
     weight.shard.view({-1}).copy_(weight.bucket.mine(tensor.view({-1})));
@@ -72,15 +72,23 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool cuts_single_co
 void WeightShards::gather() {
   if (std::exchange(is_gathered_, true)) return;
   const at::NoGradGuard no_gradient;
-  for (const Weight& weight : weights_) {
-    give_memory(weight.whole);
+  for (const Weight& weight : weights_) give_memory(weight.whole);  // all, also where a gathering fails
+  for (const Weight& weight : weights_)
     weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
-  }
 }
 
 void WeightShards::release() {
   if (!std::exchange(is_gathered_, false)) return;
   for (const Weight& weight : weights_) take_memory(weight.whole);
+}
+
+bool WeightShards::holds(const at::Tensor& tensor) const {
+  return std::ranges::any_of(weights_, [&](const Weight& weight) { return weight.whole.is_alias_of(tensor); });
+}
+
+void WeightShards::sum_gradients() {
+  for (const Weight& weight : weights_)
+    if (weight.gradient) weight.gradient->sum();
 }
 
 void WeightShards::take_gradients(double factor) {
@@ -115,6 +123,7 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
   const torch::autograd::Edge before = edge_of(x);
   for (const auto& part : mine) part->gather();
   at::Tensor y = forward(x);
+  if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // as those go
   // A segment that gives its input back has no backward, and its hook would release the weights of the one before it.
   const bool has_backward = y.requires_grad() && !(edge_of(y) == before);
   if (!has_backward || !backward_follows)
@@ -123,10 +132,18 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
     y.register_hook([this, &mine](const at::TensorBase&) {
       for (const auto& others : segments_)
         for (const auto& part : others)
-          if (std::ranges::find(mine, part) == mine.end()) part->release();
+          if (std::ranges::find(mine, part) == mine.end()) {
+            part->sum_gradients();  // all of them: the nodes of a segment come before those of the one before it
+            part->release();
+          }
       for (const auto& part : mine) part->gather();
     });
   return y;
+}
+
+void ShardedSegments::sum_gradients() const {
+  for (const auto& parts : segments_)
+    for (const auto& part : parts) part->sum_gradients();
 }
 
 void ShardedSegments::release() const {

@@ -25,10 +25,11 @@ namespace adjoin::parallel {
 class WeightShards {
  public:
   /// Called by all workers of the parameters' grids. Values that a module gave itself become those of the first of them.
-  /// `cuts_single_copies`: also parameters of which this worker has the only copy have a shard, which is all of them, so that one
-  /// worker does as several do.
+  /// `of_any_module`: gradients wait for `sum_gradients`, which sums them in the order of the parameters, as modules of others may
+  /// come to them in another order on each worker; and parameters of which this worker has the only copy have a shard too, which
+  /// is all of them, so that one worker does as several do.
   /// Throws: InvalidArgument for a parameter whose gradients another optimizer sums within backward
-  explicit WeightShards(std::vector<nn::Parameter> whole, bool cuts_single_copies = false);
+  explicit WeightShards(std::vector<nn::Parameter> whole, bool of_any_module = false);
 
   /// Shards in place of the parameters that have copies, in their order: what an optimizer updates, and a checkpoint holds.
   const std::vector<nn::Parameter>& parameters() const { return parameters_; }
@@ -38,6 +39,11 @@ class WeightShards {
   /// Gives their memory back; what autograd keeps of them is there again after the next `gather`.
   void release();
 
+  /// Whether a tensor is one of the whole ones, or a view of it.
+  bool holds(const at::Tensor& tensor) const;
+
+  /// Sums what backward has added and no hook has summed; called by all workers that hold copies.
+  void sum_gradients();
   /// Adds the sums that backward has left, times `factor`, to `.grad` of the shards; where it has left none that stays as it is.
   void take_gradients(double factor = 1);
   /// Drops these sums.
@@ -70,6 +76,8 @@ class ShardedSegments {
   /// the two if `backward_follows`. Called by all ranks, whose backward goes through the same segments. This outlives that.
   at::Tensor run(size_t segment, const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& forward,
                  bool backward_follows = false) const;
+  /// Sums the gradients that are there and are not summed yet.
+  void sum_gradients() const;
   /// Gives back the memory of weights that are gathered, as after a backward those of its last segment are.
   void release() const;
 

@@ -235,10 +235,12 @@ TEST_F(Resume, of_a_run_that_goes_on_reads_one_of_its_checkpoints_as_a_whole) {
 }
 
 TEST_F(Resume, needs_a_checkpoint) {
-  for (const fs::path& nothing : {*folder_ / "nothing", folder_->path()}) {
+  const std::pair<fs::path, std::string> cases[] = {{*folder_ / "nothing", "there is no such folder"},
+                                                    {folder_->path(), "there is no checkpoint to continue from"}};
+  for (const auto& [nothing, said] : cases) {
     const Outcome outcome = run(resume(nothing));
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "adjoin: " + nothing.string() + ": there is no checkpoint to continue from\n");
+    EXPECT_EQ(outcome.err, "adjoin: " + nothing.string() + ": " + said + "\n");
   }
 }
 

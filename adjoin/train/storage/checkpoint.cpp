@@ -32,16 +32,32 @@ void check_tensors(const SafetensorsFile& file, const fs::path& path, const std:
   });
   const auto wrong = nn::misfit(shapes, pieces, "model");
   require(!wrong, [&] { return path.string() + ": " + *wrong; });
-  for (const nn::Parameter& piece : pieces)
-    require(at::isFloatingType(file.dtype(piece.name)) == at::isFloatingType(piece.tensor.scalar_type()), [&] {
-      return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(file.dtype(piece.name));
+  for (const nn::Parameter& piece : pieces) {
+    const at::ScalarType stored = file.dtype(piece.name), type = piece.tensor.scalar_type();
+    const bool converts = at::isFloatingType(stored) && at::isFloatingType(type);
+    require(stored == type || converts, [&] {
+      return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(stored) + ", the model's of " +
+             c10::toString(type);
     });
+  }
+}
+
+/// That each element has one value, and one place among the pieces but for equal copies.
+void check_saved(const std::vector<nn::Parameter>& pieces, const Metadata& metadata) {
+  for (const nn::Parameter& piece : pieces)
+    require(piece.layout.axes(Kind::partial).empty() && piece.layout.is_exact(), [&] {
+      return "save_state: '" + piece.name + "' is a summand, or its parts overlap; expected one piece for each element";
+    });
+  for (const auto& [key, value] : metadata)
+    require(!key.starts_with("checksum."),
+            [&] { return "save_state: the metadata '" + key + "' would be a checksum"; });
 }
 
 }  // namespace
 
 void save_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata) {
+  check_saved(pieces, metadata);
   const Communicator workers = grid.group_of(grid.shape().ranks());  // whose rank 0 is cell 0
   const StateParts parts(pieces, workers, /*copies=*/false);
   const fs::path fresh = path.string() + ".adjoin-new";
@@ -75,7 +91,12 @@ void load_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
     const SafetensorsFile file(path);
     if (source.checkpoint) check_belongs(file, path, *source.checkpoint);
     expected = sums_of(file, path);
-    check_tensors(file, path, pieces, source.rule);
+    try {
+      check_tensors(file, path, pieces, source.rule);
+    } catch (const InvalidArgument&) {
+      verify_sums(file, path);  // which have types and shapes in them: a damaged one is no other model's
+      throw;
+    }
     for (const nn::Parameter& piece : pieces) {
       sums.push_back(read_piece(file, piece));
       tensors.push_back(file.find(piece.name));

@@ -17,7 +17,8 @@ namespace adjoin::train {
 ///
 /// Called by all workers of the grid, which all write: each its pieces, or a part of what several hold. The file takes its place
 /// when all of it is on the disk.
-/// Throws: IoError on the worker whose disk refuses
+/// Throws: InvalidArgument for layouts that are partial or whose parts overlap, and metadata whose key begins with "checksum.";
+///         IoError on the worker whose disk refuses
 void save_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata = {});
 
@@ -35,6 +36,7 @@ struct StateSource {
 /// that are less than 64 KiB apart.
 ///
 /// Called by all workers of the pieces' world, which check together whether each tensor has its checksum, where the file has any.
+/// Numbers of floating point become those of the piece's type; others have that type already.
 /// Throws, on all of them alike: InvalidArgument as check_state does, so for the moments of another rule, and where a file
 ///         without checksums has numbers that are not finite, buffers aside; DamagedFile
 void load_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces,

@@ -1,10 +1,7 @@
 #include "adjoin/train/storage/checkpoint_report.hpp"
 
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/base/checksum.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/storage/checkpoint_folders.hpp"
@@ -21,29 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kVerifiedAtOnce = 1 << 20;  // bytes
-
-/// The checksum() of a whole tensor.
-uint64_t counted(const SafetensorsFile& file, const StoredTensor& tensor, std::vector<char>& buffer) {
-  const auto size = static_cast<int64_t>(c10::elementSize(tensor.dtype));
-  uint64_t sum = 0;
-  for (int64_t begin = tensor.begin; begin < tensor.end; begin += kVerifiedAtOnce) {
-    const int64_t bytes = std::min(kVerifiedAtOnce, tensor.end - begin);
-    file.read_bytes(buffer.data(), bytes, begin);
-    sum += checksum(buffer.data(), bytes / size, size, (begin - tensor.begin) / size);
-  }
-  return sum;
-}
-
 void check_file(const fs::path& path, const std::string& checkpoint, bool verifies) {
   const SafetensorsFile file(path);
   check_belongs(file, path, checkpoint);
-  std::vector<char> buffer(kVerifiedAtOnce);
-  for (const auto& [name, expected] : sums_of(file, path)) {
-    if (!verifies) break;
-    const StoredTensor& tensor = file.find(name);
-    check_sum(path, tensor, counted(file, tensor, buffer), expected);
-  }
+  if (verifies)
+    verify_sums(file, path);
+  else
+    sums_of(file, path);
 }
 
 void check(const CheckpointFolder& checkpoint, bool verifies) {

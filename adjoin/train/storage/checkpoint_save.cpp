@@ -41,7 +41,7 @@ void CheckpointSave::work(Stage stage) {
     is_made_ = true;
     for (size_t i = 0; i < parts_.size(); ++i)
       parts_[i].make_file(fresh_ / content_.states[i].file, {{kCheckpointKey, content_.name}});
-    content_.add_files(fresh_);
+    if (content_.add_files) content_.add_files(fresh_);
   } else if (stage == Stage::writing) {
     for (size_t i = 0; i < parts_.size() && !stops_; ++i) {
       // Ranks begin with different files: the system lets one at a time write to one.

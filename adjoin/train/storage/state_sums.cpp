@@ -1,15 +1,30 @@
 #include "adjoin/train/storage/state_sums.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <string_view>
 
+#include "adjoin/base/checksum.hpp"
 #include "adjoin/base/hash.hpp"
 
 namespace adjoin::train {
 namespace {
 
 constexpr std::string_view kSum = "checksum.";
+constexpr int64_t kVerifiedAtOnce = 1 << 20;  // bytes
+
+/// The checksum() of a whole tensor.
+uint64_t counted(const SafetensorsFile& file, const StoredTensor& tensor, std::vector<char>& buffer) {
+  const auto size = static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  uint64_t sum = 0;
+  for (int64_t begin = tensor.begin; begin < tensor.end; begin += kVerifiedAtOnce) {
+    const int64_t bytes = std::min(kVerifiedAtOnce, tensor.end - begin);
+    file.read_bytes(buffer.data(), bytes, begin);
+    sum += checksum(buffer.data(), bytes / size, size, (begin - tensor.begin) / size);
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -62,6 +77,14 @@ std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::
 void check_sum(const std::filesystem::path& path, const TensorEntry& entry, uint64_t counted, uint64_t expected) {
   if (sum_of(entry, counted) != expected)
     throw DamagedFile(path.string() + ": tensor '" + entry.name + "' is damaged: its numbers do not have its checksum");
+}
+
+void verify_sums(const SafetensorsFile& file, const std::filesystem::path& path) {
+  std::vector<char> buffer(kVerifiedAtOnce);
+  for (const auto& [name, expected] : sums_of(file, path)) {
+    const StoredTensor& tensor = file.find(name);
+    check_sum(path, tensor, counted(file, tensor, buffer), expected);
+  }
 }
 
 }  // namespace adjoin::train

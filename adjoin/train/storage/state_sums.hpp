@@ -29,4 +29,7 @@ std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::
 /// Throws: DamagedFile where the checksum() of a tensor's elements does not make the sum that its file tells
 void check_sum(const std::filesystem::path& path, const TensorEntry& entry, uint64_t counted, uint64_t expected);
 
+/// Reads all tensors of a file and compares them with the sums that it tells. Throws: DamagedFile
+void verify_sums(const SafetensorsFile& file, const std::filesystem::path& path);
+
 }  // namespace adjoin::train

@@ -174,6 +174,39 @@ TEST(Checkpoint, without_checksums_as_earlier_versions_wrote_it_is_read) {
               HasSubstr("weights: tensor 'bias' holds numbers that are not finite"));
 }
 
+TEST(Checkpoint, of_which_the_header_is_damaged_is_no_other_models) {
+  const test::TemporaryFolder folder;
+  const Grid alone(Communicator(), {{"a", 1}, {"b", 1}});
+  Layers layers(alone, "a", "b");
+  const std::pair<std::string, std::string> changes[] = {{"\"I64\"", "\"F64\""}, {"[7,5,3]", "[5,7,3]"}};
+  for (const auto& [from, to] : changes) {
+    save_state(folder / "weights", nn::parameters_of(layers), alone);
+    std::string content = contents_of(folder / "weights");
+    const size_t place = content.find(from);
+    ASSERT_NE(place, content.npos) << from;
+    test::put(folder / "weights", content.replace(place, from.size(), to));
+    EXPECT_THAT(thrown_by<DamagedFile>([&] { load_state(folder / "weights", nn::parameters_of(layers)); }),
+                HasSubstr("is damaged: its numbers do not have its checksum"));
+  }
+}
+
+TEST(Checkpoint, has_one_value_for_each_element_and_metadata_that_are_no_checksums) {
+  const test::TemporaryFolder folder;
+  for_each_world({2}, [&](const Communicator& world) {
+    const Grid grid(world, {{"a", 2}});
+    const std::string path = folder / "none";
+    const auto refused = [&](const Layout& layout, const Metadata& metadata = {}) {
+      const nn::Parameter piece{"x", at::zeros(layout.shape_on(world.rank())), layout, grid, {}};
+      return thrown_by<InvalidArgument>([&] { save_state(path, {piece}, grid, metadata); });
+    };
+    const Split overlapping = Split::covering({{{0, 2}}, {{1, 3}}}, 3, 0);
+    EXPECT_THAT(refused(Layout(grid.shape(), {3}, {}, {{"a", Kind::partial}})), HasSubstr("'x' is a summand"));
+    EXPECT_THAT(refused(Layout(grid.shape(), {3}, {{overlapping, {"a"}}})), HasSubstr("its parts overlap"));
+    EXPECT_THAT(refused(Layout(grid.shape(), {3}), {{"checksum.x", "1"}}), HasSubstr("would be a checksum"));
+    EXPECT_FALSE(std::filesystem::exists(path));
+  });
+}
+
 TEST(Checkpoint, of_another_optimizers_moments_is_refused) {
   const test::TemporaryFolder folder;
   const Grid alone(Communicator(), {{"a", 1}, {"b", 1}});
