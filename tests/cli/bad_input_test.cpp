@@ -278,11 +278,7 @@ class DamagedModel : public testing::Test {
 
   /// Of a state.json, without its checksums first.
   static Damage unsealed(const Damage& damage) {
-    return [damage](const std::string& state) {
-      auto json = nlohmann::json::parse(state);
-      for (const char* key : {"checksum", "files"}) json.erase(key);
-      return damage(json.dump(2));
-    };
+    return [damage](const std::string& state) { return damage(without_checksums(state).dump(2)); };
   }
   static Damage replacing(const std::string& from, const std::string& to) {
     return [=](std::string text) {

@@ -178,10 +178,13 @@ inline std::filesystem::path checkpoint_of(const std::filesystem::path& run) {
 }
 
 /// The state of a checkpoint without the checksums that stand in it, as versions before them had it: for one that is changed.
+inline nlohmann::json without_checksums(const std::string& state) {
+  auto json = nlohmann::json::parse(state);
+  for (const char* key : {"checksum", "files"}) json.erase(key);
+  return json;
+}
 inline nlohmann::json unsealed_state(const std::filesystem::path& checkpoint) {
-  auto state = nlohmann::json::parse(contents_of(checkpoint / train::kStateFile));
-  for (const char* key : {"checksum", "files"}) state.erase(key);
-  return state;
+  return without_checksums(contents_of(checkpoint / train::kStateFile));
 }
 
 /// Waits until something is so that will be so soon.
