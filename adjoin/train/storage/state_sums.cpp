@@ -15,7 +15,7 @@ constexpr std::string_view kSum = "checksum.";
 constexpr int64_t kVerifiedAtOnce = 1 << 20;  // bytes
 
 /// The checksum() of a whole tensor.
-uint64_t counted(const SafetensorsFile& file, const StoredTensor& tensor, std::vector<char>& buffer) {
+uint64_t checksum_in(const SafetensorsFile& file, const StoredTensor& tensor, std::vector<char>& buffer) {
   const auto size = static_cast<int64_t>(c10::elementSize(tensor.dtype));
   uint64_t sum = 0;
   for (int64_t begin = tensor.begin; begin < tensor.end; begin += kVerifiedAtOnce) {
@@ -83,7 +83,7 @@ void verify_sums(const SafetensorsFile& file, const std::filesystem::path& path)
   std::vector<char> buffer(kVerifiedAtOnce);
   for (const auto& [name, expected] : sums_of(file, path)) {
     const StoredTensor& tensor = file.find(name);
-    check_sum(path, tensor, counted(file, tensor, buffer), expected);
+    check_sum(path, tensor, checksum_in(file, tensor, buffer), expected);
   }
 }
 
