@@ -111,22 +111,30 @@ bool remove_these(const fs::path& run, const std::vector<CheckpointFolder>& chec
   return remove_aside(run);
 }
 
+/// What a look at the folder finds.
+std::vector<CheckpointFolder> look_for_checkpoints(const fs::path& run) {
+  std::vector<CheckpointFolder> found;
+  for (const fs::path& path : entries_of(run / kFolder)) {
+    const std::string name = path.filename();
+    auto step = step_of(name);
+    if (!step && (step = step_of(name, kFresh)) && !fs::exists(path / kStateFile)) continue;  // is being filled
+    if (step && !fs::is_regular_file(path)) found.push_back({*step, path});  // also one that has just gone
+  }
+  // Of two of one step the .new one, which is whole, is the newer.
+  std::stable_sort(found.begin(), found.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
+    return a.step != b.step ? a.step > b.step : a.path > b.path;
+  });
+  if (auto earlier = earlier_version(run)) found.push_back(*std::move(earlier));
+  return found;
+}
+
 }  // namespace
 
 std::vector<CheckpointFolder> checkpoints_in(const fs::path& run) {
   return on_disk([&] {
     std::vector<CheckpointFolder> found;
-    for (const fs::path& path : entries_of(run / kFolder)) {
-      const std::string name = path.filename();
-      auto step = step_of(name);
-      if (!step && (step = step_of(name, kFresh)) && !fs::exists(path / kStateFile)) continue;  // is being filled
-      if (step && fs::is_directory(path)) found.push_back({*step, path});
-    }
-    // Of two of one step the .new one, which is whole, is the newer.
-    std::stable_sort(found.begin(), found.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
-      return a.step != b.step ? a.step > b.step : a.path > b.path;
-    });
-    if (auto earlier = earlier_version(run)) found.push_back(*std::move(earlier));
+    // Several times: a look during which one is published and the one before it removed may see neither.
+    for (int looks = 0; looks < 4 && found.empty(); ++looks) found = look_for_checkpoints(run);
     return found;
   });
 }
