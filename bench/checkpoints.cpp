@@ -65,7 +65,6 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
   const Grid grid(world, {{"dp", tp ? 1 : world.size()}, {"tp", tp ? world.size() : 1}});
   const std::vector<nn::Parameter> weights = pieces(grid, mib / 12, false), moments = pieces(grid, mib / 6, true);
   const train::CheckpointContent content{.states = {{train::kWeightsFile, weights}, {train::kMomentsFile, moments}},
-                                         .add_files = [](const auto&) {},
                                          .name = "bench",
                                          .state = nlohmann::ordered_json::object()};
   const train::CheckpointSave::Place place{folder, 1, 1};

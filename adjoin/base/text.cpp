@@ -10,6 +10,12 @@
 
 namespace adjoin {
 
+std::string hexadecimal(uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(number));
+  return text;
+}
+
 std::string grouped(int64_t number) {
   std::string text = std::to_string(number);
   const std::ptrdiff_t sign = number < 0 ? 1 : 0;

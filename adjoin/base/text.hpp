@@ -21,6 +21,9 @@ std::string fixed(double number, int digits);
 /// "0 s", "850 ns", "12.5 us", "3.07 ms", "1.2 s": three digits.
 std::string text_of_seconds(double seconds);
 
+/// 16 hexadecimal digits.
+std::string hexadecimal(uint64_t number);
+
 /// A number in as few digits as tell it from all others.
 std::string shortest_text(double number);
 

@@ -59,9 +59,7 @@ void add_evaluate(Program& program) {
   CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test texts",
                                   [options] { run(*options); });
   add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
-  add_number(*command, "--step", options->step,
-             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
-             "checkpoint [0]");
+  add_step(*command, options->step);
   add_text(*command, "--data", options->source.data, "PATH",
            "Texts, as for adjoin train; the test part is used (required)");
   add_text(*command, "--text-column", options->source.columns.text, "NAME",

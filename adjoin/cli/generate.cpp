@@ -53,6 +53,7 @@ void run_generate(GenerateCommand& options) {
     require(!request.prompts[i].empty(), [&] {
       return request.prompts.size() == 1 ? "the prompt is empty" : "prompt " + std::to_string(i + 1) + " is empty";
     });
+  check_least("--step", request.step, 0);
   check_least("--tp", request.grid.tp, 1);
   check_least("--pp", request.grid.pp, 1);
   check_least("--tokens", request.tokens.value_or(1), 1);
@@ -97,9 +98,7 @@ void add_generate(Program& program) {
                                   [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
   add_text(*command, "--model", request.model, "DIR", "Output folder of a training run of a decoder (required)");
-  add_number(*command, "--step", request.step,
-             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
-             "checkpoint [0]");
+  add_step(*command, request.step);
   add_number(
       *command, "--tokens", request.tokens,
       "The most tokens that are written; fewer where the document ends before [100, or what the context has room for]");

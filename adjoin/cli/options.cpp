@@ -195,6 +195,12 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
   add("threads_per_rank", threads_per_rank);
 }
 
+void add_step(CLI::App& command, int64_t& step) {
+  add_number(command, "--step", step,
+             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+             "checkpoint [0]");
+}
+
 void require_given(const std::string& value, std::string_view option) {
   require(!value.empty(), [&] { return std::string(option) + " is needed"; });
 }

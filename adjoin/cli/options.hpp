@@ -40,6 +40,9 @@ std::string preset_table();
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         std::string& backend, int64_t& threads_per_rank);
 
+/// --step of those who use a run's model.
+void add_step(CLI::App& command, int64_t& step);
+
 /// Throws: InvalidArgument "--NAME is needed" where a value is empty.
 void require_given(const std::string& value, std::string_view option);
 

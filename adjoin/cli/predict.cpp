@@ -70,9 +70,7 @@ void add_predict(Program& program) {
                                   [options, &program] { run_predict(*options, program.texts); });
   options->command = command;
   add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
-  add_number(*command, "--step", options->step,
-             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
-             "checkpoint [0]");
+  add_step(*command, options->step);
   command->add_flag("--all", options->all,
                     "Print behind it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");

@@ -50,7 +50,9 @@ struct Apply : torch::autograd::Function<Apply> {
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto& [map, shape, workers, caller] = value_of<Movement>(ctx->saved_data["movement"]);
     const CallSite site(caller);
-    const LinearMap adjoint{map.adjoint, map.forward, dual(map.kinds)};
+    // Kinds are for the graph of this backward, which is seldom made, and for tests.
+    const bool notes = at::GradMode::is_enabled() || replacement != nullptr;
+    const LinearMap adjoint{map.adjoint, map.forward, notes ? dual(map.kinds) : std::nullopt};
     const at::Tensor x =
         workers ? adjoin::apply(adjoint, gradients[0], *workers) : adjoin::apply(adjoint, gradients[0]);
     // A worker that holds nothing may have given any zero-volume tensor.

@@ -104,8 +104,10 @@ void WeightShards::take_gradients(double factor) {
 }
 
 void WeightShards::forget_gradients() {
-  for (const Weight& weight : weights_)
+  for (const Weight& weight : weights_) {
+    weight.whole.mutable_grad().reset();
     if (weight.gradient && weight.gradient->has()) weight.gradient->take();
+  }
 }
 
 void WeightShards::leave_gradients() {

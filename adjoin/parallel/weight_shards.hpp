@@ -46,7 +46,7 @@ class WeightShards {
   void sum_gradients();
   /// Adds the sums that backward has left, times `factor`, to `.grad` of the shards; where it has left none that stays as it is.
   void take_gradients(double factor = 1);
-  /// Drops these sums.
+  /// Drops these sums, and what a backward that failed has left unsummed.
   void forget_gradients();
   /// The bytes of these sums.
   int64_t gradient_bytes() const;

@@ -106,7 +106,7 @@ TEST_F(CheckpointCommand, of_which_one_with_another_small_file_is_damaged_for_al
     text[text.size() / 2] ^= 1;
     return text;
   };
-  for (const std::string& name : {"config.json", "vocab.txt", "classes.json", "state.json"})
+  for (const std::string name : {"config.json", "vocab.txt", "classes.json", "state.json"})
     for (const bool is_removed : {false, true}) {
       SCOPED_TRACE(name + (is_removed ? " is removed" : " is changed"));
       if (is_removed)

@@ -29,7 +29,7 @@ void check_file(const fs::path& path, const std::string& checkpoint, bool verifi
 
 void check(const CheckpointFolder& checkpoint, bool verifies) {
   const fs::path &folder = checkpoint.path, state = folder / kStateFile;
-  const std::string text = fs::exists(state) ? read_text(state) : "";
+  const std::string text = text_or_nothing(state);
   check_whole(checkpoint, text);
   const RunState run = run_state_of(state, text);
   const std::string name = nlohmann::json::parse(text).value(kCheckpointKey, "");

@@ -22,9 +22,9 @@ struct CheckpointContent {
     std::vector<nn::Parameter> pieces;
   };
   std::vector<State> states;
-  std::function<void(const std::filesystem::path& folder)> add_files;  // by rank 0, on another thread
-  std::string name;                                                    // new_checkpoint_name, that of rank 0 counts
-  nlohmann::ordered_json state;                                        // of state.json, which has the name
+  std::function<void(const std::filesystem::path& folder)> add_files{};  // by rank 0, on another thread; or none
+  std::string name;                                                      // new_checkpoint_name, that of rank 0 counts
+  nlohmann::ordered_json state;                                          // of state.json, which has the name
 };
 
 /// A checkpoint being saved by all ranks of a world, in three stages: rank 0 makes the files with room for all tensors, each rank

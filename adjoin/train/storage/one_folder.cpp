@@ -12,24 +12,13 @@
 #include "adjoin/train/storage/read_text.hpp"
 
 namespace adjoin::train {
-namespace {
-
-std::string text_in(const std::filesystem::path& file) {
-  try {
-    return read_text(file);
-  } catch (const InvalidArgument&) {
-    return "";
-  }
-}
-
-}  // namespace
 
 void check_one_folder(const std::filesystem::path& out, const Communicator& world) {
   if (!started_by_mpi()) return;
   const std::filesystem::path file = out / ".adjoin.shared";
   const std::string name = text_of(0, new_checkpoint_name(), world);
   on_root(world, "writing " + file.string(), [&] { write_atomically(file, name); });
-  const std::vector<int64_t> strangers = numbers_of_all(text_in(file) != name, world);
+  const std::vector<int64_t> strangers = numbers_of_all(text_or_nothing(file) != name, world);
   on_root(world, "removing " + file.string(), [&] { on_disk([&] { std::filesystem::remove(file); }); });
   for (size_t rank = 0; rank < strangers.size(); ++rank)
     require(strangers[rank] == 0, [&] {

@@ -27,8 +27,8 @@ constexpr auto kFirstPause = std::chrono::milliseconds(1);  // doubled each time
 
 /// What rank 0 finds, and all are told.
 struct Found {
-  CheckpointFolder checkpoint{};
-  std::string folder{}, state{}, trouble{};  // trouble: nothing is to be read
+  CheckpointFolder checkpoint{};   // known to rank 0 alone
+  std::string state{}, trouble{};  // trouble: nothing is to be read
 };
 
 std::string listed(const std::vector<CheckpointFolder>& checkpoints) {
@@ -38,13 +38,8 @@ std::string listed(const std::vector<CheckpointFolder>& checkpoints) {
   return text;
 }
 
-/// The text of state.json; "" where it cannot be read.
 std::string state_in(const fs::path& folder) {
-  try {
-    return read_text(folder / "state.json");
-  } catch (const InvalidArgument&) {
-    return "";
-  }
+  return text_or_nothing(folder / kStateFile);
 }
 
 /// The first checkpoint to read of those that were not `passed_over`.
@@ -57,8 +52,7 @@ Found find(const CheckpointChoice& choice, const std::set<std::string>& passed_o
     if (choice.step > 0 && checkpoint.step != choice.step) continue;
     const std::string state = state_in(checkpoint.path);
     if (state.empty() && !fs::exists(checkpoint.path)) return find(choice, passed_over);  // it was removed just now
-    if (!passed_over.contains(checkpoint.path.string() + state))
-      return {checkpoint, checkpoint.path.string(), state, ""};
+    if (!passed_over.contains(checkpoint.path.string() + state)) return {checkpoint, state, ""};
   }
   return {.trouble = "--step " + std::to_string(choice.step) + ": " + choice.run.string() +
                      " has no such checkpoint; it has " + listed(all)};
@@ -98,24 +92,25 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
     together(world, [&] {
       if (world.rank() == 0) found = find(choice, passed_over);
     });
-    for (std::string* text : {&found.folder, &found.state, &found.trouble}) *text = text_of(0, *text, world);
+    const std::string folder = text_of(0, found.checkpoint.path.string(), world);
+    for (std::string* text : {&found.state, &found.trouble}) *text = text_of(0, *text, world);
     if (!found.trouble.empty() && damage.empty()) throw InvalidArgument(found.trouble);
     if (!found.trouble.empty())
       throw DamagedFile(damage + (passed_over.size() > 1 ? "; no other checkpoint is whole" : ""));
-    if (!damage.empty() && world.rank() == 0) warn_once(damage + "; " + found.folder + " is read instead");
+    if (!damage.empty() && world.rank() == 0) warn_once(damage + "; " + folder + " is read instead");
     const auto is_gone = [&] {  // or is another, or has moved, by rank 0
-      return largest_of_all(world.rank() == 0 && state_in(found.folder) != found.state, world) != 0;
+      return largest_of_all(world.rank() == 0 && state_in(folder) != found.state, world) != 0;
     };
     try {
       together(world, [&] {
         if (world.rank() == 0) check_whole(found.checkpoint, found.state);
       });
-      return read({found.folder, found.state, name_in(found.state)});
+      return read({folder, found.state, name_in(found.state)});
     } catch (const InvalidArgument& error) {
       if (!is_gone()) {
         if (dynamic_cast<const DamagedFile*>(&error) == nullptr) throw;
         damage = error.what();
-        passed_over.insert(found.folder + found.state);
+        passed_over.insert(folder + found.state);
         continue;
       }
     }

@@ -21,4 +21,12 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
+std::string text_or_nothing(const std::filesystem::path& path) {
+  try {
+    return read_text(path);
+  } catch (const InvalidArgument&) {
+    return "";
+  }
+}
+
 }  // namespace adjoin::train

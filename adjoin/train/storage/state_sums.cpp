@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <string_view>
 
 #include "adjoin/base/checksum.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -49,11 +49,7 @@ uint64_t sum_of(const TensorEntry& entry, uint64_t counted) {
 
 Metadata metadata_of(const std::map<std::string, uint64_t>& sums) {
   Metadata metadata;
-  for (const auto& [name, sum] : sums) {
-    char text[17];
-    std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(sum));
-    metadata.emplace(std::string(kSum) + name, text);
-  }
+  for (const auto& [name, sum] : sums) metadata.emplace(std::string(kSum) + name, hexadecimal(sum));
   return metadata;
 }
 

@@ -2,25 +2,19 @@
 
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
 
 namespace adjoin::train {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-std::string hexadecimal(uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(number));
-  return text;
-}
 
 constexpr const char* kTokenEnding = ".tokens";  // two requests of one hash are told apart by the text in the file
 

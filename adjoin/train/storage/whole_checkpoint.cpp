@@ -1,11 +1,11 @@
 #include "adjoin/train/storage/whole_checkpoint.hpp"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
@@ -19,9 +19,7 @@ using nlohmann::ordered_json;
 constexpr const char *kFiles = "files", *kSeal = "checksum";
 
 std::string hash_text(const std::string& content) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(hash_of(content)));
-  return text;
+  return hexadecimal(hash_of(content));
 }
 
 /// Of a file with tensors, which has checksums of its own: "".
