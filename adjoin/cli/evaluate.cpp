@@ -20,6 +20,7 @@ nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
   const train::Evaluation& evaluation = result.evaluation;
   nlohmann::ordered_json json = {{"samples", result.task->size(data::Part::test)}, {"loss", evaluation.loss}};
   for (const train::Measure& measure : evaluation.measures) json[measure.name] = measure.value;
+  if (!evaluation.expert_rows.empty()) json["expert_rows"] = evaluation.expert_rows;
   json["seconds"] = result.seconds;
   json.update(result.task->details(evaluation.tally));
   return json;
@@ -42,6 +43,7 @@ void run(const Options& options) {
   check_least("--batch", options.batch, 0);
   check_least("--step", options.step, 0);
   check_least("--dp", options.grid.dp, 1);
+  check_least("--ep", options.grid.ep, 1);
   check_least("--pp", options.grid.pp, 1);
   check_least("--tp", options.grid.tp, 1);
   const train::EvaluationResult result = train::evaluate(options);
@@ -72,10 +74,13 @@ void add_evaluate(Program& program) {
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
                     "perplexity and bits_per_byte [false]");
-  add_layout_options(
-      *command,
-      {{"dp", &options->grid.dp}, {"pp", &options->grid.pp}, {"tp", &options->grid.tp}, {"zero", &options->zero}},
-      options->backend, options->threads_per_rank);
+  add_layout_options(*command,
+                     {{"dp", &options->grid.dp},
+                      {"ep", &options->grid.ep},
+                      {"pp", &options->grid.pp},
+                      {"tp", &options->grid.tp},
+                      {"zero", &options->zero}},
+                     options->backend, options->threads_per_rank);
 }
 
 }  // namespace adjoin::cli

@@ -34,6 +34,7 @@ TrunkOptions trunk_options(const DecoderOptions& options) {
                                      .out_features = options.hidden,
                                      .bias = false,
                                      .activation = options.activation},
+                    .experts = options.experts,
                     .dropout = options.dropout,
                     .rows = options.rows}};
 }

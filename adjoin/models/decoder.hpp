@@ -24,6 +24,7 @@ struct DecoderOptions {
   double attention_dropout = 0;
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
   RowOptions rows = {};
+  ExpertOptions experts = {};
 };
 
 /// The trunk with causal attention, and as "head" a norm and the scores of all words by the embedding's own weight; tensor

@@ -29,6 +29,18 @@ struct RowOptions {
   LocalRows between_layers(const LocalRows& rows, const Communicator& group) const;
 };
 
+/// Experts in place of a transformer's feed-forward layers; the fields are those of nn::MixtureOfExpertsOptions.
+struct ExpertOptions {
+  int64_t experts = 1;  ///< 1: feed-forward layers
+  int64_t top_k = 1;
+  int64_t every = 1;  ///< of so many blocks the last has experts
+  bool normalises_gates = true;
+  double balance_loss = 0, z_loss = 0;
+  std::string axis = {};
+
+  bool in_block(int64_t block) const { return experts > 1 && (block + 1) % every == 0; }
+};
+
 /// The recipe of a module with parameters, whose full names begin with the part's.
 struct Part {
   std::string name;  ///< "block3"
@@ -60,6 +72,7 @@ struct Segment {
   std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
                            nn::KeyValueCache* cache)>
       forward = {};
+  int64_t experts = 0;      ///< of its layer of experts; 0: it has none
   bool recomputes = false;  ///< it keeps only its input, and is computed again in backward
   /// The shape of this rank's output for these rows; the last segment of a model need not say it.
   std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};

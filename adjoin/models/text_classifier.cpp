@@ -42,6 +42,7 @@ TrunkOptions trunk_options(const TextClassifierOptions& options) {
       .embedding_deviation = options.embedding_deviation,
       .block = {.attention = {.hidden = options.hidden, .heads = options.heads, .dropout = options.attention_dropout},
                 .feed_forward = nn::feed_forward(options.hidden),
+                .experts = options.experts,
                 .dropout = options.dropout,
                 .rows = options.rows}};
   if (!options.scale_by_head) trunk.block.attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));

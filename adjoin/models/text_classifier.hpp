@@ -21,6 +21,7 @@ struct TextClassifierOptions {
   nn::ParallelEmbeddingOptions::Cut embedding_cut = nn::ParallelEmbeddingOptions::Cut::hidden;
   double embedding_deviation = 0.02;  ///< of initial embeddings; linear layers begin as in nn/linear.hpp
   RowOptions rows = {};
+  ExpertOptions experts = {};
 };
 
 /// The trunk, and as "head" the classifier d -> d -> GELU -> dropout -> classes, tensor parallel over the axis "tp" of the grid.

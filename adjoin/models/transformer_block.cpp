@@ -5,6 +5,25 @@
 #include <utility>
 
 namespace adjoin::models {
+namespace {
+
+nn::MixtureOfExpertsOptions experts_options(const TransformerBlockOptions& options) {
+  return {.features = options.feed_forward.in_features,
+          .hidden_features = options.feed_forward.hidden_features,
+          .activation = options.feed_forward.activation,
+          .experts = options.experts.experts,
+          .top_k = options.experts.top_k,
+          .normalises_gates = options.experts.normalises_gates,
+          .balance_loss = options.experts.balance_loss,
+          .z_loss = options.experts.z_loss,
+          .experts_axis = options.experts.axis,
+          .samples_axis = options.rows.axis,
+          .split_rows = options.rows.split,
+          .deviation = options.feed_forward.deviation,
+          .tensor = options.tensor};
+}
+
+}  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis)
     : rows_(options.rows),
@@ -23,13 +42,18 @@ TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, cons
   norm1_ = register_module("norm1", nn::ReplicatedLayerNorm(hidden, grid, axis, options.tensor, rows_.split));
   attention_ = register_module("attention", nn::ParallelSelfAttention(options.attention, grid, axis));
   norm2_ = register_module("norm2", nn::ReplicatedLayerNorm(hidden, grid, axis, options.tensor, rows_.split));
-  feed_forward_ = register_module("feed_forward", nn::ColRow(options.feed_forward, grid, axis));
+  if (options.experts.experts == 1)
+    feed_forward_ = register_module("feed_forward", nn::ColRow(options.feed_forward, grid, axis));
+  else
+    experts_ = register_module("feed_forward", nn::MixtureOfExperts(experts_options(options), grid, axis));
 }
 
 at::Tensor TransformerBlockImpl::forward(at::Tensor x, const ForwardPass& pass, nn::KeyValueCache* cache) {
   const ForwardPass between{pass.step, rows_.between_layers(pass.rows, group_)};
   x = nn::add_dropped(x, attention_(norm1_(x), pass, cache), dropout_, after_attention_, between);
-  return nn::add_dropped(x, feed_forward_(norm2_(x), pass), dropout_, after_feed_forward_, between);
+  const at::Tensor normed = norm2_(x);
+  const at::Tensor made = experts_ ? experts_(normed, pass) : feed_forward_(normed, pass);
+  return nn::add_dropped(x, made, dropout_, after_feed_forward_, between);
 }
 
 double cost_of(const TransformerBlockOptions& options) {
@@ -38,7 +62,9 @@ double cost_of(const TransformerBlockOptions& options) {
   const int64_t key_features = (a.key_heads == 0 ? a.heads : a.key_heads) * (a.hidden / a.heads);
   const int64_t attention = a.hidden * (2 * a.hidden + 2 * key_features);
   const int64_t made = f.activation == nn::Activation::swiglu ? 2 * f.hidden_features : f.hidden_features;
-  const int64_t feed_forward = f.in_features * made + f.hidden_features * f.out_features;
+  const int64_t one = f.in_features * made + f.hidden_features * f.out_features;
+  const ExpertOptions& e = options.experts;
+  const int64_t feed_forward = e.experts == 1 ? one : e.top_k * one + e.experts * f.in_features;
   return 2.0 * static_cast<double>(attention + feed_forward);
 }
 

@@ -8,6 +8,7 @@
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/layer_norm.hpp"
+#include "adjoin/nn/mixture_of_experts.hpp"
 
 namespace adjoin::models {
 
@@ -16,12 +17,14 @@ struct TransformerBlockOptions {
   std::string name = {};  ///< the full name, for the dropout masks
   nn::SelfAttentionOptions attention;
   nn::ColRowOptions feed_forward;
+  ExpertOptions experts =
+      {};              ///< where there are some, each is as the feed-forward layer, without its biases and its dropout
   double dropout = 0;  ///< of the outputs of both
   RowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))).
+/// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))), where the feed-forward layer may be a mixture of experts.
 ///
 /// Shape: x [rows, hidden] on every rank -> the same; where rows are split, the rank's part of them
 /// Kinds: replicated -> replicated, or split -> split
@@ -41,6 +44,7 @@ class TransformerBlockImpl : public torch::nn::Module {
   nn::ReplicatedLayerNorm norm1_{nullptr}, norm2_{nullptr};
   nn::ParallelSelfAttention attention_{nullptr};
   nn::ColRow feed_forward_{nullptr};
+  nn::MixtureOfExperts experts_{nullptr};  // in its place
 };
 TORCH_MODULE(TransformerBlock);
 

@@ -84,11 +84,14 @@ std::vector<Segment> trunk(const TrunkOptions& options) {
 
   std::vector<Segment> segments{std::move(embedding)};
   for (int64_t i = 0; i < options.layers; ++i) {
-    Segment block{.name = "block" + std::to_string(i), .kind = "block", .cost = cost_of(options.block)};
-    block.parts = {{block.name, [options, name = block.name](const Grid& stage, const at::TensorOptions& tensor) {
+    TransformerBlockOptions of_block = options.block;
+    of_block.name = "block" + std::to_string(i);
+    const bool has_experts = of_block.experts.in_block(i);
+    if (!has_experts) of_block.experts = {};
+    Segment block{.name = of_block.name, .kind = has_experts ? "block of experts" : "block", .cost = cost_of(of_block)};
+    if (has_experts) block.experts = of_block.experts.experts;
+    block.parts = {{block.name, [options, of_block](const Grid& stage, const at::TensorOptions& tensor) mutable {
                       check_ranks(options, stage);
-                      TransformerBlockOptions of_block = options.block;
-                      of_block.name = name;
                       of_block.tensor = tensor;
                       return TransformerBlock(of_block, stage, "tp").ptr();
                     }}};

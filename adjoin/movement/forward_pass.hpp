@@ -13,6 +13,10 @@ struct Step {
   int64_t number = 0;
   bool training = false;     ///< false: dropout does nothing
   int64_t first_sample = 0;  ///< place in the global batch of the first sample that is here
+  /// What a sample, or a token, counts in the loss that backward begins with, for layers that add losses of their own to it; 0:
+  /// they add none.
+  double weight = 0;
+  bool weighs_tokens = false;
 };
 
 /// What a layer knows beside its input: the step, and which sample and token each row of activations is.

@@ -130,9 +130,20 @@ at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& 
 }
 
 std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const Communicator& group) {
-  std::vector<int64_t> received(send_rows.size());
-  const std::vector<int64_t> ones(send_rows.size(), 1);
-  group.all_to_all(const_buffer(send_rows), ones, buffer(received), ones);
+  return exchange_counts(send_rows, std::vector<int64_t>(send_rows.size(), 1), group);
+}
+
+std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const std::vector<int64_t>& numbers,
+                                     const Communicator& group) {
+  require(std::ssize(numbers) == group.size() &&
+              std::accumulate(numbers.begin(), numbers.end(), int64_t{0}) == std::ssize(send_rows),
+          [&] {
+            return "exchange_counts: expected numbers for " + std::to_string(group.size()) + " ranks that add up to " +
+                   std::to_string(send_rows.size()) + ", got " + shape_text(numbers);
+          });
+  const std::vector<int64_t> mine(numbers.size(), numbers[static_cast<size_t>(group.rank())]);
+  std::vector<int64_t> received(numbers.size() * static_cast<size_t>(mine.front()));
+  group.all_to_all(const_buffer(send_rows), numbers, buffer(received), mine);
   return received;
 }
 

@@ -52,4 +52,9 @@ at::Tensor all_to_all(const at::Tensor& x, const std::vector<int64_t>& send_rows
 /// Cost: one number to each rank
 std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const Communicator& group);
 
+/// The same of counts of which rank r gets numbers[r], those of what it has: what each rank sends there, rank by rank.
+/// Throws: InvalidArgument where the numbers are not as many as ranks, or do not add up to the counts
+std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, const std::vector<int64_t>& numbers,
+                                     const Communicator& group);
+
 }  // namespace adjoin

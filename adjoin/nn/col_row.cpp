@@ -6,6 +6,13 @@
 
 namespace adjoin::nn {
 
+at::Tensor activated(const at::Tensor& x, Activation activation) {
+  if (activation == Activation::none) return x;
+  if (activation == Activation::gelu) return at::gelu(x);
+  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  return at::silu(halves[0]) * halves[1];
+}
+
 ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
   const Split hidden = Split::balanced(options_.hidden_features, grid.shape().axis_size(axis), 0);
@@ -29,14 +36,7 @@ ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::strin
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
-  return row_(dropout(activated(column_(x, pass.rows)), options_.dropout, place_, pass));
-}
-
-at::Tensor ColRowImpl::activated(const at::Tensor& x) const {
-  if (options_.activation == Activation::none) return x;
-  if (options_.activation == Activation::gelu) return at::gelu(x);
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::silu(halves[0]) * halves[1];
+  return row_(dropout(activated(column_(x, pass.rows), options_.activation), options_.dropout, place_, pass));
 }
 
 ColRowOptions feed_forward(int64_t hidden, int64_t factor) {

@@ -12,6 +12,9 @@ enum class Activation : uint8_t {
   swiglu,  ///< silu(a) b: the first layer makes twice the features, all a before all b (Shazeer, arXiv 2002.05202)
 };
 
+/// What an activation makes of x [*, features]; swiglu halves the features.
+at::Tensor activated(const at::Tensor& x, Activation activation);
+
 /// Two linear layers with an activation between them.
 struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
@@ -37,8 +40,6 @@ class ColRowImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const ForwardPass& pass);
 
  private:
-  at::Tensor activated(const at::Tensor& x) const;
-
   ColRowOptions options_;
   ParallelLinear column_{nullptr}, row_{nullptr};
   DropoutPlace place_;

@@ -137,6 +137,13 @@ void dry_run(const Configuration& configuration) {
   const std::vector<models::Segment> segments = task->segments();
   if (configuration.pp > 1) print_stages(std::cout, stages_of(configuration, segments), segments);
   print_plan(std::cout, ranks);
+  if (configuration.ep == 1) return;
+  int64_t highest = 0;
+  for (const RankPlan& rank :
+       plan_step(configuration, *task, longest_samples(configuration, *task), nn::AssumedExperts::Rows::here))
+    highest = std::max(highest, rank.highest);
+  std::cout << "\nThat is where all experts get equally many tokens. A rank whose experts get all of them needs\nup to "
+            << fixed(static_cast<double>(highest) / (1 << 20), 1) << " MiB.\n";
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {

@@ -47,6 +47,10 @@ constexpr Field kFields[] = {
     {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block; a decoder has one in any case", ""},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
+    {"Model", "experts", &C::experts, "Feed-forward layers of a block, its experts, of which a router chooses --top-k for each token; 1: one layer, and no router", "", 1, kLarge},
+    {"Model", "top_k", &C::top_k, "Experts of each token, at most --experts; 0: 2, or 1 where there is one expert", "", 0, kLarge},
+    {"Model", "moe_every", &C::moe_every, "Of so many blocks the last one has experts, at most --layers", "", 1, 10000},
+    {"Model", "normalise_gates", &C::normalise_gates, "The gates of a token's experts add up to 1; without, they are the experts' probabilities among all", ""},
 
     {"Training", "batch", &C::batch, "Samples of a step over all ranks", "", 1, kLarge},
     {"Training", "microbatches", &C::microbatches, "Parts in which each rank goes through its samples of a step, one after another: as many times less memory for activations. With --pp they fill the ranks, and memory follows from how many are under way at once", "", 1, kLarge},
@@ -61,6 +65,8 @@ constexpr Field kFields[] = {
     {"Training", "lr_end", &C::lr_end, "Learning rate towards which it falls, and which it would have after the last step, as a fraction of --lr, 0 to 1", "", 0, 1},
     {"Training", "weight_decay", &C::weight_decay, "Weight decay of matrices: decoupled, per unit of learning rate, in AdamW; sgd adds that fraction of the weights to the gradients", "", 0, 1e3},
     {"Training", "clip", &C::clip, "Longest global norm of the gradients; 0: no clipping", "", 0, kMany},
+    {"Training", "balance_loss", &C::balance_loss, "How much is added to the loss for experts that get unequally many tokens of a text; 0: nothing", "", 0, 1e3},
+    {"Training", "z_loss", &C::z_loss, "How much is added to the loss for large scores of a router: of their squared log-sum of exponentials; 0: nothing", "", 0, 1e3},
     {"Training", "precision", &C::precision, "Numbers of the forward and backward pass; bf16 and fp16 keep weights in float32, and fp16 scales the loss", "fp64|fp32|bf16|fp16"},
     {"Training", "seed", &C::seed, "Decides weights, dropout and the order of the samples, on every layout the same", "", 0, kMany},
 
@@ -68,6 +74,7 @@ constexpr Field kFields[] = {
     {"Layout", "pp", &C::pp, "Pipeline-parallel ranks: each holds some of the model's layers", "", 1, 1e6},
     {"Layout", "cp", &C::cp, "Context-parallel ranks: each holds a part of every sequence; at most --sequence", "", 1, 1e6},
     {"Layout", "tp", &C::tp, "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
+    {"Layout", "ep", &C::ep, "Expert-parallel ranks: of those along --dp so many share the experts, each holding its part of them; divides --dp and --experts", "", 1, 1e6},
     {"Layout", "sp", &C::sp, "Sequence parallelism: tensor-parallel ranks share the rows between their layers, so that each keeps and normalises its part alone", ""},
     {"Layout", "zero", &C::zero, "What ranks that train the same weights share of them, each keeping its part alone (ZeRO's stages): 1: the optimizer's moments, 2: the gradients too, 3: the weights too, of which a rank then has one segment's whole at a time", "", 1, 3},
     {"Layout", "cp_method", &C::cp_method, "How context-parallel ranks come by each other's keys and values: they travel round, each rank gets all rows of some heads, or each keeps its rows of all scores", "ring|ulysses|gathered"},
@@ -148,6 +155,20 @@ void check_field(const Field& field, const Configuration& configuration) {
 }
 
 /// What one kind of model alone knows.
+void check_experts(const Configuration& c) {
+  const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
+  require(c.top_k <= c.experts,
+          [&] { return text("--top-k", c.top_k) + " is more than " + text("--experts", c.experts); });
+  require(c.experts == 1 || c.moe_every <= c.layers, [&] {
+    return text("--moe-every", c.moe_every) + " is more than " + text("--layers", c.layers) +
+           ": no block would have experts";
+  });
+  require(c.experts % c.ep == 0, [&] {
+    return text("--ep", c.ep) + " does not divide " + text("--experts", c.experts) +
+           ": each expert-parallel rank holds as many experts";
+  });
+}
+
 void check_model(const Configuration& c) {
   const bool is_decoder = c.model == "decoder";
   const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
@@ -167,6 +188,7 @@ void check_model(const Configuration& c) {
     return "--positions rotary turns pairs of features: --hidden " + std::to_string(c.hidden) +
            " is not divisible by 2 times --heads " + std::to_string(c.heads);
   });
+  check_experts(c);
   if (c.key_heads == 0) return;
   require(c.heads % c.key_heads == 0, [&] {
     return "--heads " + std::to_string(c.heads) + " is not divisible by --key-heads " + std::to_string(c.key_heads);

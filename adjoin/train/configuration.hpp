@@ -38,6 +38,10 @@ struct Configuration {
   bool final_norm = true;
   double dropout = 0.1;
   double token_dropout = 0;
+  int64_t experts = 1;
+  int64_t top_k = 0;
+  int64_t moe_every = 1;
+  bool normalise_gates = true;
 
   int64_t batch = 32;
   int64_t microbatches = 1;
@@ -52,6 +56,8 @@ struct Configuration {
   double lr_end = 0.0;
   double weight_decay = 0.01;
   double clip = 1.0;
+  double balance_loss = 0.01;
+  double z_loss = 0.001;
   Precision precision = Precision::fp32;
   int64_t seed = 1;
 
@@ -59,6 +65,7 @@ struct Configuration {
   int64_t pp = 1;
   int64_t cp = 1;
   int64_t tp = 1;
+  int64_t ep = 1;
   bool sp = false;
   int64_t zero = 1;
   std::string cp_method = "ring";

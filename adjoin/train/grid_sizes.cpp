@@ -8,11 +8,12 @@ namespace adjoin::train {
 
 GridShape GridSizes::shape() const {
   const auto axis = [](const char* name, int64_t size) { return GridShape::Axis{name, static_cast<int>(size)}; };
-  return GridShape({axis("dp", dp), axis("pp", pp), axis("cp", cp), axis("tp", tp)});
+  return GridShape({axis("dp", dp / ep), axis("ep", ep), axis("pp", pp), axis("cp", cp), axis("tp", tp)});
 }
 
 std::string GridSizes::to_string() const {
   std::string text = "dp " + std::to_string(dp);
+  if (ep > 1) text += ", ep " + std::to_string(ep);
   if (pp > 1) text += ", pp " + std::to_string(pp);
   if (cp > 1) text += ", cp " + std::to_string(cp);
   return text + ", tp " + std::to_string(tp) + (sp ? ", sp" : "");
@@ -24,12 +25,17 @@ std::string GridSizes::needs() const {
          (ranks() == 1 ? "1 rank" : std::to_string(ranks()) + " ranks");
 }
 
+const Communicator& batch_ranks(const Grid& grid) {
+  return grid.group({"dp", "ep"});
+}
+
 GridSizes grid_sizes(const Configuration& c) {
-  return {.dp = c.dp, .pp = c.pp, .cp = c.cp, .tp = c.tp, .sp = c.sp};
+  return {.dp = c.dp, .ep = c.ep, .pp = c.pp, .cp = c.cp, .tp = c.tp, .sp = c.sp};
 }
 
 Configuration on_grid(Configuration c, const GridSizes& sizes) {
   c.dp = sizes.dp;
+  c.ep = sizes.ep;
   c.pp = sizes.pp;
   c.cp = sizes.cp;
   c.tp = sizes.tp;
@@ -65,6 +71,10 @@ std::vector<std::string> remarks(const Configuration& c) {
   if (c.zero > 1 && c.dp * c.cp == 1)
     lines.push_back("--zero " + std::to_string(c.zero) +
                     " is as 1: with --dp 1 and --cp 1 each matrix is on one rank alone");
+  if (c.experts > 1 && c.top_k == 1 && c.normalise_gates)
+    lines.push_back(
+        "--top-k 1: a gate of one expert is always 1, so routers learn by --balance-loss and --z-loss alone, unless "
+        "--no-normalise-gates is given");
   return lines;
 }
 
@@ -72,6 +82,10 @@ void validate(const GridSizes& sizes) {
   require(sizes.dp >= 1 && sizes.pp >= 1 && sizes.cp >= 1 && sizes.tp >= 1, [&] {
     return "--dp is " + std::to_string(sizes.dp) + ", --pp " + std::to_string(sizes.pp) + ", --cp " +
            std::to_string(sizes.cp) + " and --tp " + std::to_string(sizes.tp) + ", expected at least 1";
+  });
+  require(sizes.ep >= 1 && sizes.dp % sizes.ep == 0, [&] {
+    return "--ep " + std::to_string(sizes.ep) + " does not divide --dp " + std::to_string(sizes.dp) +
+           ": expert-parallel ranks are some of the data-parallel ones";
   });
   require(!sizes.sp || sizes.tp > 1, "--sp splits rows over tensor-parallel ranks, and --tp is 1");
 }

@@ -79,7 +79,7 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     texts = shared(texts, world);
     if (!is_root && started_by_mpi() && !texts.empty()) saved.task->take_texts(texts);
     if (!texts.empty()) {
-      const Communicator& dp = trainer.grid().axis("dp");
+      const Communicator& dp = batch_ranks(trainer.grid());
       const data::BatchPart mine = data::part_of(std::ssize(texts), dp.rank(), dp.size());
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});

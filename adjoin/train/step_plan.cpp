@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/layout.hpp"
+#include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/memory_walk.hpp"
 #include "adjoin/train/optimizer.hpp"
@@ -36,15 +38,16 @@ class MicroBatches {
       : configuration_(c), task_(task), samples_(samples) {}
 
   const std::vector<MicroBatch>& of(const Grid& grid) {
-    const Communicator& dp = grid.axis("dp");
+    const Communicator& dp = batch_ranks(grid);
     const Communicator& cp = grid.axis("cp");
     std::vector<MicroBatch>& batches = known_[{dp.rank(), cp.rank()}];
     const auto count = static_cast<int>(configuration_.microbatches);
     const data::BatchPart mine = data::part_of(std::ssize(samples_), dp.rank(), dp.size());
     for (int i = static_cast<int>(batches.size()); i < count; ++i)
-      batches.push_back(context_parallel_part(
-          task_.micro_batch(data::Part::train, samples_, data::part_of(mine, i, count), {.training = true}), task_,
-          cp));
+      batches.push_back(
+          context_parallel_part(task_.micro_batch(data::Part::train, samples_, data::part_of(mine, i, count),
+                                                  {.training = true, .weight = 1}),
+                                task_, cp));
     return batches;
   }
 
@@ -331,18 +334,19 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
 
 }  // namespace
 
-std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task,
-                                std::span<const int64_t> samples) {
+std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
+                                nn::AssumedExperts::Rows routing) {
+  const nn::AssumedExperts assumed(routing);
   std::vector<models::Segment> segments = segments_of(configuration, task);
   Stages stages = stages_of(configuration, segments);
   pipeline::Timeline timeline = expected_timeline(stages, segments);
   const Job job{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
   MicroBatches batches(configuration, task, samples);
-  std::map<std::pair<int, int>, AlikeModels> models;  // by the coordinates along pp and tp
+  std::map<std::array<int, 3>, AlikeModels> models;  // by the coordinates along ep, pp and tp
   std::vector<LoneRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
-    const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
+    const std::array place{rank.grid.coordinate("ep"), rank.grid.coordinate("pp"), rank.grid.coordinate("tp")};
     const auto found = models.find(place);
     return found != models.end() ? found->second : models.try_emplace(place, job, rank.grid).first->second;
   };
@@ -364,8 +368,8 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   }
   if (ranks.size() > 1)  // what the step came to: Trainer::Sums
     for (RankPlan& plan : plans)
-      plan.calls.push_back(
-          {Collective::all_reduce, static_cast<int>(ranks.size()), static_cast<int64_t>(sizeof(double)) * (3 + tally)});
+      plan.calls.push_back({Collective::all_reduce, static_cast<int>(ranks.size()),
+                            static_cast<int64_t>(sizeof(double)) * (3 + tally + ExpertCounts::count(job.segments))});
   return plans;
 }
 

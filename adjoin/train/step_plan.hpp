@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/collective.hpp"
+#include "adjoin/nn/expert_rows.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/task.hpp"
 
@@ -40,8 +41,10 @@ struct RankPlan {
 ///
 /// Where ranks along dp have more than 16 different micro-batches, those of most rows are run, and smaller ones are said to need
 /// what the next larger one needs; of more than 16 ranks with equal weights the later ones' optimizers what the first one's needs.
+/// `routing`: how rows go to experts, where there are some; where all go to those of one rank, each plan is of the rank that has them.
 /// Throws: InvalidArgument where the model cannot be cut so
-std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples);
+std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
+                                nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even);
 
 /// A table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a line,
 /// which tells the most that one of them has.

@@ -39,6 +39,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                  {"config", to_json(c)},
                                  {"layout",
                                   {{"dp", c.dp},
+                                   {"ep", c.ep},
                                    {"pp", c.pp},
                                    {"cp", c.cp},
                                    {"tp", c.tp},
@@ -49,6 +50,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                  {"train_loss", summary.train_loss},
                                  {"test_loss", summary.test_loss}};
   for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
+  if (!summary.expert_rows.empty()) json["expert_rows"] = summary.expert_rows;
   json["train_seconds"] = summary.train_seconds;
   json["skipped_steps"] = summary.skipped_steps;
   if (const auto& best = summary.validations.best_loss)

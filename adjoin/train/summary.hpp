@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/measure.hpp"
 #include "adjoin/train/validation.hpp"
 
@@ -38,6 +39,7 @@ struct Summary {
   double train_loss = 0;  // mean over the samples of the last epoch, but for those of skipped steps
   double test_loss = 0;
   std::vector<Measure> test_measures;
+  RowsOfExperts expert_rows{};  // of the test samples
   double train_seconds = 0;
   int64_t skipped_steps = 0;  // whose gradients were not finite
   Validations validations{};  // the model is that of the best one, where there were any

@@ -1,5 +1,6 @@
 #include "adjoin/train/task.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
@@ -39,6 +40,16 @@ models::RowOptions row_options(const Configuration& c) {
                     : c.cp_method == "ulysses"         ? nn::AttentionMethod::ulysses
                                                        : nn::AttentionMethod::gathered,
           .recompute_attention = c.recompute == "attention" && keeps_scores(c)};
+}
+
+models::ExpertOptions expert_options(const Configuration& c) {
+  return {.experts = c.experts,
+          .top_k = c.top_k > 0 ? c.top_k : std::min<int64_t>(2, c.experts),
+          .every = c.moe_every,
+          .normalises_gates = c.normalise_gates,
+          .balance_loss = c.balance_loss,
+          .z_loss = c.z_loss,
+          .axis = "ep"};
 }
 
 void Task::read_test(const TextSource& source) {

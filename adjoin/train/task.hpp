@@ -50,6 +50,8 @@ struct Prediction {
 
 /// How the rows of a configuration's model lie.
 models::RowOptions row_options(const Configuration& configuration);
+/// Its experts.
+models::ExpertOptions expert_options(const Configuration& configuration);
 
 /// What a model is trained for: data, model, loss and measures. The training loop knows no more of them than stands here.
 ///

@@ -35,6 +35,11 @@ bool any_interrupted(const Communicator& world) {
   return flag[0] != 0;
 }
 
+std::vector<Measure> joined(std::vector<Measure> measures, const std::vector<Measure>& others) {
+  measures.insert(measures.end(), others.begin(), others.end());
+  return measures;
+}
+
 }  // namespace
 
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
@@ -75,18 +80,21 @@ parallel::Optimizer& Trainer::optimizer() {
 }
 
 data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
-  const Communicator& dp = grid_.axis("dp");
-  return data::part_of(std::ssize(samples), dp.rank(), dp.size());
+  const Communicator& ranks = batch_ranks(grid_);
+  return data::part_of(std::ssize(samples), ranks.rank(), ranks.size());
 }
 
 MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                                 const Step& step) const {
-  return context_parallel_part(task_.micro_batch(part, samples, mine, step), task_, grid_.axis("cp"));
+  MicroBatch batch = context_parallel_part(task_.micro_batch(part, samples, mine, step), task_, grid_.axis("cp"));
+  batch.pass.step.weighs_tokens = batch.output_is_per_token;
+  return batch;
 }
 
 /// What a worker adds up over micro-batches, and then with the others.
 class Trainer::Sums {
  public:
+  explicit Sums(const std::vector<models::Segment>& segments) : experts_(segments) {}
   void add(double loss, const MicroBatch& batch, const std::vector<double>& tally) {
     loss_ += loss;
     tokens_ += static_cast<double>(batch.tokens);
@@ -99,21 +107,26 @@ class Trainer::Sums {
     all.insert(all.end(), tally_.begin(), tally_.end());
     if (!speaks) std::fill(all.begin(), all.end(), 0);
     all.resize(2 + tally_size);
+    all.insert(all.end(), experts_.numbers().begin(), experts_.numbers().end());
     all.push_back(train::interrupted() ? 1 : 0);
     world.all_reduce(buffer(all));
     loss_ = all[0];
     tokens_ = all[1];
-    tally_.assign(all.begin() + 2, all.end() - 1);
+    const auto experts = all.begin() + 2 + static_cast<std::ptrdiff_t>(tally_size);
+    tally_.assign(all.begin() + 2, experts);
+    experts_.numbers().assign(experts, all.end() - 1);
     interrupted_ = all.back() > 0;
   }
   double loss() const { return loss_; }
   int64_t tokens() const { return static_cast<int64_t>(tokens_); }
   const std::vector<double>& tally() const { return tally_; }
+  ExpertCounts& experts() { return experts_; }
   bool interrupted() const { return interrupted_; }
 
  private:
   double loss_ = 0, tokens_ = 0;
   std::vector<double> tally_;
+  ExpertCounts experts_;
   bool interrupted_ = false;
 };
 
@@ -152,10 +165,12 @@ std::vector<KnownTensor> Trainer::known_parameters() const {
 }
 
 std::vector<KnownTensor> Trainer::known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
-  // What comes from another stage may be anything; a batch is the same along tp, and another along dp and cp.
+  // What comes from another stage may be anything; a batch is the same along tp, and another along all others.
   if (input.defined()) return {};
-  return {{"the input", batch.input,
-           std::map<std::string, Kind>{{"dp", Kind::split}, {"cp", Kind::split}, {"tp", Kind::replicated}}}};
+  std::map<std::string, Kind> kinds;
+  for (const GridShape::Axis& axis : model_->stage().shape().axes())
+    kinds.emplace(axis.name, axis.name == "tp" ? Kind::replicated : Kind::split);
+  return {{"the input", batch.input, kinds}};
 }
 
 void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator,
@@ -174,9 +189,12 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     at::Tensor x = input.defined() ? input : batch.input;
     if (checks) known = known_inputs(batch, input);
     const bool backward_follows = shards_weights(configuration_) && stages_.backward_follows(stage, number);
-    for (int64_t i = 0; i < segments.size(); ++i)
+    for (int64_t i = 0; i < segments.size(); ++i) {
+      const nn::ExpertLoads loads;
       x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
                       backward_follows && i + 1 == segments.size());
+      sums.experts().add(static_cast<size_t>(segments.begin + i), loads);
+    }
     if (stage + 1 == stages_.count()) return x;
     if (checks) check_gradients_of_stage(x, known_parameters(), known, model_->stage());
     return x.to(weights.dtype());  // as the next stage expects it
@@ -214,25 +232,29 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   optimizer();  // which may sum gradients within backward
   const data::BatchPart mine = part_of(samples);
   const double denominator = task_.loss_denominator(data::Part::train, samples);
-  const Step context{.seed = static_cast<uint64_t>(configuration_.seed), .number = step, .training = true};
+  const Step context{.seed = static_cast<uint64_t>(configuration_.seed),
+                     .number = step,
+                     .training = true,
+                     .weight = denominator > 0 ? loss_scale / denominator : 0};
   Batches batches(
       [&](int i) {
         return micro_batch(data::Part::train, samples,
                            data::part_of(mine, i, static_cast<int>(configuration_.microbatches)), context);
       },
       stages_.stages_at(grid_.coordinate("pp")).size());
-  Sums sums;
+  Sums sums(segments_);
   run(stages_.schedule, batches, sums, denominator, loss_scale);
   checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   add_up(sums, /*training=*/true);
-  return {.loss = sums.loss(),
-          .measures = task_.measures(sums.loss(), sums.tally(), denominator),
-          .gradient_norm = update.norm,
-          .tokens = sums.tokens(),
-          .interrupted = sums.interrupted(),
-          .skipped = update.skipped};
+  return {
+      .loss = sums.loss(),
+      .measures = joined(task_.measures(sums.loss(), sums.tally(), denominator), sums.experts().measures(loss_scale)),
+      .gradient_norm = update.norm,
+      .tokens = sums.tokens(),
+      .interrupted = sums.interrupted(),
+      .skipped = update.skipped};
 }
 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
@@ -264,7 +286,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   const auto samples_of = [&](size_t batch) {
     return std::span(order).subspan(batch * at_once, std::min(at_once, order.size() - batch * at_once));
   };
-  Sums sums;
+  Sums sums(segments_);
   const at::NoGradGuard no_gradient;
   for (size_t begin = 0; begin < all; begin += in_a_row) {
     if (any_interrupted(grid_.world())) return {.interrupted = true};
@@ -282,7 +304,10 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   add_up(sums, /*training=*/false);
   const double denominator = task_.loss_denominator(part, order);
   const double loss = denominator > 0 ? sums.loss() / denominator : 0;
-  return {.loss = loss, .measures = task_.measures(loss, sums.tally(), denominator), .tally = sums.tally()};
+  return {.loss = loss,
+          .measures = joined(task_.measures(loss, sums.tally(), denominator), sums.experts().measures(1)),
+          .tally = sums.tally(),
+          .expert_rows = sums.experts().rows()};
 }
 
 }  // namespace adjoin::train

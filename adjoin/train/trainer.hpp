@@ -12,6 +12,7 @@
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/task.hpp"
 
@@ -38,6 +39,7 @@ struct Evaluation {
   double loss = 0;
   std::vector<Measure> measures{};
   std::vector<double> tally{};  // the task's, of all samples
+  RowsOfExperts expert_rows{};  // of all samples
   bool interrupted = false;
 };
 

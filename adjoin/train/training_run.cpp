@@ -377,6 +377,7 @@ std::optional<Summary> TrainingRun::finish() {
                   .train_loss = train_loss(state_),
                   .test_loss = evaluation.loss,
                   .test_measures = evaluation.measures,
+                  .expert_rows = evaluation.expert_rows,
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all,
                   .validations = state_.validations};

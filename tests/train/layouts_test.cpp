@@ -44,13 +44,13 @@ std::unique_ptr<Task> uneven_task(const Configuration& c) {
 }
 
 /// Of each step, and of an evaluation.
-std::vector<double> losses_in(const Configuration& c, const Communicator& world) {
+std::vector<double> losses_in(const Configuration& c, const Communicator& world, int64_t steps = kLayoutSteps) {
   const std::unique_ptr<Task> task = uneven_task(c);
   Trainer trainer(c, *task, world);
   trainer.initialize();
   data::Sampler sampler({.samples = task->size(data::Part::train), .batch = c.batch, .seed = 1});
   std::vector<double> losses;
-  for (int64_t step = 0; step < kLayoutSteps; ++step) losses.push_back(trainer.step(sampler.next(), step, c.lr).loss);
+  for (int64_t step = 0; step < steps; ++step) losses.push_back(trainer.step(sampler.next(), step, c.lr).loss);
   losses.push_back(trainer.evaluate(data::Part::test, /*batch_samples=*/3).loss);
   return losses;
 }
@@ -67,6 +67,8 @@ Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
   std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp / c.cp % d != 0; });
   c.pp = one_of(divisors);
   c.dp = ranks / (c.tp * c.cp * c.pp);
+  std::erase_if(divisors, [&](int64_t d) { return c.dp % d != 0 || c.experts % d != 0; });
+  c.ep = one_of(divisors);
   c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "interleaved", "zb-h1"});
   if (c.pipeline == "interleaved" && c.pp <= 2) c.chunks = 2;  // of five segments
   c.sp = c.tp > 1 && random() % 2 == 0;
@@ -104,6 +106,35 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
         }
       });
     }
+}
+
+TEST(Layouts, train_the_same_experts_whatever_lies_where) {
+  for (const char* model : {"classifier", "decoder"}) {
+    Configuration one = odd_sizes(model);
+    one.hidden = 20;
+    one.layers = 2;
+    one.sequence = 9;
+    one.vocabulary_size = 37;
+    one.experts = model == std::string("decoder") ? 4 : 6;
+    one.top_k = model == std::string("decoder") ? 1 : 2;
+    one.normalise_gates = model != std::string("decoder");
+    one.moe_every = model == std::string("decoder") ? 1 : 2;
+    one.activation = model == std::string("decoder") ? "swiglu" : "gelu";
+    constexpr int64_t kSteps = 50;
+    const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
+    EXPECT_LT(expected[kSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
+    for_each_world({2, 3, 4}, [&](const Communicator& world) {
+      std::mt19937 random(static_cast<unsigned>(10 * world.size()));
+      for (int i = 0; i < 4; ++i) {
+        const Configuration c = drawn(one, world.size(), random);
+        const std::vector<double> found = losses_in(c, world, kSteps);
+        for (size_t step = 0; step < expected.size(); ++step)
+          ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+              << model << " on " << grid_sizes(c).to_string() << " by " << c.cp_method << ", recomputes " << c.recompute
+              << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", step " << step;
+      }
+    });
+  }
 }
 
 TEST(Layouts, of_eight_ranks_train_the_same_model_too) {

@@ -84,11 +84,12 @@ class MatrixProducts {
   MatrixProducts(const Configuration& c, std::span<const models::Segment> segments, const Grid& grid, int64_t length) {
     bool has_head = false;
     for (const models::Segment& segment : segments) {
-      layers_ += segment.kind == "block";
+      layers_ += segment.kind == "block" || segment.experts > 0;
+      layers_of_experts_ += segment.experts > 0;
       has_head |= segment.kind == "head";
     }
     const at::TensorOptions type = product_type(c.precision);
-    const Communicator& dp = grid.axis("dp");
+    const Communicator& dp = batch_ranks(grid);
     const Communicator& tp = grid.axis("tp");
     const int64_t queries = length / c.cp;  // of each sample that are here
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
@@ -97,12 +98,16 @@ class MatrixProducts {
     const int64_t all_key_heads = c.key_heads == 0 ? c.heads : c.key_heads, key_heads = here(all_key_heads);
     const int64_t heads = key_heads * (c.heads / all_key_heads), size = c.hidden / c.heads, features = heads * size;
     const int64_t inner = here(is_swiglu ? (8 * c.hidden + 2) / 3 : 4 * c.hidden);
-    const auto linear = [&](int64_t in, int64_t out) {
-      return Linear{at::randn({samples * queries, in}, type), at::randn({out, in}, type),
-                    at::randn({samples * queries, out}, type)};
+    const auto linear = [&](int64_t in, int64_t out, int64_t times = 1) {
+      const int64_t rows = samples * queries * times;
+      return Linear{at::randn({rows, in}, type), at::randn({out, in}, type), at::randn({rows, out}, type)};
     };
-    linears_ = {linear(c.hidden, features + 2 * key_heads * size), linear(features, c.hidden),
-                linear(c.hidden, is_swiglu ? 2 * inner : inner), linear(inner, c.hidden)};
+    const auto feed_forward = [&](int64_t times) {
+      return std::vector{linear(c.hidden, is_swiglu ? 2 * inner : inner, times), linear(inner, c.hidden, times)};
+    };
+    of_attention_ = {linear(c.hidden, features + 2 * key_heads * size), linear(features, c.hidden)};
+    of_feed_forward_ = feed_forward(1);
+    if (layers_of_experts_ > 0) of_experts_ = feed_forward(expert_options(c).top_k);
     if (is_decoder && has_head) scores_of_words_ = linear(c.hidden, here(c.vocabulary_size));
     is_causal_ = is_decoder;
     queries_ = at::randn({samples * heads, queries, size}, type);
@@ -112,7 +117,8 @@ class MatrixProducts {
 
   void run() const {
     for (int64_t layer = 0; layer < layers_; ++layer) {
-      for (const Linear& linear : linears_) run(linear);
+      for (const Linear& linear : of_attention_) run(linear);
+      for (const Linear& linear : layer < layers_of_experts_ ? of_experts_ : of_feed_forward_) run(linear);
       const int64_t all = queries_.size(1), length = keys_.size(1);
       for (int64_t begin = 0; begin < all; begin += at_once()) {
         const int64_t count = std::min(at_once(), all - begin);
@@ -143,8 +149,9 @@ class MatrixProducts {
   int64_t at_once() const { return is_causal_ ? 128 : 1024; }
 
   bool is_causal_ = false;
-  int64_t layers_ = 0;
-  std::vector<Linear> linears_;
+  int64_t layers_ = 0, layers_of_experts_ = 0;
+  std::vector<Linear> of_attention_, of_feed_forward_;
+  std::vector<Linear> of_experts_;         // of as many rows as they get, as if by one expert
   std::optional<Linear> scores_of_words_;  // a decoder's
   at::Tensor queries_, keys_, scores_;
 };

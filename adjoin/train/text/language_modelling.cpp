@@ -58,6 +58,7 @@ models::DecoderOptions LanguageModelling::model_options(const Configuration& c, 
 std::vector<models::Segment> LanguageModelling::segments() const {
   models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
   options.rows = row_options(configuration_);
+  options.experts = expert_options(configuration_);
   return models::decoder(options);
 }
 

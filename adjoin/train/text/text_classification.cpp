@@ -68,6 +68,7 @@ std::unique_ptr<Task> TextClassification::open(const Configuration& configuratio
 std::vector<models::Segment> TextClassification::segments() const {
   models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
   options.rows = row_options(configuration_);
+  options.experts = expert_options(configuration_);
   return models::text_classifier(options);
 }
 

@@ -1,0 +1,153 @@
+#include "adjoin/nn/expert_rows.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/point_to_point.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+thread_local const AssumedExperts* assumed = nullptr;
+
+/// Rows of x, some ranges one behind another.
+at::Tensor pieces(const at::Tensor& x, const std::vector<Range>& ranges) {
+  std::vector<at::Tensor> parts;
+  parts.reserve(ranges.size());
+  for (const Range& range : ranges) parts.push_back(x.narrow(0, range.begin, range.size()));
+  return at::cat(parts);
+}
+
+/// Blocks of rows that lie one behind another, `outer` times `inner` of them, with the inner ones outside: where each lies.
+std::vector<Range> transposed(const std::vector<int64_t>& rows, size_t outer, size_t inner) {
+  std::vector<int64_t> begins{0};
+  for (const int64_t count : rows) begins.push_back(begins.back() + count);
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < inner; ++i)
+    for (size_t o = 0; o < outer; ++o) ranges.push_back({begins[o * inner + i], begins[o * inner + i + 1]});
+  return ranges;
+}
+
+}  // namespace
+
+ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group) {
+  const auto ranks = static_cast<size_t>(group.size());
+  require(experts.parts() == group.size() && experts.in_order(), [&] {
+    return "ExpertRows: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
+           experts.to_string();
+  });
+  auto way = std::make_shared<Way>();
+  way->rows = chosen.size(0);
+  way->top_k = chosen.size(1);
+  way->group = group;
+  way->sent.assign(static_cast<size_t>(experts.size()), 0);
+  const at::Tensor pairs = chosen.contiguous().view(-1);
+  const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
+  for (const int64_t expert : expert_of) ++way->sent[static_cast<size_t>(expert)];
+  if (experts.size() > 1) {
+    std::vector<int64_t> next(way->sent.size());
+    std::exclusive_scan(way->sent.begin(), way->sent.end(), next.begin(), int64_t{0});
+    way->order = at::empty_like(pairs);
+    way->inverse = at::empty_like(pairs);
+    auto* const order = way->order.mutable_data_ptr<int64_t>();
+    auto* const inverse = way->inverse.mutable_data_ptr<int64_t>();
+    for (size_t pair = 0; pair < expert_of.size(); ++pair) {
+      int64_t& place = next[static_cast<size_t>(expert_of[pair])];
+      inverse[pair] = place;
+      order[place++] = static_cast<int64_t>(pair);
+    }
+    way->row = way->top_k == 1 ? way->order : way->order.floor_divide(way->top_k);
+  }
+  // What each rank sends to each expert here, rank by rank.
+  std::vector<int64_t> from_each = ranks == 1 ? way->sent : exchange_counts(way->sent, experts.sizes(), group);
+  const auto here = static_cast<size_t>(experts.size(group.rank()));
+  if (AssumedExperts::any())
+    for (size_t i = 0; i < from_each.size(); ++i)
+      from_each[i] = way->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
+  way->received.assign(here, 0);
+  for (size_t i = 0; i < from_each.size(); ++i) way->received[i % here] += from_each[i];
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const auto sum = [](const std::vector<int64_t>& counts, size_t begin, size_t count) {
+      const auto first = counts.begin() + static_cast<std::ptrdiff_t>(begin);
+      return std::accumulate(first, first + static_cast<std::ptrdiff_t>(count), int64_t{0});
+    };
+    const auto part = static_cast<int>(rank);
+    way->to.push_back(
+        sum(way->sent, static_cast<size_t>(experts.offset(part)), static_cast<size_t>(experts.size(part))));
+    way->from.push_back(sum(from_each, rank * here, here));
+  }
+  if (ranks > 1 && here > 1) {
+    way->by_expert = transposed(from_each, ranks, here);
+    std::vector<int64_t> rows;
+    for (const Range& range : way->by_expert) rows.push_back(range.size());
+    way->back = transposed(rows, here, ranks);
+  }
+  way_ = std::move(way);
+}
+
+at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
+  at::Tensor sorted = x;
+  if (way_->order.defined())
+    sorted = apply({.forward = [way = way_](const at::Tensor& t) { return t.index_select(0, way->row); },
+                    .adjoint =
+                        [way = way_](const at::Tensor& t) {
+                          const at::Tensor pairs = t.index_select(0, way->inverse);
+                          return way->top_k == 1 ? pairs : pairs.view({way->rows, way->top_k, t.size(1)}).sum(1);
+                        }},
+                   x);
+  if (way_->group.size() == 1) return sorted;
+  const at::Tensor came = all_to_all(sorted, way_->to, way_->from, way_->group);
+  if (way_->by_expert.empty()) return came;
+  return apply({.forward = [way = way_](const at::Tensor& t) { return pieces(t, way->by_expert); },
+                .adjoint = [way = way_](const at::Tensor& t) { return pieces(t, way->back); }},
+               came);
+}
+
+at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
+  at::Tensor sorted = y;
+  if (way_->group.size() > 1) {
+    if (!way_->back.empty())
+      sorted = apply({.forward = [way = way_](const at::Tensor& t) { return pieces(t, way->back); },
+                      .adjoint = [way = way_](const at::Tensor& t) { return pieces(t, way->by_expert); }},
+                     y);
+    sorted = all_to_all(sorted, way_->from, way_->to, way_->group);
+  }
+  if (way_->order.defined())
+    sorted = apply({.forward = [way = way_](const at::Tensor& t) { return t.index_select(0, way->inverse); },
+                    .adjoint = [way = way_](const at::Tensor& t) { return t.index_select(0, way->order); }},
+                   sorted);
+  return sorted.view({way_->rows, way_->top_k, sorted.size(1)});
+}
+
+AssumedExperts::AssumedExperts(Rows rows) : rows_(rows), outer_(std::exchange(assumed, this)) {}
+AssumedExperts::~AssumedExperts() {
+  assumed = outer_;
+}
+
+bool AssumedExperts::any() {
+  return assumed != nullptr;
+}
+
+at::Tensor AssumedExperts::in_place_of(const at::Tensor& chosen, const Split& experts, int rank) {
+  if (!any()) return chosen;
+  const int64_t here = experts.size(rank), top_k = chosen.size(1);
+  // Experts that follow one another, so that those of a row are different: round all of them, or round those here.
+  const bool around_here = assumed->rows_ == Rows::here && top_k <= here;
+  const int64_t first = assumed->rows_ == Rows::here ? experts.offset(rank) : 0;
+  const at::Tensor pairs = assumed->rows_ == Rows::here && !around_here
+                               ? at::arange(top_k, chosen.options()).expand_as(chosen)
+                               : at::arange(chosen.numel(), chosen.options()).view_as(chosen);
+  return around_here ? first + pairs.remainder(here) : (first + pairs).remainder(experts.size());
+}
+
+}  // namespace adjoin::nn

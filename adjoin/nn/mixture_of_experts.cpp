@@ -1,0 +1,174 @@
+#include "adjoin/nn/mixture_of_experts.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/blocks.hpp"
+#include "adjoin/nn/linear_product.hpp"
+
+namespace adjoin::nn {
+namespace {
+
+thread_local ExpertLoads* counting = nullptr;
+
+/// x, in whose backward a loss gets its gradient too, which is 1.
+struct WithLoss : torch::autograd::Function<WithLoss> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& loss) {
+    ctx->saved_data["one"] = at::ones_like(loss);
+    return x.view_as(x);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
+                                               torch::autograd::tensor_list gradients) {
+    return {gradients[0], ctx->saved_data["one"].toTensor()};
+  }
+};
+
+/// A linear layer whose module does nothing: it has the weight.
+class RouterImpl : public ShardedModule {
+ public:
+  explicit RouterImpl(const MixtureOfExpertsOptions& o, const Grid& grid, const std::string& axis) {
+    const std::vector<int64_t> shape{o.experts, o.features};
+    weight =
+        register_piece("weight",
+                       {o.split_rows ? copied_on(grid.shape(), shape) : along(grid, axis, shape), grid,
+                        Initial::normal(o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.features))))},
+                       o.tensor);
+  }
+  at::Tensor weight;
+};
+
+/// The sample of each of so many rows. Shape: [rows]
+at::Tensor samples_of(const LocalRows& rows, int64_t count) {
+  std::vector<int64_t> samples;
+  for (const TokenPlace& place : *rows.places(count)) samples.push_back(place.sample);
+  return at::tensor(samples, at::kLong);
+}
+
+MixtureOfExpertsOptions checked(MixtureOfExpertsOptions o, int ranks) {
+  require(o.features >= 1 && o.hidden_features >= 1 && o.experts >= 1, [&] {
+    return "MixtureOfExperts: expected at least 1 feature, hidden feature and expert, got " +
+           std::to_string(o.features) + ", " + std::to_string(o.hidden_features) + " and " + std::to_string(o.experts);
+  });
+  require(o.top_k >= 1 && o.top_k <= o.experts, [&] {
+    return "MixtureOfExperts: expected from 1 expert to " + std::to_string(o.experts) + " for each row, got " +
+           std::to_string(o.top_k);
+  });
+  require(ranks <= o.experts, [&] {
+    return "MixtureOfExperts: expected at most as many ranks along '" + o.experts_axis + "' as experts, got " +
+           std::to_string(ranks) + " ranks and " + std::to_string(o.experts) + " experts";
+  });
+  return o;
+}
+
+}  // namespace
+
+ExpertLoads::ExpertLoads() : outer_(std::exchange(counting, this)) {}
+ExpertLoads::~ExpertLoads() {
+  counting = outer_;
+}
+
+MixtureOfExpertsImpl::MixtureOfExpertsImpl(MixtureOfExpertsOptions options, const Grid& grid, const std::string& axis)
+    : features_(grid.axis(axis)),
+      experts_(options.experts_axis.empty() ? Communicator() : grid.axis(options.experts_axis)),
+      samples_(options.samples_axis.empty() ? Communicator() : grid.axis(options.samples_axis)),
+      split_experts_(Split::balanced(std::max<int64_t>(0, options.experts), experts_.size(), 0)) {
+  options_ = checked(std::move(options), experts_.size());
+  const auto router = register_module("router", std::make_shared<RouterImpl>(options_, grid, axis));
+  router_ = router->weight;
+  const Split hidden = Split::balanced(options_.hidden_features, features_.size(), 0);
+  const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
+  using Cut = ParallelLinearOptions::Cut;
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, const Split& split) {
+    return register_module(name, GroupedLinear(GroupedLinearOptions{.groups = options_.experts,
+                                                                    .in_features = in,
+                                                                    .out_features = out,
+                                                                    .cut = cut,
+                                                                    .split = split,
+                                                                    .groups_axis = options_.experts_axis,
+                                                                    .deviation = options_.deviation,
+                                                                    .tensor = options_.tensor},
+                                               grid, axis));
+  };
+  column_ = linear("column", Cut::outputs, options_.features, made.size(), made);
+  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.features, hidden);
+}
+
+at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
+  std::optional<Split> split;
+  if (options_.split_rows) split = Split::balanced(pass.rows.size(), features_.size(), 0);
+  // Each tensor-parallel rank has its features of all these rows' experts, so what comes back for them is a summand.
+  const auto for_own_features = [&](const at::Tensor& t) {
+    return split ? all_gather(t, features_, *split) : copy_to(t, features_);
+  };
+  const auto [gates, chosen] = route(x, pass, split);
+  const ExpertRows way(chosen, split_experts_, experts_);
+  const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(x))), way.received());
+  const at::Tensor of_experts = way.from_experts(row_(activated(made, options_.activation), way.received()));
+  const at::Tensor weighted = of_experts * for_own_features(gates).to(of_experts.scalar_type()).unsqueeze(2);
+  const at::Tensor summand = options_.top_k == 1 ? weighted.squeeze(1) : weighted.sum(1);
+  return split ? reduce_scatter(summand, features_, *split) : reduce_from(summand, features_);
+}
+
+MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
+                                                          const std::optional<Split>& split) const {
+  // Near scores would be equal in 16 bits.
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+  const at::Tensor scores = at::linear(x.to(router_.scalar_type()), router_);
+  at::Tensor mine =
+      std::get<1>(scores.detach().sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
+  const at::Tensor chosen =
+      AssumedExperts::in_place_of(split ? all_gather(mine, features_, *split) : mine, split_experts_, experts_.rank());
+  if (AssumedExperts::any())
+    mine = split ? chosen.narrow(0, split->offset(features_.rank()), split->size(features_.rank())) : chosen;
+  at::Tensor gates =
+      options_.normalises_gates ? at::softmax(scores.gather(1, mine), 1) : at::softmax(scores, 1).gather(1, mine);
+  if (counting && features_.rank() == 0) {
+    const at::Tensor rows = at::bincount(chosen.flatten(), {}, options_.experts);
+    counting->rows.resize(static_cast<size_t>(options_.experts));
+    for (int64_t expert = 0; expert < options_.experts; ++expert)
+      counting->rows[static_cast<size_t>(expert)] += static_cast<double>(rows.const_data_ptr<int64_t>()[expert]);
+  }
+  if (pass.step.weight != 0 && (options_.balance_loss != 0 || options_.z_loss != 0))
+    gates = WithLoss::apply(gates, own_losses(scores, chosen, pass));
+  return {gates, chosen};
+}
+
+at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::Tensor& chosen,
+                                            const ForwardPass& pass) const {
+  const LocalRows here = options_.split_rows ? pass.rows.part(features_.size(), features_.rank()) : pass.rows;
+  const int64_t experts = options_.experts, rows = scores.size(0);
+  const at::Tensor lengths =
+      (pass.rows ? at::tensor(pass.rows.all().lengths(), at::kLong) : at::ones({rows}, at::kLong)).to(scores.dtype());
+  const at::Tensor pairs = samples_of(pass.rows, chosen.size(0)).unsqueeze(1) * experts + chosen;
+  const at::Tensor loads = sum(at::bincount(pairs.flatten(), {}, lengths.size(0) * experts), samples_);
+  const at::Tensor parts =
+      loads.view({lengths.size(0), experts}) / (lengths.unsqueeze(1) * static_cast<double>(options_.top_k));
+  const at::Tensor samples = samples_of(here, rows);
+  const at::Tensor of_row = pass.step.weighs_tokens
+                                ? at::ones({rows}, scores.options().requires_grad(false)) * pass.step.weight
+                                : pass.step.weight / lengths.index_select(0, samples);
+  const at::Tensor balance =
+      ((at::softmax(scores, 1) * parts.index_select(0, samples)).sum(1) * of_row).sum() * static_cast<double>(experts);
+  const at::Tensor z = (at::logsumexp(scores, {1}).square() * of_row).sum();
+  if (counting && (options_.split_rows || features_.rank() == 0)) {
+    counting->balance += balance.item<double>();
+    counting->z += z.item<double>();
+  }
+  return balance * options_.balance_loss + z * options_.z_loss;
+}
+
+}  // namespace adjoin::nn
