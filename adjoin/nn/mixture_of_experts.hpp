@@ -70,6 +70,7 @@ class MixtureOfExpertsImpl : public torch::nn::Module {
  public:
   MixtureOfExpertsImpl(MixtureOfExpertsOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& x, const ForwardPass& pass);
+  const MixtureOfExpertsOptions& options() const { return options_; }
 
  private:
   /// Of rows that are here between layers the gates, and of all rows of the pass here the experts: [rows, top_k].
