@@ -31,8 +31,8 @@ struct MicroBatch {
       false;  ///< the last segment's output and the target have a row a token, not a row a sample
 };
 
-/// A model's parameters and buffers on the grid {dp, cp, tp} of its stage. Those of a plain module of torch::nn are copied
-/// along dp and cp, whose ranks have samples or rows of their own, and replicated along tp.
+/// A model's parameters and buffers on the grid {dp, ep, cp, tp} of its stage. Those of a plain module of torch::nn are copied
+/// along dp, ep and cp, whose ranks have samples or rows of their own, and replicated along tp.
 std::vector<nn::Parameter> parameters_of(const models::Model& model);
 
 /// A file of a model's folder, beside weights and configuration.
@@ -68,7 +68,7 @@ class Task {
   virtual int64_t size(data::Part part) const = 0;
   virtual std::vector<int64_t> lengths(data::Part) const { return {}; }
 
-  /// The model's pieces, in their order. Each rank makes those of its own stage, on a grid {dp, cp, tp}.
+  /// The model's pieces, in their order. Each rank makes those of its own stage, on a grid {dp, ep, cp, tp}.
   virtual std::vector<models::Segment> segments() const = 0;
   /// How the rows of samples are split over context-parallel ranks so that these have equally much to do.
   virtual Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const {

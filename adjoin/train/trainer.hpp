@@ -48,7 +48,7 @@ inline bool shards_weights(const Configuration& configuration) {
   return configuration.zero == 3;
 }
 
-/// One worker's part of a model and its optimizer, on a grid {dp, pp, cp, tp}. All workers of the grid call each function together.
+/// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function together.
 class Trainer {
  public:
   /// Builds the model, whose weights `initialize` or `load_state` then gives. The task outlives the trainer.
