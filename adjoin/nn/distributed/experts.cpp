@@ -27,14 +27,14 @@ const MixtureOfExpertsOptions& checked(const MixtureOfExpertsOptions& options, c
 DistributedMixtureOfExpertsImpl::DistributedMixtureOfExpertsImpl(const MixtureOfExpertsOptions& options,
                                                                  const Grid& grid, const std::string& axis,
                                                                  LayoutRule output)
-    : MixtureOfExpertsImpl(checked(options, grid), grid, axis),
-      axis_(axis),
+    : axis_(axis),
+      experts_(register_module("experts", MixtureOfExperts(checked(options, grid), grid, axis))),
       output_(std::move(output)),
       prepared_(kName, grid) {}
 
 DistributedMixtureOfExpertsImpl::Prepared DistributedMixtureOfExpertsImpl::prepare(const Layout& input) const {
   const Grid& grid = prepared_.grid();
-  const int64_t features = options().features;
+  const int64_t features = experts_->options().features;
   require(input.dims() >= 2 && input.shape().back() == features,
           [&] { return "expected samples of rows of " + std::to_string(features) + " features"; });
   std::vector<std::string> axes;
@@ -60,7 +60,7 @@ DistributedTensor DistributedMixtureOfExpertsImpl::forward(const DistributedTens
   prepared_.check_type(x, parameters().front());
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor here = prepared.read(x.local);
-  const at::Tensor y = MixtureOfExpertsImpl::forward(here.reshape({prepared.rows.size(), here.size(-1)}),
+  const at::Tensor y = experts_->forward(here.reshape({prepared.rows.size(), here.size(-1)}),
                                                      ForwardPass{x.step.value_or(Step{}), prepared.rows});
   return {prepared.write(y.view_as(here)), prepared.output, x.grid, x.step};
 }

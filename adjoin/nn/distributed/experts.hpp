@@ -15,7 +15,7 @@ namespace adjoin::nn {
 /// Shape:  [samples, *, features] -> the same
 /// Kinds:  any -> the layout of x, sums taken, or the rule's
 /// Cost:   two moves each way, and as MixtureOfExperts
-class DistributedMixtureOfExpertsImpl : public MixtureOfExpertsImpl {
+class DistributedMixtureOfExpertsImpl : public torch::nn::Module {
  public:
   /// The grid has all workers of its world; `options` split neither rows nor samples.
   /// Throws: InvalidArgument as MixtureOfExperts, and where a worker is outside of the grid
@@ -35,6 +35,7 @@ class DistributedMixtureOfExpertsImpl : public MixtureOfExpertsImpl {
   Prepared prepare(const Layout& input) const;
 
   std::string axis_;
+  MixtureOfExperts experts_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
 };

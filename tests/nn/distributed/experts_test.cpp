@@ -24,20 +24,27 @@ MixtureOfExpertsOptions four_experts() {
           .tensor = at::kDouble};
 }
 
+/// The layer of one worker, whose weights have the same names.
+struct Twin : torch::nn::Module {
+  explicit Twin(const MixtureOfExpertsOptions& o)
+      : experts(register_module("experts", MixtureOfExperts(o, one_worker(), "tp"))) {}
+  mutable MixtureOfExperts experts;
+};
+
 TEST(DistributedMixtureOfExperts, is_the_layer_of_one_worker_whatever_the_layout) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     const int tp = world.size() % 2 == 0 && world.size() > 2 ? 2 : 1;
     const Grid grid(world, {{"ep", world.size() / tp}, {"tp", tp}});
     MixtureOfExpertsOptions o = four_experts();
-    MixtureOfExperts single(o, one_worker(), "tp");
-    initialize(*single, 11);
+    const Twin twin(o);
+    initialize(twin, 11);
     o.experts_axis = "ep";
     const std::vector<int64_t> shape{5, 3, 6};
     const Step step{.training = true, .weight = 0.7};
     const at::Tensor all = random_tensor(shape, Kind::replicated, world).requires_grad_(true);
     const at::Tensor of_y = random_tensor(shape, Kind::replicated, world, 7);
-    const at::Tensor y1 =
-        single(all.view({15, 6}), ForwardPass{step, LocalRows(Rows::balanced(std::vector<int64_t>(5, 3), 1))});
+    const at::Tensor y1 = twin.experts->forward(
+        all.view({15, 6}), ForwardPass{step, LocalRows(Rows::balanced(std::vector<int64_t>(5, 3), 1))});
     (y1.view(shape) * of_y).sum().backward();
 
     const GridShape line({{"all", world.size()}});
@@ -58,7 +65,7 @@ TEST(DistributedMixtureOfExperts, is_the_layer_of_one_worker_whatever_the_layout
         (y.local * laid_out(of_y, y.layout, grid).local).sum().backward();
         expect_close(whole_gradient(x), all.grad(), "gradient of the input");
         parallel::sum_gradients(*layer);
-        expect_same_tensors(global_tensors(*layer, true), global_tensors(*single, true), "gradients");
+        expect_same_tensors(global_tensors(*layer, true), global_tensors(twin, true), "gradients");
       }
   });
 }
