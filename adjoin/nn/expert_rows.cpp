@@ -71,7 +71,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   // What each rank sends to each expert here, rank by rank.
   std::vector<int64_t> from_each = ranks == 1 ? way->sent : exchange_counts(way->sent, experts.sizes(), group);
   const auto here = static_cast<size_t>(experts.size(group.rank()));
-  if (AssumedExperts::any())
+  if (assumed && assumed->alone())
     for (size_t i = 0; i < from_each.size(); ++i)
       from_each[i] = way->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
   way->received.assign(here, 0);
@@ -129,13 +129,13 @@ at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
   return sorted.view({way_->rows, way_->top_k, sorted.size(1)});
 }
 
-AssumedExperts::AssumedExperts(Rows rows) : rows_(rows), outer_(std::exchange(assumed, this)) {}
+AssumedExperts::AssumedExperts(Rows rows, bool alone) : rows_(rows), alone_(alone), outer_(std::exchange(assumed, this)) {}
 AssumedExperts::~AssumedExperts() {
   assumed = outer_;
 }
 
-bool AssumedExperts::any() {
-  return assumed != nullptr;
+const AssumedExperts* AssumedExperts::any() {
+  return assumed;
 }
 
 at::Tensor AssumedExperts::in_place_of(const at::Tensor& chosen, const Split& experts, int rank) {

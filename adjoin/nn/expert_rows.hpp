@@ -56,18 +56,21 @@ class AssumedExperts {
     even,  ///< all experts have equally many
     here,  ///< those of this rank have all that they can have, from all ranks
   };
-  explicit AssumedExperts(Rows rows);
+  /// `alone`: the other ranks do not exist, so they are taken to send what this one sends.
+  AssumedExperts(Rows rows, bool alone);
   ~AssumedExperts();
   AssumedExperts(const AssumedExperts&) = delete;
   AssumedExperts& operator=(const AssumedExperts&) = delete;
 
-  /// Whether one lives, so that what other ranks send is assumed to be what this one sends.
-  static bool any();
+  /// The one that lives, if any.
+  static const AssumedExperts* any();
   /// The experts of each row [rows, top_k], where one lives; else those that were chosen.
   static at::Tensor in_place_of(const at::Tensor& chosen, const Split& experts, int rank);
+  bool alone() const { return alone_; }
 
  private:
   Rows rows_;
+  bool alone_;
   const AssumedExperts* outer_;
 };
 

@@ -336,7 +336,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
                                 nn::AssumedExperts::Rows routing) {
-  const nn::AssumedExperts assumed(routing);
+  const nn::AssumedExperts assumed(routing, /*alone=*/true);
   std::vector<models::Segment> segments = segments_of(configuration, task);
   Stages stages = stages_of(configuration, segments);
   pipeline::Timeline timeline = expected_timeline(stages, segments);

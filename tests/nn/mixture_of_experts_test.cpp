@@ -254,7 +254,7 @@ TEST(ExpertRows, may_be_assumed_to_go_elsewhere) {
   const Split experts = Split::balanced(6, 3, 0);
   const at::Tensor chosen = at::zeros({6, 2}, at::kLong);
   const auto counts = [&](AssumedExperts::Rows rows, const at::Tensor& given) {
-    const AssumedExperts assumed(rows);
+    const AssumedExperts assumed(rows, /*alone=*/true);
     return at::bincount(AssumedExperts::in_place_of(given, experts, 1).flatten(), {}, 6);
   };
   EXPECT_TRUE(counts(AssumedExperts::Rows::even, chosen).equal(at::full({6}, 2, at::kLong)));

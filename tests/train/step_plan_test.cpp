@@ -21,7 +21,7 @@
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
-#include "tests/support/random_task.hpp"
+#include "tests/support/seen_steps.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -29,44 +29,6 @@ namespace adjoin::train {
 namespace {
 
 using namespace adjoin::testing;
-
-/// A batch of samples that are nearly as long as a sequence.
-std::unique_ptr<Task> task_of(const Configuration& c) {
-  if (c.model == "decoder") return random_task(c, 1, [&](int64_t) { return c.batch * c.sequence; });
-  return random_task(c, c.batch, [&](int64_t i) { return c.sequence - i % 3; });
-}
-
-/// Keeps the collectives, exchanges and sends of a worker, but for those by which checked mode compares who requires a gradient and
-/// what attention was given.
-class Calls : public Observer {
- public:
-  Calls(std::vector<PlannedCall>& calls, bool checked) : calls_(calls), checked_(checked) {}
-  void begin(const Call& call) override {
-    const bool compares = checked_ && call.collective == Collective::all_gather &&
-                          (call.in.type == ElementType::int32 || call.in.type == ElementType::int64);
-    const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
-    if (moves && call.size > 1 && !compares) calls_.push_back({call.collective, call.size, call.bytes()});
-  }
-
- private:
-  std::vector<PlannedCall>& calls_;
-  bool checked_;
-};
-
-std::vector<PlannedCall> sorted(std::vector<PlannedCall> calls) {
-  std::sort(calls.begin(), calls.end(), [](const PlannedCall& a, const PlannedCall& b) {
-    return std::tie(a.collective, a.ranks, a.bytes) < std::tie(b.collective, b.ranks, b.bytes);
-  });
-  return calls;
-}
-
-std::string text_of(const std::vector<PlannedCall>& calls) {
-  std::string text;
-  for (const PlannedCall& call : sorted(calls))
-    text += std::string(call.collective ? name(*call.collective) : "messages") + " of " + std::to_string(call.ranks) +
-            ": " + std::to_string(call.bytes) + " bytes\n";
-  return text;
-}
 
 /// Of one rank of the world; the first thread that asks makes the plan of all.
 RankPlan planned(const Configuration& c, const Task& task, const Communicator& world) {
@@ -76,27 +38,6 @@ RankPlan planned(const Configuration& c, const Task& task, const Communicator& w
   const auto [found, is_new] = known.try_emplace(to_json(c).dump() + " on " + std::to_string(world.size()));
   if (is_new) found->second = plan_step(c, task, all_samples(task));
   return found->second.at(static_cast<size_t>(world.rank()));
-}
-
-/// What a worker's second step calls, and the bytes of tensors that it needed.
-struct Seen {
-  std::vector<PlannedCall> calls;
-  int64_t parameters = 0, peak = 0;
-};
-
-Seen seen_in_a_step(const Configuration& c, const Task& task, const Communicator& world) {
-  Seen seen;
-  PeakMemory memory;
-  Trainer trainer(c, task, world.observed_by(std::make_shared<Calls>(seen.calls, world.checked())));
-  trainer.initialize();
-  const std::vector<int64_t> samples = all_samples(task);
-  trainer.step(samples, 0, 1e-4);
-  seen.calls.clear();
-  memory.reset_peak();
-  trainer.step(samples, 1, 1e-4);
-  seen.peak = memory.peak_bytes();
-  for (const at::Tensor& weight : trainer.module().parameters()) seen.parameters += weight.numel();
-  return seen;
 }
 
 const char* name(Precision precision) {
@@ -163,20 +104,6 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
               << c.recompute;
         }
       });
-}
-
-/// Large enough for what grows with the model to be nearly all; of a narrow decoder the scores are much of it.
-Configuration large(const std::string& model, Precision precision) {
-  Configuration c = configuration_of(model == "classifier" ? "small" : "gpt-small");
-  c.precision = precision;
-  c.layers = model == "narrow decoder" ? 2 : 3;
-  c.hidden = model == "narrow decoder" ? 64 : 128;
-  c.heads = 4;
-  c.sequence = 128;
-  c.batch = 16;
-  c.vocabulary_size = 500;
-  c.token_dropout = 0;
-  return c;
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
