@@ -33,7 +33,8 @@ void measure_experts(const Communicator& world, int64_t rows, int64_t features, 
     }}};
   };
   const measure::Effort effort{.turns = turns, .least_turns = turns};
-  const auto times = measure::time_in_turns(world, {contender(plain), contender(experts)}, effort);
+  const std::vector contenders{contender(plain), contender(experts)};
+  const auto times = measure::time_in_turns(world, contenders, effort);
   if (world.rank() == 0)
     std::printf("feed-forward %.1f ms, one expert %.1f ms: %.3f\n", 1e3 * measure::median(times[0].all),
                 1e3 * measure::median(times[1].all), measure::median(times[1].all) / measure::median(times[0].all));

@@ -125,11 +125,13 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
 
 MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
                                                           const std::optional<Split>& split) const {
-  // Near scores would be equal in 16 bits.
+  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they differ by
+  // in float64 is gone in float32, so that ties are ties, whatever the sizes are.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
-  const at::Tensor scores = at::linear(x.to(router_.scalar_type()), router_);
+  const at::Tensor scores = at::linear(x.to(at::kDouble), router_.to(at::kDouble));
+  const at::Tensor compared = scores.detach().to(at::kFloat);
   at::Tensor mine =
-      std::get<1>(scores.detach().sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
+      std::get<1>(compared.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
   const at::Tensor chosen =
       AssumedExperts::in_place_of(split ? all_gather(mine, features_, *split) : mine, split_experts_, experts_.rank());
   if (AssumedExperts::any())
@@ -144,7 +146,7 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
   }
   if (pass.step.weight != 0 && (options_.balance_loss != 0 || options_.z_loss != 0))
     gates = WithLoss::apply(gates, own_losses(scores, chosen, pass));
-  return {gates, chosen};
+  return {gates.to(router_.scalar_type()), chosen};
 }
 
 at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::Tensor& chosen,

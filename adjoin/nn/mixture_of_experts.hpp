@@ -45,8 +45,8 @@ class ExpertLoads {
 
 /// For each row, the sum of what top_k of E feed-forward layers make of it, each times its gate; no row is dropped.
 ///
-/// The router, a linear layer in float32 or better, scores the experts of each row. Those of the highest scores are chosen, of equal
-/// ones that of the lower number; the softmax of their scores gives the gates. With top_k 1 the gate is 1 then, so that the router
+/// The router, a linear layer in float64, scores the experts of each row. Those of the highest scores are chosen, of those that
+/// are equal in float32 that of the lower number; the softmax of their scores gives the gates. With top_k 1 the gate is 1 then, so that the router
 /// learns by its losses alone, unless normalises_gates is false.
 ///
 /// Where a pass has a weight, two losses are added to that of the step, each times the weight of its sample, or token: for each sample

@@ -231,7 +231,7 @@ class Measured {
 
   const SegmentNeeds& needs_of(const models::Model& model, size_t i, const Given& given) {
     auto& of_loads =
-        known_[name_of(model, i, given.batch, given.input) + (given.is_first ? ", holds its input" : "") +
+        known_[name_of(model, i, given) + (given.is_first ? ", holds its input" : "") +
                (given.splits ? ", splits backward" : "") + (given.backward_follows ? ", backward follows" : "") +
                (given.summed_earlier.empty() ? "" : ", summed earlier")];
     const Load load = load_of(model, i, given.batch);
@@ -250,15 +250,32 @@ class Measured {
   using Load = std::pair<int64_t, uint64_t>;
 
   /// What is the same for all micro-batches: the segment's kind, and the pieces of weights that the rank has.
-  static std::string name_of(const models::Model& model, size_t i, const MicroBatch& batch, const at::Tensor& input) {
+  std::string name_of(const models::Model& model, size_t i, const Given& given) const {
     const models::Segment& segment = model->segments()[i];
     std::string name = segment.kind.empty() ? segment.name : segment.kind;
     for (const auto& module : model->modules(i).of_parts)
       for (const at::Tensor& weight : module->parameters()) name.append(" ").append(shape_text(weight.sizes().vec()));
-    name += " of worker " + std::to_string(batch.pass.rows.index());
+    if (shards_weights(configuration_)) name += shards_of(model, i, given.grid);
+    name += " of worker " + std::to_string(given.batch.pass.rows.index());
     if (segment.recomputes) name += ", recomputed";
-    if (input.defined() && input.requires_grad()) name += ", with a gradient";
+    if (given.input.defined() && given.input.requires_grad()) name += ", with a gradient";
     return name;
+  }
+  /// Which of a segment's weights the rank has the larger shards of.
+  static std::string shards_of(const models::Model& model, size_t i, const Grid& grid) {
+    std::string text = ", shards ";
+    for (const auto& module : model->modules(i).of_parts)
+      for (const nn::Parameter& parameter : nn::parameters_of(*module, model->stage(), {"tp"})) {
+        if (parameter.is_buffer || parameter.tensor.dim() == 0) continue;
+        int64_t place = 0, copies = 1;
+        for (const std::string& axis : parameter.layout.axes(Kind::copied)) {
+          const int size = parameter.layout.grid().axis_size(axis);
+          place = place * size + grid.coordinate(axis);
+          copies *= size;
+        }
+        text += place < parameter.tensor.size(0) % copies ? '+' : '-';
+      }
+    return text;
   }
   static Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
     const int64_t rows = batch.input.size(0);

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -87,6 +90,16 @@ inline Configuration large(const std::string& model, Precision precision) {
   c.vocabulary_size = 500;
   c.token_dropout = 0;
   return c;
+}
+
+/// Of one rank of the world; the first thread that asks makes the plan of all.
+inline RankPlan planned(const Configuration& c, const Task& task, const Communicator& world) {
+  static std::mutex guard;
+  static std::map<std::string, std::vector<RankPlan>> known;
+  const std::lock_guard lock(guard);
+  const auto [found, is_new] = known.try_emplace(to_json(c).dump() + " on " + std::to_string(world.size()));
+  if (is_new) found->second = plan_step(c, task, all_samples(task));
+  return found->second.at(static_cast<size_t>(world.rank()));
 }
 
 }  // namespace adjoin::train

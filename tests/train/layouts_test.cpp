@@ -113,8 +113,6 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
     Configuration one = odd_sizes(model);
     one.hidden = 20;
     one.layers = 2;
-    one.sequence = 9;
-    one.vocabulary_size = 37;
     one.experts = model == std::string("decoder") ? 4 : 6;
     one.top_k = model == std::string("decoder") ? 1 : 2;
     one.normalise_gates = model != std::string("decoder");

@@ -30,16 +30,6 @@ namespace {
 
 using namespace adjoin::testing;
 
-/// Of one rank of the world; the first thread that asks makes the plan of all.
-RankPlan planned(const Configuration& c, const Task& task, const Communicator& world) {
-  static std::mutex guard;
-  static std::map<std::string, std::vector<RankPlan>> known;
-  const std::lock_guard lock(guard);
-  const auto [found, is_new] = known.try_emplace(to_json(c).dump() + " on " + std::to_string(world.size()));
-  if (is_new) found->second = plan_step(c, task, all_samples(task));
-  return found->second.at(static_cast<size_t>(world.rank()));
-}
-
 const char* name(Precision precision) {
   return std::array{"fp64", "fp32", "bf16", "fp16"}[static_cast<size_t>(precision)];
 }
