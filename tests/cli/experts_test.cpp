@@ -12,7 +12,18 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kOfExperts = "--experts 4 --layers 2 --moe-every 2 --precision fp64 ";
+/// kSmallRun with two blocks, of which the second has experts.
+const std::string kOfExperts =
+    "train --data sample --samples 48 --preset tiny --vocabulary-size 300 --layers 2 --hidden 16 --heads 4 --sequence "
+    "32 "
+    "--batch 8 --threads-per-rank 1 --experts 4 --moe-every 2 --precision fp64 ";
+
+/// A training, whose progress is told on standard error.
+Outcome train(const std::string& arguments) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return outcome;
+}
 
 /// The losses of a run's steps.
 std::vector<double> losses_of(const fs::path& run) {
@@ -26,11 +37,11 @@ std::vector<double> losses_of(const fs::path& run) {
 TEST(Experts, go_from_any_number_of_ranks_to_any_other) {
   const TemporaryFolder folder;
   const fs::path whole = folder / "whole", begun = folder / "begun";
-  const std::string constant_rate = kSmallRun + kOfExperts + "--schedule constant --warmup 0 ";
-  run_well(constant_rate + "--steps 12" + into(whole));
-  run_well(constant_rate + "--steps 5 --dp 4 --ep 4" + into(begun));
-  run_well("train --resume " + shell_quoted(begun) + " --steps 9 --dp 2 --ep 2 --tp 2");
-  run_well("train --resume " + shell_quoted(begun) + " --steps 12 --dp 2 --ep 1 --zero 3");
+  const std::string constant_rate = kOfExperts + "--schedule constant --warmup 0 ";
+  train(constant_rate + "--steps 12" + into(whole));
+  train(constant_rate + "--steps 5 --dp 4 --ep 4" + into(begun));
+  train("train --resume " + shell_quoted(begun) + " --steps 9 --dp 2 --ep 2 --tp 2");
+  train("train --resume " + shell_quoted(begun) + " --steps 12 --dp 2 --ep 1 --zero 3");
   const std::vector<double> found = losses_of(begun), expected = losses_of(whole);
   ASSERT_EQ(found.size(), 12u);
   for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(found[i], expected.at(i), 1e-9) << "step " << i;
@@ -40,7 +51,7 @@ TEST(Experts, go_from_any_number_of_ranks_to_any_other) {
 TEST(Experts, are_told_in_metrics_summary_and_evaluation) {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
-  const Outcome trained = run_well(kSmallRun + kOfExperts + "--epochs 1 --dp 2 --ep 2" + into(out));
+  const Outcome trained = train(kOfExperts + "--epochs 1 --dp 2 --ep 2" + into(out));
   EXPECT_THAT(trained.out, HasSubstr("2 ranks: dp 2, ep 2, tp 1"));
   const json step = json::parse(lines_of(contents_of(metrics_of(out))).front());
   EXPECT_GE(step.at("fullest_expert").get<double>(), 1);
@@ -55,7 +66,7 @@ TEST(Experts, are_told_in_metrics_summary_and_evaluation) {
   EXPECT_EQ(one.at("expert_rows"), summary.at("expert_rows"));
   EXPECT_EQ(two.at("expert_rows"), summary.at("expert_rows"));
   EXPECT_NEAR(one.at("loss").get<double>(), two.at("loss").get<double>(), 1e-12);
-  const Outcome plan = run_well(kSmallRun + kOfExperts + "--dp 2 --ep 2 --dry-run");
+  const Outcome plan = run_well(kOfExperts + "--dp 2 --ep 2 --dry-run");
   EXPECT_THAT(plan.out, HasSubstr("all_to_all"));
   EXPECT_THAT(plan.out, HasSubstr("A rank whose experts get all of them needs"));
 }
@@ -64,7 +75,7 @@ TEST(Experts, write_texts_on_in_every_layout) {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   put(folder / "text.txt", "The ship sails on.\n\nThe ship sails on.\n\nIt is late.\n\n");
-  run_well(
+  train(
       "train --model decoder --preset gpt-tiny --hidden 32 --sequence 24 --batch 4 --epochs 4 --precision fp64 "
       "--vocab bytes --threads-per-rank 1 --experts 4 --dp 2 --ep 2 --data " +
       shell_quoted(folder / "text.txt") + into(out));
@@ -95,7 +106,7 @@ TEST(Experts, refuse_wrong_numbers_in_one_line) {
   refuses("--experts 4 --balance-loss -1", "--balance-loss is -1, expected 0 to ");
 
   const fs::path out = folder / "run";
-  run_well(kSmallRun + kOfExperts + "--epochs 1" + into(out));
+  train(kOfExperts + "--epochs 1" + into(out));
   const Outcome resumed = run("train --experts 8 --epochs 2 --resume " + shell_quoted(out));
   EXPECT_EQ(resumed.code, 2);
   EXPECT_THAT(resumed.err, HasSubstr("--experts"));

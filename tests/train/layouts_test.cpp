@@ -111,8 +111,9 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
 TEST(Layouts, train_the_same_experts_whatever_lies_where) {
   for (const char* model : {"classifier", "decoder"}) {
     Configuration one = odd_sizes(model);
-    one.hidden = 20;
+    one.hidden = 10;
     one.layers = 2;
+    one.batch = 5;
     one.experts = model == std::string("decoder") ? 4 : 6;
     one.top_k = model == std::string("decoder") ? 1 : 2;
     one.normalise_gates = model != std::string("decoder");
@@ -123,7 +124,7 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
     EXPECT_LT(expected[kSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
     for_each_world({2, 3, 4}, [&](const Communicator& world) {
       std::mt19937 random(static_cast<unsigned>(10 * world.size()));
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < (world.size() == 4 ? 4 : 3); ++i) {
         const Configuration c = drawn(one, world.size(), random);
         const std::vector<double> found = losses_in(c, world, kSteps);
         for (size_t step = 0; step < expected.size(); ++step)

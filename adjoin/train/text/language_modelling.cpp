@@ -52,13 +52,13 @@ models::DecoderOptions LanguageModelling::model_options(const Configuration& c, 
           .positions = c.positions == "rotary" ? models::DecoderOptions::Positions::rotary
                                                : models::DecoderOptions::Positions::learned,
           .activation = c.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
-          .dropout = c.dropout};
+          .dropout = c.dropout,
+          .experts = expert_options(c)};
 }
 
 std::vector<models::Segment> LanguageModelling::segments() const {
   models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
   options.rows = row_options(configuration_);
-  options.experts = expert_options(configuration_);
   return models::decoder(options);
 }
 

@@ -45,7 +45,8 @@ models::TextClassifierOptions model_options(const Configuration& configuration, 
                                         .hidden = configuration.hidden,
                                         .heads = configuration.heads,
                                         .classes = classes,
-                                        .dropout = configuration.dropout};
+                                        .dropout = configuration.dropout,
+                                        .experts = expert_options(configuration)};
   if (configuration.positions == "learned") options.positions = configuration.sequence;
   options.scale_by_head = configuration.score_scale == "head";
   options.final_norm = configuration.final_norm;
@@ -68,7 +69,6 @@ std::unique_ptr<Task> TextClassification::open(const Configuration& configuratio
 std::vector<models::Segment> TextClassification::segments() const {
   models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
   options.rows = row_options(configuration_);
-  options.experts = expert_options(configuration_);
   return models::text_classifier(options);
 }
 
