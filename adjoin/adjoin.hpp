@@ -24,6 +24,7 @@
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/experts.hpp"
 #include "adjoin/nn/distributed/dropout.hpp"
 #include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/layer_norm.hpp"

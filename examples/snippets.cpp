@@ -9,12 +9,14 @@
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/experts.hpp"
 #include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/weighted.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
+#include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/example.hpp"
 
@@ -128,6 +130,27 @@ void data_parallel(const Communicator& world) {
   }
 }
 
+void experts_of_rows(const Communicator& world) {
+  const int64_t samples = 6;
+  const GridShape line({{"all", world.size()}});
+  DistributedTensor x = place(at::linspace(0, 9, samples * 5 * 64).sin().view({samples, 5, 64}),
+                              nn::balanced_over(line, {{"all"}, {}, {}})({samples, 5, 64}), Grid(world, line));
+
+  const Grid grid(world, {{"ep", world.size()}, {"tp", 1}});
+  nn::DistributedMixtureOfExperts experts(
+      nn::MixtureOfExpertsOptions{
+          .features = 64, .hidden_features = 256, .experts = 8, .top_k = 2, .balance_loss = 0.01, .experts_axis = "ep"},
+      grid, "tp");
+  nn::initialize(*experts, /*seed=*/1);
+  x.step = Step{.training = true, .weight = 1.0 / samples};  // of all workers: what a sample counts in the loss
+  const DistributedTensor y = experts(x);                    // x: [samples, tokens, 64]
+
+  y.local.square().sum().backward();
+  parallel::sum_gradients(*experts);
+  example::ensure(experts->parameters().front().grad().count_nonzero().item<int64_t>() > 0,
+                  "the router learns nothing");
+}
+
 void run_all(const Communicator& world, example::Report& report) {
   collectives(world);
   products(world);
@@ -135,6 +158,7 @@ void run_all(const Communicator& world, example::Report& report) {
   layers(world);
   network(world);
   data_parallel(world);
+  experts_of_rows(world);
   report.line("All of them ran.");
   report.value("ranks", static_cast<int64_t>(world.size()));
 }

@@ -129,7 +129,8 @@ at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
   return sorted.view({way_->rows, way_->top_k, sorted.size(1)});
 }
 
-AssumedExperts::AssumedExperts(Rows rows, bool alone) : rows_(rows), alone_(alone), outer_(std::exchange(assumed, this)) {}
+AssumedExperts::AssumedExperts(Rows rows, bool alone)
+    : rows_(rows), alone_(alone), outer_(std::exchange(assumed, this)) {}
 AssumedExperts::~AssumedExperts() {
   assumed = outer_;
 }

@@ -61,7 +61,7 @@ DistributedTensor DistributedMixtureOfExpertsImpl::forward(const DistributedTens
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor here = prepared.read(x.local);
   const at::Tensor y = experts_->forward(here.reshape({prepared.rows.size(), here.size(-1)}),
-                                                     ForwardPass{x.step.value_or(Step{}), prepared.rows});
+                                         ForwardPass{x.step.value_or(Step{}), prepared.rows});
   return {prepared.write(y.view_as(here)), prepared.output, x.grid, x.step};
 }
 
