@@ -37,6 +37,21 @@ struct WithLoss : torch::autograd::Function<WithLoss> {
   }
 };
 
+/// x W^T in float64, which keeps x as it is for backward.
+struct Scores : torch::autograd::Function<Scores> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
+    ctx->save_for_backward({x, weight});
+    return at::linear(x.to(at::kDouble), weight.to(at::kDouble));
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
+                                               torch::autograd::tensor_list gradients) {
+    const torch::autograd::tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    return {gradients[0].mm(weight.to(at::kDouble)).to(x.scalar_type()),
+            gradients[0].t().mm(x.to(at::kDouble)).to(weight.scalar_type())};
+  }
+};
+
 /// A linear layer whose module does nothing: it has the weight.
 class RouterImpl : public ShardedModule {
  public:
@@ -125,10 +140,10 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
 
 MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
                                                           const std::optional<Split>& split) const {
-  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they differ by
-  // in float64 is gone in float32, so that ties are ties, whatever the sizes are.
+  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they
+  // differ by in float64 is gone in float32, so that ties are ties, whatever the sizes are.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
-  const at::Tensor scores = at::linear(x.to(at::kDouble), router_.to(at::kDouble));
+  const at::Tensor scores = Scores::apply(x, router_);
   const at::Tensor compared = scores.detach().to(at::kFloat);
   at::Tensor mine =
       std::get<1>(compared.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);

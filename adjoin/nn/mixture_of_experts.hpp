@@ -35,7 +35,7 @@ class ExpertLoads {
 
   /// Rows of each expert that this rank counts; those of all ranks add up to all rows, times top_k.
   std::vector<double> rows{};
-  /// What the losses of a layer, before their factors, are to the loss of the step: means over samples, or tokens. They add up too.
+  /// The losses of routers before their factors, times the weights of their samples or tokens. They add up too.
   double balance = 0, z = 0;
 
  private:
@@ -45,17 +45,19 @@ class ExpertLoads {
 
 /// For each row, the sum of what top_k of E feed-forward layers make of it, each times its gate; no row is dropped.
 ///
-/// The router, a linear layer in float64, scores the experts of each row. Those of the highest scores are chosen, of those that
-/// are equal in float32 that of the lower number; the softmax of their scores gives the gates. With top_k 1 the gate is 1 then, so that the router
-/// learns by its losses alone, unless normalises_gates is false.
+/// The router, a linear layer in float64, scores the experts of each row. Those of the highest scores are chosen, of scores
+/// that are equal in float32 those of the lower numbers; the softmax of the chosen scores gives the gates. With top_k 1 the
+/// gate is 1 then, so that the router learns by its losses alone, unless normalises_gates is false.
 ///
-/// Where a pass has a weight, two losses are added to that of the step, each times the weight of its sample, or token: for each sample
-/// the sum over experts of E times the part of its pairs of rows and experts that went there times the mean of its probabilities,
-/// which is 1 where all is even, and the mean over its rows of the squared log-sum of exponentials of the scores. They depend on no
-/// other sample, and so not on how a batch is divided. Their value is told to ExpertLoads; the output is the same with and without.
+/// Where a pass has a weight, two losses are added to that of the step, each times the weight of its sample, or token. One is
+/// for each sample the sum over experts of E times the part of its pairs of rows and experts that went there times the mean of
+/// its probabilities, which is 1 where all is even; the other the mean over its rows of the squared log-sum of exponentials of
+/// the scores. They depend on no other sample, and so not on how a batch is divided. What they are is told to ExpertLoads; the
+/// output is the same with and without.
 ///
-/// Experts are split over the ranks of one axis, each of whose ranks has rows of its own: data parallelism. The rows go to their experts
-/// by all_to_all, with the counts that routing gives, and back. The tensor-parallel axis cuts each expert as it cuts a ColRow.
+/// Experts are split over the ranks of one axis, each of which has rows of its own: data parallelism. The rows go to their
+/// experts by all_to_all, with the counts that routing gives, and back. The tensor-parallel axis cuts each expert as it cuts a
+/// ColRow.
 ///
 /// Parameters: router.weight [E, features], column.weight [E * made, features], row.weight [E * features, hidden_features], where
 ///         made is twice the hidden features for swiglu; the rows of expert e follow those of e - 1
