@@ -73,7 +73,7 @@ void add_evaluate(Program& program) {
              "Samples computed at once over all ranks; 0: as in the training run [0]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: samples, loss, seconds, and accuracy, classes, f1 of each, confusion, or "
-                    "perplexity and bits_per_byte [false]");
+                    "perplexity and bits_per_byte; of a model with experts expert_rows [false]");
   add_layout_options(*command,
                      {{"dp", &options->grid.dp},
                       {"ep", &options->grid.ep},

@@ -140,11 +140,12 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
 
 MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
                                                           const std::optional<Split>& split) const {
-  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they
-  // differ by in float64 is gone in float32, so that ties are ties, whatever the sizes are.
+  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they then
+  // differ by is gone in float32, with the largest score there may be added, so that ties are ties, whatever the sizes are.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
   const at::Tensor scores = Scores::apply(x, router_);
-  const at::Tensor compared = scores.detach().to(at::kFloat);
+  const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();
+  const at::Tensor compared = (scores.detach() + largest).to(at::kFloat);
   at::Tensor mine =
       std::get<1>(compared.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
   const at::Tensor chosen =

@@ -46,8 +46,8 @@ class ExpertLoads {
 /// For each row, the sum of what top_k of E feed-forward layers make of it, each times its gate; no row is dropped.
 ///
 /// The router, a linear layer in float64, scores the experts of each row. Those of the highest scores are chosen, of scores
-/// that are equal in float32 those of the lower numbers; the softmax of the chosen scores gives the gates. With top_k 1 the
-/// gate is 1 then, so that the router learns by its losses alone, unless normalises_gates is false.
+/// that are equal to 24 bits of the largest that there may be, |x| times |r| of the longest r, those of the lower numbers. The
+/// softmax of the chosen scores gives the gates. With top_k 1 the gate is 1 then, so that the router learns by its losses alone, unless normalises_gates is false.
 ///
 /// Where a pass has a weight, two losses are added to that of the step, each times the weight of its sample, or token. One is
 /// for each sample the sum over experts of E times the part of its pairs of rows and experts that went there times the mean of

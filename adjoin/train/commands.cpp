@@ -39,6 +39,9 @@ void say_plan(const Configuration& c, const Task& task) {
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
   say(counted(grid_sizes(c).ranks(), "rank") + ": " + layout_text(c) +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
+  if (c.experts > 1)
+    say(counted(c.layers / c.moe_every, "block") + " with " + grouped(c.experts) + " experts, " +
+        grouped(expert_options(c).top_k) + " for each token");
   for (const std::string& remark : remarks(c)) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
@@ -136,14 +139,12 @@ void dry_run(const Configuration& configuration) {
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
   const std::vector<models::Segment> segments = task->segments();
   if (configuration.pp > 1) print_stages(std::cout, stages_of(configuration, segments), segments);
-  print_plan(std::cout, ranks);
-  if (configuration.ep == 1) return;
-  int64_t highest = 0;
-  for (const RankPlan& rank :
-       plan_step(configuration, *task, longest_samples(configuration, *task), nn::AssumedExperts::Rows::here))
-    highest = std::max(highest, rank.highest);
-  std::cout << "\nThat is where all experts get equally many tokens. A rank whose experts get all of them needs\nup to "
-            << fixed(static_cast<double>(highest) / (1 << 20), 1) << " MiB.\n";
+  int64_t of_full_experts = 0;
+  if (configuration.ep > 1)
+    for (const RankPlan& rank :
+         plan_step(configuration, *task, longest_samples(configuration, *task), nn::AssumedExperts::Rows::here))
+      of_full_experts = std::max(of_full_experts, rank.highest);
+  print_plan(std::cout, ranks, of_full_experts);
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {

@@ -17,7 +17,8 @@ namespace {
 using C = Configuration;
 constexpr double kMany = 1e15;           // numbers that doubles and int64 both hold exactly
 constexpr double kLeastDeadline = 1e-3;  // seconds: what communicators count in
-constexpr double kLarge = 1 << 24;       // sizes whose products with each other stay far from 2^63
+constexpr double kMostExperts = 65536;
+constexpr double kLarge = 1 << 24;  // sizes whose products with each other stay far from 2^63
 
 // clang-format off
 constexpr Field kFields[] = {
@@ -47,7 +48,7 @@ constexpr Field kFields[] = {
     {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block; a decoder has one in any case", ""},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
-    {"Model", "experts", &C::experts, "Feed-forward layers of a block, its experts, of which a router chooses --top-k for each token; 1: one layer, and no router", "", 1, kLarge},
+    {"Model", "experts", &C::experts, "Feed-forward layers of a block, its experts, of which a router chooses --top-k for each token; 1: one layer, and no router", "", 1, kMostExperts},
     {"Model", "top_k", &C::top_k, "Experts of each token, at most --experts; 0: 2, or 1 where there is one expert", "", 0, kLarge},
     {"Model", "moe_every", &C::moe_every, "Of so many blocks the last one has experts, at most --layers", "", 1, 10000},
     {"Model", "normalise_gates", &C::normalise_gates, "The gates of a token's experts add up to 1; without, they are the experts' probabilities among all", ""},
@@ -159,6 +160,12 @@ void check_experts(const Configuration& c) {
   const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
   require(c.top_k <= c.experts,
           [&] { return text("--top-k", c.top_k) + " is more than " + text("--experts", c.experts); });
+  const C defaults;
+  for (const char* name : {"moe_every", "normalise_gates", "balance_loss", "z_loss"}) {
+    const Field& field = field_named(name);
+    require(c.experts > 1 || text_of(field, c) == text_of(field, defaults),
+            [&] { return option_of(name) + " is for --experts of 2 or more, and --experts is 1"; });
+  }
   require(c.experts == 1 || c.moe_every <= c.layers, [&] {
     return text("--moe-every", c.moe_every) + " is more than " + text("--layers", c.layers) +
            ": no block would have experts";

@@ -12,8 +12,7 @@ GridShape GridSizes::shape() const {
 }
 
 std::string GridSizes::to_string() const {
-  std::string text = "dp " + std::to_string(dp);
-  if (ep > 1) text += ", ep " + std::to_string(ep);
+  std::string text = "dp " + std::to_string(dp) + (ep > 1 ? " (ep " + std::to_string(ep) + ")" : "");
   if (pp > 1) text += ", pp " + std::to_string(pp);
   if (cp > 1) text += ", cp " + std::to_string(cp);
   return text + ", tp " + std::to_string(tp) + (sp ? ", sp" : "");
@@ -85,7 +84,7 @@ void validate(const GridSizes& sizes) {
   });
   require(sizes.ep >= 1 && sizes.dp % sizes.ep == 0, [&] {
     return "--ep " + std::to_string(sizes.ep) + " does not divide --dp " + std::to_string(sizes.dp) +
-           ": expert-parallel ranks are some of the data-parallel ones";
+           ": expert-parallel ranks are some of the data-parallel ones; --ep 1 has all experts on each";
   });
   require(!sizes.sp || sizes.tp > 1, "--sp splits rows over tensor-parallel ranks, and --tp is 1");
 }

@@ -21,7 +21,7 @@ struct GridSizes {
   /// {dp, ep, pp, cp, tp}, where dp and ep together are the workers that take a part of the batch: ranks along tp are next to each
   /// other.
   GridShape shape() const;
-  /// "dp 2, tp 4"; ep, pp and cp where they are above 1, "sp" where rows are split.
+  /// "dp 2, tp 4"; "dp 2 (ep 2)"; pp and cp where they are above 1, "sp" where rows are split.
   std::string to_string() const;
   /// "--dp 2 times --tp 4 needs 8 ranks", as messages begin.
   std::string needs() const;

@@ -3,7 +3,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -124,7 +123,7 @@ OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> par
   return {optimizer.moment_bytes(), std::exchange(calls.calls, {})};
 }
 
-/// The ranks that differ along dp and cp alone: they have equal pieces of the model, of which this has shapes.
+/// The ranks that differ along dp, ep and cp alone: they have equally large pieces of the model, of which this has shapes.
 struct AlikeModels {
   models::Model model;
   RankPlan weights{};  // what their plans say of parameters, weights and gradients
@@ -359,11 +358,11 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   pipeline::Timeline timeline = expected_timeline(stages, segments);
   const Job job{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
   MicroBatches batches(configuration, task, samples);
-  std::map<std::array<int, 3>, AlikeModels> models;  // by the coordinates along ep, pp and tp
+  std::map<std::pair<int, int>, AlikeModels> models;  // by the coordinates along pp and tp
   std::vector<LoneRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
-    const std::array place{rank.grid.coordinate("ep"), rank.grid.coordinate("pp"), rank.grid.coordinate("tp")};
+    const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
     const auto found = models.find(place);
     return found != models.end() ? found->second : models.try_emplace(place, job, rank.grid).first->second;
   };

@@ -48,6 +48,7 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
 
 /// A table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a line,
 /// which tells the most that one of them has.
-void print_plan(std::ostream& out, std::span<const RankPlan> ranks);
+/// `of_full_experts`: the most that a rank needs whose experts get all rows, told where it is more; in bytes.
+void print_plan(std::ostream& out, std::span<const RankPlan> ranks, int64_t of_full_experts = 0);
 
 }  // namespace adjoin::train

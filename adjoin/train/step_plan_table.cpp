@@ -74,7 +74,7 @@ struct Unit {
 
 }  // namespace
 
-void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
+void print_plan(std::ostream& out, std::span<const RankPlan> plans, int64_t of_full_experts) {
   const std::vector<AlikeRanks> groups = alike(plans);
   int64_t largest = 0, most_copied = 0, most_given = 0;
   for (const AlikeRanks& group : groups) {
@@ -94,6 +94,8 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans) {
   print_columns(out, table);
   if (most_copied > 0)
     out << "  and " << memory(most_copied) << " more while a checkpoint is written, or none with --save wait\n";
+  if (of_full_experts > largest)
+    out << "  and up to " << memory(of_full_experts) << " at highest on a rank whose experts get the tokens of all\n";
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)

@@ -35,11 +35,6 @@ bool any_interrupted(const Communicator& world) {
   return flag[0] != 0;
 }
 
-std::vector<Measure> joined(std::vector<Measure> measures, const std::vector<Measure>& others) {
-  measures.insert(measures.end(), others.begin(), others.end());
-  return measures;
-}
-
 }  // namespace
 
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
@@ -248,13 +243,14 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   const parallel::Update update = optimizer().step(learning_rate, loss_scale);
   add_up(sums, /*training=*/true);
-  return {
-      .loss = sums.loss(),
-      .measures = joined(task_.measures(sums.loss(), sums.tally(), denominator), sums.experts().measures(loss_scale)),
-      .gradient_norm = update.norm,
-      .tokens = sums.tokens(),
-      .interrupted = sums.interrupted(),
-      .skipped = update.skipped};
+  StepResult result{.loss = sums.loss(),
+                    .measures = task_.measures(sums.loss(), sums.tally(), denominator),
+                    .gradient_norm = update.norm,
+                    .tokens = sums.tokens(),
+                    .interrupted = sums.interrupted(),
+                    .skipped = update.skipped};
+  for (const Measure& measure : sums.experts().measures(loss_scale)) result.measures.push_back(measure);
+  return result;
 }
 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
@@ -305,7 +301,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   const double denominator = task_.loss_denominator(part, order);
   const double loss = denominator > 0 ? sums.loss() / denominator : 0;
   return {.loss = loss,
-          .measures = joined(task_.measures(loss, sums.tally(), denominator), sums.experts().measures(1)),
+          .measures = task_.measures(loss, sums.tally(), denominator),
           .tally = sums.tally(),
           .expert_rows = sums.experts().rows()};
 }

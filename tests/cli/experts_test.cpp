@@ -52,7 +52,8 @@ TEST(Experts, are_told_in_metrics_summary_and_evaluation) {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   const Outcome trained = train(kOfExperts + "--epochs 1 --dp 2 --ep 2" + into(out));
-  EXPECT_THAT(trained.out, HasSubstr("2 ranks: dp 2, ep 2, tp 1"));
+  EXPECT_THAT(trained.out, HasSubstr("1 block with 4 experts, 2 for each token\n"));
+  EXPECT_THAT(trained.out, HasSubstr("2 ranks: dp 2 (ep 2), tp 1"));
   const json step = json::parse(lines_of(contents_of(metrics_of(out))).front());
   EXPECT_GE(step.at("fullest_expert").get<double>(), 1);
   EXPECT_GT(step.at("balance_loss").get<double>(), 0.9);
@@ -68,7 +69,7 @@ TEST(Experts, are_told_in_metrics_summary_and_evaluation) {
   EXPECT_NEAR(one.at("loss").get<double>(), two.at("loss").get<double>(), 1e-12);
   const Outcome plan = run_well(kOfExperts + "--dp 2 --ep 2 --dry-run");
   EXPECT_THAT(plan.out, HasSubstr("all_to_all"));
-  EXPECT_THAT(plan.out, HasSubstr("A rank whose experts get all of them needs"));
+  EXPECT_THAT(plan.out, HasSubstr("on a rank whose experts get the tokens of all"));
 }
 
 TEST(Experts, write_texts_on_in_every_layout) {
@@ -100,6 +101,8 @@ TEST(Experts, refuse_wrong_numbers_in_one_line) {
   refuses("--experts 4 --ep 2", "--ep 2 does not divide --dp 1");
   refuses("--experts 4 --ep 2 --dp 3", "--ep 2 does not divide --dp 3");
   refuses("--experts 4 --ep 3 --dp 3", "--ep 3 does not divide --experts 4");
+  refuses("--balance-loss 1", "--balance-loss is for --experts of 2 or more, and --experts is 1");
+  refuses("--no-normalise-gates", "--normalise-gates is for --experts of 2 or more");
   refuses("--ep 2 --dp 2", "--ep 2 does not divide --experts 1");
   refuses("--experts 4 --moe-every 2", "--moe-every 2 is more than --layers 1");
   refuses("--experts 4 --ep 0 --dp 2", "--ep is 0, expected 1 to ");

@@ -201,6 +201,23 @@ TEST(MixtureOfExperts, gives_rows_with_equal_scores_to_the_lower_experts) {
         }
 }
 
+TEST(MixtureOfExperts, gives_rows_whose_scores_cancel_to_nothing_to_the_lower_experts) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat})
+    for (const int64_t features : {24, 250}) {
+      MixtureOfExpertsOptions o = options_of(6, 2);
+      o.features = features;
+      o.tensor = type;
+      MixtureOfExperts layer(o, one_worker(), "tp");
+      initialize(*layer, 3);
+      const at::NoGradGuard no_gradient;
+      layer->named_parameters()["router.weight"].fill_(0.3);
+      const at::Tensor any = random_tensor({40, features}, Kind::replicated, Communicator());
+      const ExpertLoads loads;
+      layer((any - any.mean(1, true)).to(type), ForwardPass{});
+      EXPECT_EQ(loads.rows, (std::vector<double>{40, 40, 0, 0, 0, 0})) << features << " features, " << type;
+    }
+}
+
 TEST(MixtureOfExperts, goes_on_with_scores_that_are_no_numbers) {
   const std::vector<double> rows = rows_by(at::full({3, 4}, std::nan(""), at::kDouble), 5, 2);
   EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), 0.0), 10);
