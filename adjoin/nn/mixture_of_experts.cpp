@@ -1,13 +1,17 @@
 #include "adjoin/nn/mixture_of_experts.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
-#include <ATen/ops/linear.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -37,18 +41,33 @@ struct WithLoss : torch::autograd::Function<WithLoss> {
   }
 };
 
-/// x W^T in float64, which keeps x as it is for backward.
+/// x W^T in float64, which keeps x as it is for backward. Some rows at a time are widened, which stay in the caches.
 struct Scores : torch::autograd::Function<Scores> {
+  static constexpr int64_t kAtOnce = 256;
+
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
     ctx->save_for_backward({x, weight});
-    return at::linear(x.to(at::kDouble), weight.to(at::kDouble));
+    const at::Tensor wide = weight.to(at::kDouble).t();
+    at::Tensor scores = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kDouble));
+    for (int64_t row = 0; row < x.size(0); row += kAtOnce) {
+      at::Tensor here = scores.slice(0, row, row + kAtOnce);
+      at::mm_out(here, x.slice(0, row, row + kAtOnce).to(at::kDouble), wide);
+    }
+    return scores;
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
                                                torch::autograd::tensor_list gradients) {
+    require(!at::GradMode::is_enabled(),
+            "MixtureOfExperts: is differentiable once, but backward was to create a graph");
     const torch::autograd::tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
-    return {gradients[0].mm(weight.to(at::kDouble)).to(x.scalar_type()),
-            gradients[0].t().mm(x.to(at::kDouble)).to(weight.scalar_type())};
+    const at::Tensor wide = weight.to(at::kDouble), of_wide = at::zeros_like(wide), of_x = at::empty_like(x);
+    for (int64_t row = 0; row < x.size(0); row += kAtOnce) {
+      const at::Tensor of_scores = gradients[0].slice(0, row, row + kAtOnce);
+      of_x.slice(0, row, row + kAtOnce).copy_(of_scores.mm(wide));
+      of_wide.addmm_(of_scores.t(), x.slice(0, row, row + kAtOnce).to(at::kDouble));
+    }
+    return {of_x, of_wide.to(weight.scalar_type())};
   }
 };
 
@@ -129,12 +148,12 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
   const auto for_own_features = [&](const at::Tensor& t) {
     return split ? all_gather(t, features_, *split) : copy_to(t, features_);
   };
-  const auto [gates, chosen] = route(x, pass, split);
+  const auto [rows, gates, chosen] = route(x, pass, split);
   const ExpertRows way(chosen, split_experts_, experts_);
-  const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(x))), way.received());
-  const at::Tensor of_experts = way.from_experts(row_(activated(made, options_.activation), way.received()));
-  const at::Tensor weighted = of_experts * for_own_features(gates).to(of_experts.scalar_type()).unsqueeze(2);
-  const at::Tensor summand = options_.top_k == 1 ? weighted.squeeze(1) : weighted.sum(1);
+  const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.received());
+  at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.received()));
+  if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);
+  const at::Tensor summand = options_.top_k == 1 ? y.squeeze(1) : y.sum(1);
   return split ? reduce_scatter(summand, features_, *split) : reduce_from(summand, features_);
 }
 
@@ -152,17 +171,19 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
       AssumedExperts::in_place_of(split ? all_gather(mine, features_, *split) : mine, split_experts_, experts_.rank());
   if (AssumedExperts::any())
     mine = split ? chosen.narrow(0, split->offset(features_.rank()), split->size(features_.rank())) : chosen;
-  at::Tensor gates =
-      options_.normalises_gates ? at::softmax(scores.gather(1, mine), 1) : at::softmax(scores, 1).gather(1, mine);
+  at::Tensor gates;
+  if (!options_.normalises_gates)
+    gates = at::softmax(scores, 1).gather(1, mine).to(router_.scalar_type());
+  else if (options_.top_k > 1)
+    gates = at::softmax(scores.gather(1, mine), 1).to(router_.scalar_type());
   if (counting && features_.rank() == 0) {
     const at::Tensor rows = at::bincount(chosen.flatten(), {}, options_.experts);
     counting->rows.resize(static_cast<size_t>(options_.experts));
     for (int64_t expert = 0; expert < options_.experts; ++expert)
       counting->rows[static_cast<size_t>(expert)] += static_cast<double>(rows.const_data_ptr<int64_t>()[expert]);
   }
-  if (pass.step.weight != 0 && (options_.balance_loss != 0 || options_.z_loss != 0))
-    gates = WithLoss::apply(gates, own_losses(scores, chosen, pass));
-  return {gates.to(router_.scalar_type()), chosen};
+  const bool has_losses = pass.step.weight != 0 && (options_.balance_loss != 0 || options_.z_loss != 0);
+  return {has_losses ? WithLoss::apply(x, own_losses(scores, chosen, pass)) : x, gates, chosen};
 }
 
 at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::Tensor& chosen,

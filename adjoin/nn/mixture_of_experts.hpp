@@ -75,9 +75,10 @@ class MixtureOfExpertsImpl : public torch::nn::Module {
   const MixtureOfExpertsOptions& options() const { return options_; }
 
  private:
-  /// Of rows that are here between layers the gates, and of all rows of the pass here the experts: [rows, top_k].
   struct Routing {
-    at::Tensor gates, chosen;
+    at::Tensor rows;    ///< x, in whose backward the router's losses get their gradients
+    at::Tensor gates;   ///< of those rows [rows, top_k]; undefined where they are 1
+    at::Tensor chosen;  ///< of all rows of the pass here, the experts [rows, top_k]
   };
   Routing route(const at::Tensor& x, const ForwardPass& pass, const std::optional<Split>& split) const;
   /// What is added to the loss of the step.
