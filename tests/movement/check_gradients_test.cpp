@@ -10,6 +10,7 @@
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"
@@ -152,7 +153,7 @@ TEST(CheckGradients, knows_what_each_movement_takes_and_gives) {
       else if (c.to == Kind::split)
         EXPECT_EQ(with_copied, kNothing) << c.name;
       else
-        EXPECT_THAT(with_copied, HasSubstr("each rank has a copy of")) << c.name;
+        EXPECT_THAT(with_copied, HasSubstr("uses it with one that is copied")) << c.name;
     }
   });
 }
@@ -178,6 +179,53 @@ TEST(CheckGradients, reads_inputs_by_their_memory) {
     const at::Tensor asked = weight({4, 12});
     EXPECT_THAT(line.error(asked.mm(line.whole).sum(), {line.known("asked", asked, Kind::split)}),
                 HasSubstr("'asked'"));
+  });
+}
+
+TEST(CheckGradients, finds_values_to_be_what_they_are_said_to_be) {
+  for_each_line([](const Line& line) {
+    const auto& w = line.world;
+    const auto error_as = [&](Kind kind, const at::Tensor& hidden) {
+      return line.error(reduce_from(hidden * line.part, w).sum(), {line.known("hidden", hidden, kind)});
+    };
+    const at::Tensor own = line.copy * line.part;
+    EXPECT_EQ(error_as(Kind::copied, all_sum_reduce(own, w)), kNothing);
+    EXPECT_THAT(error_as(Kind::copied, own),
+                HasSubstr("'hidden' differs between ranks ('part'), and was said to be one that is copied. A movement"))
+        << "the sum is left out, and what differs fits as well";
+    EXPECT_THAT(error_as(Kind::split, all_sum_reduce(own, w)),
+                AllOf(HasSubstr("'hidden' is copied (from all_sum_reduce at "), HasSubstr("one that differs")));
+    // Of two outputs of one operation, and of a tensor that is said to be the same by two names.
+    const auto halves = own.chunk(2);
+    EXPECT_EQ(line.error((halves[0] * halves[1]).sum(),
+                         {line.known("a", halves[0], Kind::split), line.known("b", halves[1], Kind::partial),
+                          line.known("also a", halves[0], Kind::split)}),
+              kNothing);
+    EXPECT_THAT(line.error((halves[0] * halves[1]).sum(), {line.known("b", halves[1], Kind::copied)}),
+                HasSubstr("'b'"));
+  });
+}
+
+TEST(CheckGradients, follows_movements_of_what_has_no_gradient_where_they_were_noted) {
+  for_each_line([](const Line& line) {
+    const auto& w = line.world;
+    const at::Tensor x = at::ones({12, 12}, at::kDouble);
+    const auto error = [&](const std::function<at::Tensor(const at::Tensor&)>& movement, const at::Tensor& weight) {
+      const at::Tensor loss = movement(x).mm(weight).sum();
+      return line.error(loss, {line.known("x", x, Kind::replicated)});
+    };
+    const auto own = [&](const at::Tensor& t) { return scatter_to(t, w, line.split); };
+    const auto summed = [&](const at::Tensor& t) { return all_sum_reduce(t, w); };
+    EXPECT_EQ(error(own, line.whole), kNothing) << "not known";
+    const ForwardNotes notes;
+    EXPECT_THAT(error(own, line.whole),
+                HasSubstr("'whole' is replicated, but MmBackward0 uses it with one that differs "
+                          "between ranks (from scatter_to at "));
+    EXPECT_EQ(error(own, line.copy), kNothing);
+    EXPECT_THAT(error(summed, line.whole),
+                HasSubstr("expects a tensor that differs between ranks, but its input is copied ('x')"));
+    const ForwardNotes others;
+    EXPECT_EQ(error([&](const at::Tensor& t) { return gather_from(own(t), w, line.split); }, line.whole), kNothing);
   });
 }
 
@@ -236,6 +284,12 @@ TEST(CheckGradients, knows_second_derivatives) {
       return y + of_x.pow(2).sum();
     };
     EXPECT_EQ(line.error(penalty(copy_to(line.whole, w))), kNothing);
+    EXPECT_THAT(line.error(penalty(line.whole)), HasSubstr("'whole' is replicated, but MmBackward0"));
+    // The first derivatives are right, and each rank adds the square of its own share of them.
+    const at::Tensor y = reduce_from(copy_to(line.whole, w).mm(line.part).tanh(), w).pow(2).sum();
+    const at::Tensor of_part = torch::autograd::grad({y}, {line.part}, {}, true, true)[0];
+    EXPECT_THAT(line.error(y + of_part.pow(2).sum()), HasSubstr("AddBackward0"));
+    EXPECT_EQ(line.error(y + reduce_from(of_part.pow(2).sum(), w)), kNothing);
   });
 }
 
@@ -252,7 +306,7 @@ TEST(CheckGradients, looks_into_what_is_computed_again_where_it_was_noted) {
     };
     EXPECT_EQ(line.error(run(true)), kNothing);
     EXPECT_EQ(line.error(run(false)), kNothing) << "not known";
-    const NotesOfRecomputed notes;
+    const ForwardNotes notes;
     const at::Tensor right = run(true);
     EXPECT_EQ(line.error(right), kNothing);
     EXPECT_THAT(line.error(run(false)), HasSubstr("'whole' is replicated, but MmBackward0"));
@@ -301,6 +355,18 @@ TEST(CheckGradients, judges_each_axis_by_itself) {
     // A group that is no line of the grid: nothing is known of what it gives.
     const Communicator pair = world.subset(std::vector<int>{world.rank() / 2 * 2, world.rank() / 2 * 2 + 1});
     EXPECT_EQ(error(reduce_from(b, pair).sum(), Kind::split, Kind::split), kNothing);
+    // Along the axes that its ranks do not span, a move leaves what it moves as it was.
+    const Split split = Split::balanced(6 * tp.size(), tp.size(), 0), columns = Split::balanced(6, tp.size(), 1);
+    EXPECT_EQ(error(reduce_from(all_to_all(b, tp, split, columns), tp).sum(), Kind::replicated, Kind::split), kNothing);
+    EXPECT_THAT(error((all_to_all(b, tp, split, columns).sum() * a).sum(), Kind::copied, Kind::split),
+                HasSubstr("along tp: 'a' is replicated"));
+    // A layout says what lies along all its axes, also along those where nothing moves.
+    const Layout summands(grid.shape(), {6, 6}, {}, {{"dp", Kind::copied}, {"tp", Kind::partial}});
+    const at::Tensor summed = move(b, summands, summands.with_kind("tp", Kind::replicated), grid).sum();
+    EXPECT_THAT(error(summed, Kind::copied, Kind::split), HasSubstr("along dp: the loss is the same on all ranks"));
+    EXPECT_THAT(
+        error(summed, Kind::split, Kind::split),
+        AllOf(HasSubstr("along dp: move at "), HasSubstr("expects a tensor that is copied, but its input differs")));
     const int other = world.size() - 1 - world.rank();
     const Communicator across =
         world.subset(std::vector<int>{std::min(other, world.rank()), std::max(other, world.rank())});

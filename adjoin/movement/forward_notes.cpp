@@ -1,0 +1,22 @@
+#include "adjoin/movement/forward_notes.hpp"
+
+#include <utility>
+
+namespace adjoin {
+namespace {
+
+thread_local ForwardNotes* innermost = nullptr;
+
+}  // namespace
+
+ForwardNotes::ForwardNotes() : outer_(std::exchange(innermost, this)) {}
+
+ForwardNotes::~ForwardNotes() {
+  innermost = outer_;
+}
+
+ForwardNotes* ForwardNotes::current() {
+  return innermost;
+}
+
+}  // namespace adjoin
