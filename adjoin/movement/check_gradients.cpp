@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/call.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/kinds_along.hpp"
 
@@ -39,7 +40,12 @@ class Check {
         const Grid& grid)
       : along_(grid), graph_(of) {
     for (const KnownTensor& tensor : parameters) add(tensor);
-    for (const KnownTensor& tensor : inputs) add(tensor);
+    for (const KnownTensor& tensor : inputs) {
+      check_shape(tensor);
+      add(tensor);
+    }
+    if (const ForwardNotes* const notes = ForwardNotes::current())
+      for (const KnownTensor& tensor : notes->said()) add(tensor);
     values_.reserve(graph_.notes().size());
     for (const GraphNote& note : graph_.notes()) values_.push_back(value_of(note));
   }
@@ -75,6 +81,17 @@ class Check {
     }
     value.kinds = without_gradient(value.kinds);
     if (const auto memory = memory_of(tensor)) by_memory_.try_emplace(*memory, std::move(value));
+  }
+
+  static void check_shape(const KnownTensor& known) {
+    const auto* const layout = std::get_if<Layout>(&known.kinds);
+    if (!layout || !known.tensor.defined()) return;
+    const std::vector<int64_t> expected = layout->shape_on(known.world.rank());
+    require(known.tensor.sizes() == expected, [&] {
+      return "gradients: '" + known.name + "' is of shape " + shape_text(known.tensor.sizes().vec()) + ", where " +
+             layout->to_string() + " has " + shape_text(expected) +
+             ". A movement before it is missing, or stands for another";
+    });
   }
 
   static KindSets without_gradient(KindSets kinds) {

@@ -37,7 +37,8 @@ struct KnownTensor {
 ///
 /// `loss` is that of this worker: the same on all along an axis, replicated, or its summand, split; which of them, `loss_kinds`
 /// may say, so that a loss to which a sum is missing is named too. What `ForwardNotes` have noted on this
-/// thread is looked into too: segments that are computed again in backward, and movements of tensors without gradient.
+/// thread is looked into too: segments that are computed again in backward, movements of tensors without gradient, and the layouts of
+/// what the layers of nn/distributed compute.
 /// Throws: InvalidArgument that names the axis, the operation, the parameter or the movement with its place, and what to write
 /// Cost:   about 5 us an operation; sends nothing, so each worker judges its own graph alone
 /// Source: the types of JAX's shard_map (varying and invariant values) and of meta-pytorch/spmd_types, which check programs

@@ -19,4 +19,9 @@ ForwardNotes* ForwardNotes::current() {
   return innermost;
 }
 
+at::Tensor declared(const char* name, const at::Tensor& x, const Layout& layout, const Grid& grid) {
+  if (innermost) innermost->add(KnownTensor{name, x, layout, grid.world()});
+  return x;
+}
+
 }  // namespace adjoin

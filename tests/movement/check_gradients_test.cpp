@@ -387,6 +387,15 @@ TEST(CheckGradients, knows_distributed_tensors_and_workers_that_hold_nothing) {
     const at::Tensor all = whole(x);
     EXPECT_EQ(error((all * all).sum(), x), kNothing);
     EXPECT_THAT(error((all * local.sum()).sum(), x), HasSubstr("(from move at"));
+    const DistributedTensor doubled = map(x, [](const at::Tensor& t) { return t * 2; });
+    const auto error_as = [&](const Layout& layout) {
+      return thrown_by<InvalidArgument>([&] {
+        check_gradients(whole(doubled).sum(), {}, {{"doubled", doubled.local, layout, world}}, grid);
+      });
+    };
+    EXPECT_EQ(error_as(rows), kNothing);
+    EXPECT_THAT(error_as(Layout(grid.shape(), {2, 4}, {}, {{"tp", Kind::partial}})),
+                AllOf(HasSubstr("gradients: 'doubled' is of shape ["), HasSubstr("A movement before it is missing")));
     const DistributedTensor first = move(x, on_first);
     EXPECT_EQ(error(whole(map(first, [](const at::Tensor& t) { return t.exp(); })).sum(), x), kNothing);
     const DistributedTensor copies = move(x, rows.on(grid.shape(), Kind::copied));

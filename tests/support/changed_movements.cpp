@@ -134,8 +134,15 @@ struct Changed {
 };
 
 struct Outcome {
-  bool runs = true, is_refused = false;
+  std::string error = {};  // of a program that did not run to its end
   std::vector<Gradients> of_ranks = {};
+
+  bool runs() const { return error.empty(); }
+  bool is_refused(size_t way) const {
+    return error.find("gradients along") != std::string::npos ||
+           std::ranges::any_of(
+               of_ranks, [&](const Gradients& rank) { return way < rank.refused_by.size() && rank.refused_by[way]; });
+  }
 };
 
 /// Notes the movements where there are none yet.
@@ -160,8 +167,7 @@ Outcome run(const GradientsOf& program, const Changes& changes, bool checks, std
       outcome.of_ranks[static_cast<size_t>(world.rank())] = program(world, {replace, checks});
     });
   } catch (const std::exception& error) {
-    outcome.is_refused = std::string(error.what()).find("gradients along") != std::string::npos;
-    outcome.runs = outcome.is_refused;
+    outcome.error = error.what();
   }
   return outcome;
 }
@@ -184,35 +190,43 @@ bool have_another_loss(const Outcome& a, const Outcome& b) {
 
 }  // namespace
 
-void try_changes(const std::string& name, const GradientsOf& program, const Changes& changes, ChangesTried& tried) {
+void try_changes(const std::string& name, const GradientsOf& program, const Changes& changes,
+                 std::span<ChangesTried> tried) {
   std::vector<NotedMovement> movements;
   const Outcome right = run(program, changes, /*checks=*/true, movements);
-  ASSERT_TRUE(right.runs && !right.is_refused) << name << " is right";
+  ASSERT_TRUE(right.runs()) << name << ": " << right.error;
+  for (size_t way = 0; way < tried.size(); ++way) ASSERT_FALSE(right.is_refused(way)) << name;
   for (size_t i = 0; i < movements.size(); ++i) {
     const auto is_same = [&](const NotedMovement& other) { return other.text == movements[i].text; };
     if (changes.by_line && std::any_of(movements.begin(), movements.begin() + static_cast<std::ptrdiff_t>(i), is_same))
       continue;
     for (size_t substitute = 0; substitute < movements[i].substitutes.size(); ++substitute) {
-      const Outcome unchecked = run(program, changes, /*checks=*/false, movements, Changed{i, substitute});
-      if (!unchecked.runs) {
-        ++tried.do_not_run;
-        continue;
-      }
-      const bool is_wrong = differ(unchecked, right),
-                 is_refused = run(program, changes, /*checks=*/true, movements, Changed{i, substitute}).is_refused;
-      const bool has_another_loss = have_another_loss(unchecked, right);
-      tried.wrong += is_wrong;
-      tried.refused += is_wrong && is_refused;
-      tried.refused_with_right_gradients += !is_wrong && is_refused;
-      tried.of_these_with_another_loss += !is_wrong && is_refused && has_another_loss;
+      const Outcome checked = run(program, changes, /*checks=*/true, movements, Changed{i, substitute});
+      // One that was refused before backward has its gradients without the check.
+      const Outcome outcome = !checked.runs() && checked.is_refused(0)
+                                  ? run(program, changes, /*checks=*/false, movements, Changed{i, substitute})
+                                  : checked;
       const std::string what = movements[i].substitutes[substitute].name + " for " + movements[i].text;
-      if (is_wrong && !is_refused) ++tried.missed[what];
-      if (std::getenv("ADJOIN_TEST_VERBOSE"))
-        std::cout << name << ", " << what << ": " << (is_wrong ? "wrong" : "right") << " gradients, "
-                  << (has_another_loss ? "another" : "the same") << " loss, "
-                  << (is_refused ? "refused" : "not refused") << std::endl;
+      for (size_t way = 0; way < tried.size(); ++way)
+        tried[way].add(name, what, outcome.runs() && differ(outcome, right), checked.is_refused(way), outcome.runs(),
+                       outcome.runs() && have_another_loss(outcome, right));
     }
   }
+}
+
+void ChangesTried::add(const std::string& name, const std::string& what, bool is_wrong, bool is_refused, bool runs,
+                       bool has_another_loss) {
+  do_not_run += !runs;
+  if (!runs) return;
+  wrong += is_wrong;
+  refused += is_wrong && is_refused;
+  refused_with_right_gradients += !is_wrong && is_refused;
+  of_these_with_another_loss += !is_wrong && is_refused && has_another_loss;
+  if (is_wrong && !is_refused) ++missed[what];
+  if (std::getenv("ADJOIN_TEST_VERBOSE"))
+    std::cout << name << ", " << what << ": " << (is_wrong ? "wrong" : "right") << " gradients, "
+              << (has_another_loss ? "another" : "the same") << " loss, " << (is_refused ? "refused" : "not refused")
+              << std::endl;
 }
 
 void ChangesTried::report(const std::string& programs) const {

@@ -271,6 +271,14 @@ GradientProgram random_program(uint64_t seed, const std::vector<int>& sizes) {
   return Generator(seed, sizes).make();
 }
 
+/// Where a value lies, as far as layouts say it: what is another on each worker is called partial, whether summand or piece.
+Layout layout_of(const GradientProgram& program, const Instruction& code) {
+  std::map<std::string, Kind> kinds;
+  for (size_t axis = 0; axis < code.kinds.size(); ++axis)
+    kinds[program.grid.axes()[axis].name] = code.kinds[axis] == Kind::split ? Kind::partial : code.kinds[axis];
+  return {program.grid, code.rows ? std::vector<int64_t>{code.rows, kFeatures} : std::vector<int64_t>{}, {}, kinds};
+}
+
 RunProgram run(const GradientProgram& program, const Grid& grid) {
   RunProgram ran;
   std::vector<at::Tensor> values;
@@ -286,7 +294,7 @@ RunProgram run(const GradientProgram& program, const Grid& grid) {
     }
     values.push_back(code.what == What::movement ? moved(program, code, values[code.a], grid)
                                                  : computed(code, [&](size_t i) { return values[i]; }));
-    ran.values.push_back({"value " + number, values.back(), kinds});
+    ran.values.push_back({"value " + number, values.back(), layout_of(program, code), grid.world()});
     ran.loss_kinds = kinds;  // the last one's
   }
   ran.loss = values.back();

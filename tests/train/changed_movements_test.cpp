@@ -78,10 +78,9 @@ TEST(ChangedMovements, of_the_models_are_refused_by_the_first_step) {
         Configuration c = of(model);
         if (c.model == "classifier") c.pooling = pooling;
         layout.set(c);
-        try_changes(
-            std::string(model) + ", " + pooling + ", " + layout.name,
-            [&](const Communicator& world, const Trial& trial) { return step(c, world, trial); },
-            {.ranks = static_cast<int>(c.dp * c.cp * c.tp), .by_line = c.recompute != "none"}, tried);
+        try_changes(std::string(model) + ", " + pooling + ", " + layout.name,
+                    [&](const Communicator& world, const Trial& trial) { return step(c, world, trial); },
+                    {.ranks = static_cast<int>(c.dp * c.cp * c.tp), .by_line = c.recompute != "none"}, {&tried, 1});
       }
   tried.report("models");
   EXPECT_GT(tried.wrong, 20);
