@@ -17,6 +17,7 @@
 #include "adjoin/movement/recompute.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/line.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -25,40 +26,6 @@ namespace {
 using namespace adjoin::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Known = std::vector<KnownTensor>;
-
-at::Tensor weight(at::IntArrayRef shape) {
-  return at::full(shape, 0.5, at::kDouble).requires_grad_(true);
-}
-
-/// A world as the one axis of a grid, and a parameter of each kind along it.
-struct Line {
-  explicit Line(const Communicator& w)
-      : world(w), grid(w, {{"tp", w.size()}}), split(Split::balanced(12, w.size(), 0)) {}
-
-  KnownTensor known(const char* name, const at::Tensor& tensor, Kind kind) const {
-    return {name, tensor, std::map<std::string, Kind>{{"tp", kind}}};
-  }
-  Known parameters() const {
-    return {known("whole", whole, Kind::replicated), known("copy", copy, Kind::copied),
-            known("part", part, Kind::split)};
-  }
-  std::string error(const at::Tensor& loss, const Known& inputs = {}) const {
-    return thrown_by<InvalidArgument>([&] { check_gradients(loss, parameters(), inputs, grid); });
-  }
-
-  Communicator world;
-  Grid grid;
-  Split split;
-  at::Tensor whole = weight({12, 12}), copy = weight({12, 12}), part = weight({12, 12});
-};
-
-constexpr const char* kNothing = "nothing was thrown";
-
-void for_each_line(const std::function<void(const Line&)>& fn) {
-  for_each_world({2, 3}, [&](const Communicator& world) { fn(Line(world)); });
-}
-
 TEST(CheckGradients, names_a_replicated_parameter_that_is_used_with_what_differs) {
   for_each_line([](const Line& line) {
     const at::Tensor own = reduce_scatter(line.part, line.world, line.split);
@@ -179,53 +146,6 @@ TEST(CheckGradients, reads_inputs_by_their_memory) {
     const at::Tensor asked = weight({4, 12});
     EXPECT_THAT(line.error(asked.mm(line.whole).sum(), {line.known("asked", asked, Kind::split)}),
                 HasSubstr("'asked'"));
-  });
-}
-
-TEST(CheckGradients, finds_values_to_be_what_they_are_said_to_be) {
-  for_each_line([](const Line& line) {
-    const auto& w = line.world;
-    const auto error_as = [&](Kind kind, const at::Tensor& hidden) {
-      return line.error(reduce_from(hidden * line.part, w).sum(), {line.known("hidden", hidden, kind)});
-    };
-    const at::Tensor own = line.copy * line.part;
-    EXPECT_EQ(error_as(Kind::copied, all_sum_reduce(own, w)), kNothing);
-    EXPECT_THAT(error_as(Kind::copied, own),
-                HasSubstr("'hidden' differs between ranks ('part'), and was said to be one that is copied. A movement"))
-        << "the sum is left out, and what differs fits as well";
-    EXPECT_THAT(error_as(Kind::split, all_sum_reduce(own, w)),
-                AllOf(HasSubstr("'hidden' is copied (from all_sum_reduce at "), HasSubstr("one that differs")));
-    // Of two outputs of one operation, and of a tensor that is said to be the same by two names.
-    const auto halves = own.chunk(2);
-    EXPECT_EQ(line.error((halves[0] * halves[1]).sum(),
-                         {line.known("a", halves[0], Kind::split), line.known("b", halves[1], Kind::partial),
-                          line.known("also a", halves[0], Kind::split)}),
-              kNothing);
-    EXPECT_THAT(line.error((halves[0] * halves[1]).sum(), {line.known("b", halves[1], Kind::copied)}),
-                HasSubstr("'b'"));
-  });
-}
-
-TEST(CheckGradients, follows_movements_of_what_has_no_gradient_where_they_were_noted) {
-  for_each_line([](const Line& line) {
-    const auto& w = line.world;
-    const at::Tensor x = at::ones({12, 12}, at::kDouble);
-    const auto error = [&](const std::function<at::Tensor(const at::Tensor&)>& movement, const at::Tensor& weight) {
-      const at::Tensor loss = movement(x).mm(weight).sum();
-      return line.error(loss, {line.known("x", x, Kind::replicated)});
-    };
-    const auto own = [&](const at::Tensor& t) { return scatter_to(t, w, line.split); };
-    const auto summed = [&](const at::Tensor& t) { return all_sum_reduce(t, w); };
-    EXPECT_EQ(error(own, line.whole), kNothing) << "not known";
-    const ForwardNotes notes;
-    EXPECT_THAT(error(own, line.whole),
-                HasSubstr("'whole' is replicated, but MmBackward0 uses it with one that differs "
-                          "between ranks (from scatter_to at "));
-    EXPECT_EQ(error(own, line.copy), kNothing);
-    EXPECT_THAT(error(summed, line.whole),
-                HasSubstr("expects a tensor that differs between ranks, but its input is copied ('x')"));
-    const ForwardNotes others;
-    EXPECT_EQ(error([&](const at::Tensor& t) { return gather_from(own(t), w, line.split); }, line.whole), kNothing);
   });
 }
 
