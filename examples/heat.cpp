@@ -1,55 +1,21 @@
 // Heat on a plate that a grid of workers holds together, run backward: from the temperatures after 50 steps of time,
 // gradient descent finds out what they were at the beginning.
 //
-// A step needs the neighbours' edges: one halo exchange, whose adjoint brings their gradients home. The rest is written
-// as if the worker were alone. The border is kept at 0 by zeros around the plate.
+// networks/plate.hpp has the steps.
 
 #include <ATen/ATen.h>
 
-#include "adjoin/movement/distributed_tensor.hpp"
-#include "adjoin/movement/halo.hpp"
+#include "examples/networks/plate.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
 
 namespace {
 
-constexpr int64_t kRows = 30, kColumns = 26;
+using example::Plate;
+
 constexpr int kTimeSteps = 50, kDescents = 20;
-constexpr double kConductivity = 0.2;  // of a step; above 0.25 the explicit scheme is unstable
 constexpr double kRate = 1;  // of descent, which converges up to 1 over the square of the steps' norm, below 1
-
-/// The plate on a grid of workers {y, x}.
-class Plate {
- public:
-  explicit Plate(const Grid& grid)
-      : grid_(grid),
-        layout_(grid.shape(), {kRows, kColumns},
-                {{Split::balanced(kRows, grid.shape().axis_size("y"), 0), {"y"}},
-                 {Split::balanced(kColumns, grid.shape().axis_size("x"), 1), {"x"}}}),
-        with_edges_(layout_, {kNeighbours, kNeighbours}, Padding::zeros, grid) {}
-
-  /// This worker's piece of temperatures of the whole plate.
-  at::Tensor piece_of(const at::Tensor& whole) const { return place(whole, layout_, grid_).local.clone(); }
-
-  /// Its piece after 50 steps: each is u + c (up + down + left + right - 4 u).
-  at::Tensor after_all_steps(at::Tensor u) const {
-    for (int step = 0; step < kTimeSteps; ++step) {
-      const at::Tensor edged = with_edges_(u);
-      const auto moved = [&](int64_t y, int64_t x) {
-        return edged.slice(0, y, y + u.size(0)).slice(1, x, x + u.size(1));
-      };
-      u = u + kConductivity * (moved(0, 1) + moved(2, 1) + moved(1, 0) + moved(1, 2) - 4 * u);
-    }
-    return u;
-  }
-
- private:
-  static constexpr Window kNeighbours{.kernel = 3, .before = 1, .after = 1};
-  Grid grid_;
-  Layout layout_;
-  HaloExchange with_edges_;
-};
 
 /// The misfit of what comes of `begin`, and its gradient. Each worker sums its own piece and calls backward on that.
 struct Misfit {
@@ -59,7 +25,7 @@ struct Misfit {
 
 Misfit misfit_of(const Plate& plate, const at::Tensor& begin, const at::Tensor& measured) {
   const at::Tensor leaf = begin.detach().requires_grad_();
-  const at::Tensor end = plate.after_all_steps(leaf);
+  const at::Tensor end = plate.after(kTimeSteps, leaf);
   const at::Tensor misfit = (end - measured).square().sum();
   misfit.backward();
   return {end.detach(), leaf.grad(), misfit.item<double>()};
@@ -74,7 +40,7 @@ double over_all(const Communicator& world, double value, Reduction reduction) {
 /// Two warm spots.
 at::Tensor temperatures() {
   const auto line = [](int64_t size) { return at::linspace(0, 1, size, at::kDouble); };
-  const at::Tensor y = line(kRows).unsqueeze(1), x = line(kColumns);
+  const at::Tensor y = line(Plate::kRows).unsqueeze(1), x = line(Plate::kColumns);
   const auto spot = [&](double at_y, double at_x, double width) {
     return (-((y - at_y).square() + (x - at_x).square()) / width).exp();
   };
@@ -94,12 +60,12 @@ void run_backward(const Communicator& world, example::Report& report) {
   const Grid grid(world, {{"y", rows}, {"x", columns}});
   const int me[] = {world.rank()};
   const Plate plate(grid), whole_plate(Grid(world.subset(me), {{"y", 1}, {"x", 1}}));
-  report.line("%ld x %ld temperatures on a grid of %s", static_cast<long>(kRows), static_cast<long>(kColumns),
-              grid.shape().to_string().c_str());
+  report.line("%ld x %ld temperatures on a grid of %s", static_cast<long>(Plate::kRows),
+              static_cast<long>(Plate::kColumns), grid.shape().to_string().c_str());
 
   // The same on one worker, which each is for itself: all pieces are pieces of its tensors.
   const at::Tensor truth = temperatures(), nothing = at::zeros_like(truth);
-  const at::Tensor measured = whole_plate.after_all_steps(truth), mine = plate.piece_of(measured);
+  const at::Tensor measured = whole_plate.after(kTimeSteps, truth), mine = plate.piece_of(measured);
   const Misfit alone = misfit_of(whole_plate, truth, nothing);
   const Misfit together = misfit_of(plate, plate.piece_of(truth), plate.piece_of(nothing));
   const double state = difference(plate, together.end, alone.end, world);

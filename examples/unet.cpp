@@ -4,10 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <png.h>
-#include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/pooling.h>
 #include <torch/optim/adam.h>
 
 #include <CLI/App.hpp>
@@ -15,71 +11,18 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
-#include "adjoin/nn/distributed/network.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/train/storage/output_file.hpp"
+#include "examples/networks/unet.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
 
 namespace {
 
-// The model.
-constexpr int64_t kClasses = 3;  // background, disc, rectangle
-
-class UNetImpl : public torch::nn::Module {
- public:
-  explicit UNetImpl(const nn::NetworkPlacement& on)
-      : fine_(part("fine", double_conv(1, 16), on)),
-        middle_(part("middle", down(16, 32), on)),
-        coarse_(part("coarse", down(32, 64), on)),
-        to_middle_(part("to_middle", up(64, 32), on)),
-        middle_again_(part("middle_again", double_conv(64, 32), on)),
-        to_fine_(part("to_fine", up(32, 16), on)),
-        classes_(part("classes", scores(), on)) {}
-
-  DistributedTensor forward(const DistributedTensor& x) {
-    const DistributedTensor fine = fine_(x), middle = middle_(fine);
-    const DistributedTensor both = middle_again_(cat(to_middle_(coarse_(middle)), middle, kChannelDim));
-    return classes_(cat(to_fine_(both), fine, kChannelDim));
-  }
-
- private:
-  static constexpr int64_t kChannelDim = 1;
-  using Layers = torch::nn::Sequential;
-
-  static Layers double_conv(int64_t in, int64_t out) {
-    Layers layers;
-    for (const int64_t channels : {in, out}) {
-      layers->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, out, 3).padding(1).bias(false)));
-      layers->push_back(torch::nn::BatchNorm2d(out));
-      layers->push_back(torch::nn::ReLU());
-    }
-    return layers;
-  }
-  static Layers down(int64_t in, int64_t out) {
-    Layers layers{torch::nn::MaxPool2d(2)};
-    layers->extend(*double_conv(in, out));
-    return layers;
-  }
-  static Layers up(int64_t in, int64_t out) {
-    return Layers(torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(in, out, 2).stride(2).bias(false)));
-  }
-  static Layers scores() {
-    Layers layers = double_conv(32, 16);
-    layers->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(16, kClasses, 1).bias(false)));
-    return layers;
-  }
-  nn::Sequential part(const std::string& name, const Layers& layers, const nn::NetworkPlacement& on) {
-    return register_module(name, nn::distributed(layers, on));
-  }
-
-  nn::Sequential fine_, middle_, coarse_, to_middle_, middle_again_, to_fine_, classes_;
-};
-TORCH_MODULE(UNet);
-
 // The pictures.
+constexpr int64_t kClasses = 3;  // background, disc, rectangle
 constexpr int64_t kHeight = 52, kWidth = 44, kBatch = 8, kShapes = 3;
 constexpr double kNoise = 0.2;
 
@@ -170,7 +113,7 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
 
   const bool draws = world.rank() == 0 && !wishes.png.empty();
   if (draws) check_place(wishes.png);
-  UNet net(on);
+  example::UNet net(on, kClasses);
   for (const nn::Parameter& parameter : nn::parameters_of(*net))
     if (parameter.layout.dims() > 1) nn::init::kaiming_normal_(parameter, /*seed=*/1);
   torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(kRate));

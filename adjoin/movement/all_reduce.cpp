@@ -18,8 +18,8 @@ MovedKinds moved(const char* name, Kind from, Kind to, const Communicator& group
   return {.name = name, .from = from, .to = to, .group = group};
 }
 
-at::Tensor applied(const LinearMap& map, const at::Tensor& x, const Communicator& group) {
-  return on_reals(x, [&](const at::Tensor& t) { return apply(map, t, group); });
+at::Tensor applied(LinearMap map, const at::Tensor& x, const Communicator& group) {
+  return on_reals(x, [&](const at::Tensor& t) { return apply(std::move(map), t, group); });
 }
 
 }  // namespace

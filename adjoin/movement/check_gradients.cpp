@@ -1,7 +1,5 @@
 #include "adjoin/movement/check_gradients.hpp"
 
-#include <c10/core/StorageImpl.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/call.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/kinds_along.hpp"
 
@@ -31,196 +30,210 @@ struct Effect {
   std::vector<bool> keeps;
 };
 
+const char* property(KindSet set) {
+  return set == kReplicated ? "is replicated" : set & kDiffers ? "differs between ranks" : "is copied";
+}
+
 class Check {
  public:
-  Check(const std::vector<KnownTensor>& parameters, const std::vector<KnownTensor>& inputs, const Grid& grid)
-      : along_(grid) {
+  Check(const at::Tensor& of, const std::vector<KnownTensor>& parameters, const std::vector<KnownTensor>& inputs,
+        const Grid& grid)
+      : along_(grid), graph_(of) {
     for (const KnownTensor& tensor : parameters) add(tensor);
-    for (const KnownTensor& tensor : inputs) add(tensor);
+    for (const KnownTensor& tensor : inputs) {
+      check_shape(tensor);
+      add(tensor);
+    }
+    if (const ForwardNotes* const notes = ForwardNotes::current())
+      for (const KnownTensor& tensor : notes->said()) add(tensor);
+    values_.reserve(graph_.notes().size());
+    for (const GraphNote& note : graph_.notes()) values_.push_back(value_of(note));
   }
 
-  /// `loss_kinds`: none where it is no loss.
-  void run(const at::Tensor& loss, const std::map<std::string, Kind>* loss_kinds) {
-    const GraphNotes graph(loss, edges_);
-    const std::vector<Value> values = values_of({.notes = &graph});
-    for (size_t axis = 0; loss_kinds && axis < along_.axes().size(); ++axis) {
-      const auto said = loss_kinds->find(along_.axes()[axis]);
-      const KindSet is = values.back().kinds[axis];
-      const KindSet expected = said == loss_kinds->end() ? kReplicated | kDiffers : set_of(said->second);
-      if (!(is & expected)) fail_loss({&graph, &values}, axis, is);
+  void judge_loss(const std::map<std::string, Kind>& loss_kinds) const {
+    for (size_t axis = 0; axis < along_.axes().size(); ++axis) {
+      const auto said = loss_kinds.find(along_.axes()[axis]);
+      const KindSet is = values_.back().kinds[axis];
+      const KindSet expected = said == loss_kinds.end() ? kReplicated | kDiffers : set_of(said->second);
+      if (!(is & expected)) fail_loss(axis, is);
     }
   }
 
  private:
+  using Node = torch::autograd::Node;
   struct Value {
     KindSets kinds;
     const KnownTensor* known = nullptr;
   };
-  struct Graph {
-    const GraphNotes* notes;
-    const std::vector<Value>* values = nullptr;
-    const Graph* outer = nullptr;  // of a segment: that which has it
-    const GraphNote* segment = nullptr;
+  struct Known {
+    torch::autograd::Edge edge;  // keeps the node, so that no other gets its address
+    Value value;
   };
-  using Edge = torch::autograd::Edge;
 
-  void add(const KnownTensor& tensor) {
-    if (!tensor.tensor.defined()) return;
-    KindSets kinds(along_.axes().size(), kAnything);
-    if (const auto* layout = std::get_if<Layout>(&tensor.kinds))
-      kinds = along_.of(*layout, tensor.world);
-    else
-      for (const auto& [name, kind] : std::get<1>(tensor.kinds))
-        for (size_t axis = 0; axis < kinds.size(); ++axis)
-          if (along_.axes()[axis] == name) kinds[axis] = set_of(kind);
-    if (tensor.tensor.requires_grad()) {
-      const Edge edge = torch::autograd::impl::gradient_edge(tensor.tensor);
-      if (by_edge_.try_emplace({edge.function.get(), edge.input_nr}, Value{kinds, &tensor}).second)
-        edges_.push_back(edge);
+  void add(const KnownTensor& known) {
+    const at::Tensor& tensor = known.tensor;
+    if (!tensor.defined()) return;
+    Value value{kinds_of(known), &known};
+    if (tensor.requires_grad()) {
+      const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(tensor);
+      by_node_[edge.function.get()].push_back({edge, std::move(value)});
       return;
     }
+    value.kinds = without_gradient(value.kinds);
+    if (const auto memory = memory_of(tensor)) by_memory_.try_emplace(*memory, std::move(value));
+  }
+
+  static void check_shape(const KnownTensor& known) {
+    const auto* const layout = std::get_if<Layout>(&known.kinds);
+    if (!layout || !known.tensor.defined()) return;
+    const std::vector<int64_t> expected = layout->shape_on(known.world.rank());
+    require(known.tensor.sizes() == expected, [&] {
+      return "gradients: '" + known.name + "' is of shape " + shape_text(known.tensor.sizes().vec()) + ", where " +
+             layout->to_string() + " has " + shape_text(expected) +
+             ". A movement before it is missing, or stands for another";
+    });
+  }
+
+  static KindSets without_gradient(KindSets kinds) {
     for (KindSet& set : kinds)
-      if (set == kReplicated || set == kCopied) set = kConstant;  // nothing asks for its gradient
-    if (tensor.tensor.has_storage())
-      by_storage_.try_emplace(tensor.tensor.storage().unsafeGetStorageImpl(), Value{kinds, &tensor});
+      if (set & kConstant) set |= kConstant;  // nothing asks how it is to be summed
+    return kinds;
   }
 
-  std::vector<Value> values_of(Graph graph) const {
-    std::vector<Value> values;
-    values.reserve(graph.notes->notes().size());
-    graph.values = &values;
-    for (const GraphNote& note : graph.notes->notes()) values.push_back(value_of(graph, note));
-    return values;
+  KindSets all(KindSet set) const { return KindSets(along_.axes().size(), set); }
+
+  KindSets kinds_of(const KnownTensor& known) const {
+    if (const auto* layout = std::get_if<Layout>(&known.kinds)) return along_.of(*layout, known.world);
+    const auto& said = std::get<1>(known.kinds);
+    KindSets kinds = all(kAnything);
+    for (size_t axis = 0; axis < kinds.size(); ++axis)
+      if (const auto kind = said.find(along_.axes()[axis]); kind != said.end()) kinds[axis] = set_of(kind->second);
+    return kinds;
   }
 
-  Value value_of(const Graph& graph, const GraphNote& note) const {
-    const auto otherwise = [&](KindSet set) { return Value{KindSets(along_.axes().size(), set)}; };
-    switch (note.what) {
-      case What::leaf: {
-        const auto found = by_edge_.find({note.leaf.function.get(), note.leaf.input_nr});
-        return found == by_edge_.end() ? otherwise(kAnything) : found->second;
+  /// Where the caller has said what a value is, it must be that.
+  Value value_of(const GraphNote& note) const {
+    Value value = made_by(note);
+    const auto found = by_node_.find(note.node);
+    if (found == by_node_.end()) return value;
+    for (const Known& known : found->second) {
+      for (size_t axis = 0; axis < value.kinds.size(); ++axis) {
+        const KindSet is = value.kinds[axis], expected = known.value.kinds[axis];
+        if (!(is & expected)) fail_known(note, axis, known.value.known->name, is, expected);
+        value.kinds[axis] = is & expected;
       }
-      case What::input:
-        return (*graph.outer->values)[graph.segment->operands[note.input]];
-      case What::untracked: {
-        const auto found = by_storage_.find(note.storage);
-        return found == by_storage_.end() ? otherwise(kAnything) : found->second;
-      }
-      case What::number:
-        return otherwise(kConstant);
-      case What::operation:
-        return {result_of(graph, note)};
-      case What::movement:
-        return {moved(graph, note)};
-      case What::segment:
-        break;
+      value.known = known.value.known;
     }
-    if (!note.segment) return otherwise(kAnything);
-    return {values_of({.notes = note.segment.get(), .outer = &graph, .segment = &note}).back().kinds};
+    return value;
   }
 
-  KindSets result_of(const Graph& graph, const GraphNote& note) const {
-    if (note.operands.empty() || note.sums_inside) return KindSets(along_.axes().size(), kAnything);
-    KindSets result = (*graph.values)[note.operands[0]].kinds;
+  Value made_by(const GraphNote& note) const {
+    switch (note.what) {
+      case What::untracked:
+        if (const auto found = note.memory ? by_memory_.find(*note.memory) : by_memory_.end();
+            found != by_memory_.end())
+          return found->second;
+        return {all(kAnything)};
+      case What::number:
+        return {all(kConstant)};
+      case What::operation:
+        return {result_of(note)};
+      case What::movement:
+        return {moved_by(note)};
+      case What::untracked_movement:
+        return {without_gradient(moved_by(note))};
+      default:
+        return {all(kAnything)};
+    }
+  }
+
+  KindSets result_of(const GraphNote& note) const {
+    if (note.operands.empty() || note.sums_inside) return all(kAnything);
+    KindSets result = values_[note.operands[0]].kinds;
     for (size_t axis = 0; axis < result.size(); ++axis) {
       for (const size_t operand : note.operands) {
-        const KindSet before = result[axis], other = (*graph.values)[operand].kinds[axis];
-        result[axis] = together(before, other);
-        if (result[axis] == 0) fail_together(graph, note, axis);
+        result[axis] = together(result[axis], values_[operand].kinds[axis]);
+        if (result[axis] == 0) fail_together(note, axis);
       }
     }
     return result;
   }
 
-  KindSets moved(const Graph& graph, const GraphNote& note) const {
+  KindSets moved_by(const GraphNote& note) const {
     const Effect effect = effect_of(*note.kinds);
-    KindSets kinds = (*graph.values)[note.operands[0]].kinds;
+    KindSets kinds = values_[note.operands[0]].kinds;
     for (size_t axis = 0; axis < kinds.size(); ++axis) {
-      if (effect.keeps[axis]) continue;
-      if (!(kinds[axis] & effect.takes[axis])) fail_movement(graph, note, axis, effect.takes[axis]);
+      if (effect.keeps[axis] || (kinds[axis] == kAnything && note.what == What::untracked_movement)) continue;
+      if (!(kinds[axis] & effect.takes[axis])) fail_movement(note, axis, effect.takes[axis]);
       kinds[axis] = effect.gives[axis];
     }
     return kinds;
   }
 
   Effect effect_of(const MovedKinds& moved) const {
-    const size_t axes = along_.axes().size();
-    Effect effect{KindSets(axes, kAnything), KindSets(axes, kAnything), std::vector<bool>(axes, moved.keeps)};
-    if (moved.layouts) {
-      const auto& [from, to] = *moved.layouts;
-      effect.takes = along_.of(from, moved.group);
-      effect.gives = along_.of(to, moved.group);
-      // What is copied, or partial, on both sides is moved at each coordinate alone.
-      for (size_t axis = 0; axis < axes; ++axis) {
-        const std::optional<Kind> kind = kind_along(from, axis);
-        effect.keeps[axis] = kind && kind == kind_along(to, axis) && (*kind == Kind::copied || *kind == Kind::partial);
-      }
-      return effect;
-    }
-    const auto ranks = moved.group.world_ranks();
-    const auto spans = along_.spanned({ranks.begin(), ranks.end()});
-    for (size_t axis = 0; spans && axis < axes; ++axis) {
+    Effect effect{all(kAnything), all(kAnything), std::vector<bool>(along_.axes().size(), moved.keeps)};
+    const auto spans = spanned(moved);
+    if (!spans) return effect;
+    for (size_t axis = 0; axis < spans->size(); ++axis)
       if (!(*spans)[axis]) effect.keeps[axis] = true;
-      effect.takes[axis] = set_of(moved.from);
-      effect.gives[axis] = set_of(moved.to);
-    }
+    effect.takes = moved.layouts ? along_.of(moved.layouts->first, moved.group) : all(set_of(moved.from));
+    effect.gives = moved.layouts ? along_.of(moved.layouts->second, moved.group) : all(set_of(moved.to));
     return effect;
   }
 
-  /// Of an axis that the layout's grid has under the same name.
-  std::optional<Kind> kind_along(const Layout& layout, size_t axis) const {
-    for (const GridShape::Axis& own : layout.grid().axes())
-      if (own.name == along_.axes()[axis]) return layout.kind(own.name);
-    return std::nullopt;
+  std::optional<std::vector<bool>> spanned(const MovedKinds& moved) const {
+    if (!moved.layouts) return along_.spanned(moved.group);
+    const auto& [from, to] = *moved.layouts;
+    return along_.spanned(GridShape::united(from.grid(), to.grid()).ranks(), moved.group);
   }
 
   /// Where a value of these kinds alone comes from: behind all operations, a parameter, an input or a movement.
-  std::string origin(Graph graph, size_t place, size_t axis, KindSet kinds) const {
-    for (;;) {
-      const GraphNote& note = graph.notes->notes()[place];
-      if (note.what == What::input) {
-        place = graph.segment->operands[note.input];
-        graph = Graph(*graph.outer);
-        continue;
-      }
-      if (const KnownTensor* known = (*graph.values)[place].known) return "'" + known->name + "'";
-      if (note.what == What::movement)
-        return std::string("from ") + note.kinds->name + (note.caller ? " at " + describe(*note.caller) : "");
-      if (note.what == What::segment) return "from a segment that is computed again";
-      const auto next = std::ranges::find_if(note.operands, [&](size_t operand) {
-        const KindSet set = (*graph.values)[operand].kinds[axis];
-        return set != 0 && (set & ~kinds) == 0;
-      });
-      if (next == note.operands.end()) return "from " + (note.name.empty() ? "a tensor without a name" : note.name);
-      place = *next;
-    }
+  std::string origin(size_t place, size_t axis, KindSet kinds) const {
+    if (const KnownTensor* known = values_[place].known) return "'" + known->name + "'";
+    return origin(graph_.notes()[place], axis, kinds);
+  }
+  std::string origin(const GraphNote& note, size_t axis, KindSet kinds) const {
+    if (note.kinds) return "from " + text_of(note);
+    for (const size_t operand : note.operands)
+      if (const KindSet set = values_[operand].kinds[axis]; (set & ~kinds) == 0) return origin(operand, axis, kinds);
+    return "from " + (note.name.empty() ? "a tensor without a name" : note.name);
+  }
+
+  static std::string text_of(const GraphNote& movement) {
+    return movement.kinds->name + (movement.caller ? " at " + describe(*movement.caller) : "");
   }
 
   [[noreturn]] void fail(size_t axis, const std::string& text) const {
     throw InvalidArgument("gradients along " + along_.axes()[axis] + ": " + text);
   }
 
-  [[noreturn]] void fail_together(const Graph& graph, const GraphNote& note, size_t axis) const {
+  [[noreturn]] void fail_together(const GraphNote& note, size_t axis) const {
     const auto find = [&](KindSet without) {
       for (const size_t operand : note.operands)
-        if (!((*graph.values)[operand].kinds[axis] & without)) return operand;
+        if (!(values_[operand].kinds[axis] & without)) return operand;
       return note.operands[0];
     };
     const size_t replicated = find(kCopied | kDiffers), other = find(kReplicated);
-    const bool differs = ((*graph.values)[other].kinds[axis] & kDiffers) != 0;
-    const std::string whose = origin(graph, replicated, axis, kReplicated);
-    const bool is_parameter = whose.starts_with('\'');
-    fail(axis, (is_parameter ? whose : "a tensor (" + whose + ")") + " is replicated, but " + note.name +
-                   " uses it with one that " + (differs ? "differs between ranks" : "each rank has a copy of") + " (" +
-                   origin(graph, other, axis, kCopied | kDiffers) +
+    const KindSet is = values_[other].kinds[axis];
+    const std::string whose = origin(replicated, axis, kReplicated);
+    const bool is_named = whose.starts_with('\'');
+    fail(axis, (is_named ? whose : "a tensor (" + whose + ")") + " is replicated, but " + note.name +
+                   " uses it with one that " + property(is) + " (" + origin(other, axis, kCopied | kDiffers) +
                    "): its gradient would be a summand on each rank. " +
-                   (is_parameter ? "Declare it copied or call copy_to on it" : "Call copy_to on it first") +
-                   (differs ? ", or gather or sum the other operand first"
-                            : ", or take a replicated one in place of the other"));
+                   (is_named ? "Declare it copied or call copy_to on it" : "Call copy_to on it first") +
+                   (is & kDiffers ? ", or gather or sum the other operand first"
+                                  : ", or take a replicated one in place of the other"));
   }
 
-  [[noreturn]] void fail_loss(const Graph& graph, size_t axis, KindSet is) const {
-    const std::string from = " (" + origin(graph, graph.values->size() - 1, axis, is) + ")";
+  [[noreturn]] void fail_known(const GraphNote& note, size_t axis, const std::string& name, KindSet is,
+                               KindSet expected) const {
+    fail(axis, "'" + name + "' " + property(is) + " (" + origin(note, axis, is) + "), and was said to be one that " +
+                   property(expected) +
+                   ". A movement before it is missing or stands for another, or it is another than was said");
+  }
+
+  [[noreturn]] void fail_loss(size_t axis, KindSet is) const {
+    const std::string from = " (" + origin(values_.size() - 1, axis, is) + ")";
     if (is == kReplicated) fail(axis, "the loss is replicated" + from + ", and was to be a summand on each rank");
     fail(axis,
          std::string("the loss ") +
@@ -232,12 +245,8 @@ class Check {
              "all_gather, or a parameter that is declared replicated");
   }
 
-  [[noreturn]] void fail_movement(const Graph& graph, const GraphNote& note, size_t axis, KindSet takes) const {
-    const KindSet is = (*graph.values)[note.operands[0]].kinds[axis];
-    const char* const expected = takes == kReplicated ? "a tensor that is replicated"
-                                 : takes == kCopied   ? "a tensor that each rank has a copy of"
-                                                      : "a tensor that differs between ranks";
-    const char* const got = is == kReplicated ? "is replicated" : is & kDiffers ? "differs between ranks" : "is copied";
+  [[noreturn]] void fail_movement(const GraphNote& note, size_t axis, KindSet takes) const {
+    const KindSet is = values_[note.operands[0]].kinds[axis];
     const std::string advice =
         takes == kReplicated
             ? (is & kDiffers
@@ -245,15 +254,16 @@ class Check {
                    : "Leave this out, or make its input by reduce_from or gather_from, or declare it replicated")
         : takes == kCopied ? "Call copy_to on it, or sum it, first"
                            : "Leave this out, as all ranks have the whole already, or call it on each rank's part";
-    fail(axis, std::string(note.kinds->name) + (note.caller ? " at " + describe(*note.caller) : "") + " expects " +
-                   expected + ", but its input " + got + " (" + origin(graph, note.operands[0], axis, is) +
-                   "): the gradient behind it would be another than one rank's. " + advice);
+    fail(axis, text_of(note) + " expects a tensor that " + property(takes) + ", but its input " + property(is) + " (" +
+                   origin(note.operands[0], axis, is) + "): the gradient behind it would be another than one rank's. " +
+                   advice);
   }
 
   KindsAlong along_;
-  std::vector<Edge> edges_;
-  std::map<std::pair<const torch::autograd::Node*, uint32_t>, Value> by_edge_;
-  std::map<const void*, Value> by_storage_;
+  GraphNotes graph_;
+  std::map<const Node*, std::vector<Known>> by_node_;
+  std::map<MemoryOf, Value> by_memory_;
+  std::vector<Value> values_;  // of the graph's notes
 };
 
 }  // namespace
@@ -261,12 +271,12 @@ class Check {
 void check_gradients(const at::Tensor& loss, const std::vector<KnownTensor>& parameters,
                      const std::vector<KnownTensor>& inputs, const Grid& grid,
                      const std::map<std::string, Kind>& loss_kinds) {
-  if (grid.has_me()) Check(parameters, inputs, grid).run(loss, &loss_kinds);
+  if (grid.has_me()) Check(loss, parameters, inputs, grid).judge_loss(loss_kinds);
 }
 
 void check_gradients_of_stage(const at::Tensor& output, const std::vector<KnownTensor>& parameters,
                               const std::vector<KnownTensor>& inputs, const Grid& grid) {
-  if (grid.has_me()) Check(parameters, inputs, grid).run(output, nullptr);
+  if (grid.has_me()) Check(output, parameters, inputs, grid);
 }
 
 KnownTensor known_tensor(std::string name, const DistributedTensor& x) {

@@ -32,9 +32,13 @@ struct KnownTensor {
 /// alone, copied with copied stays so, and what differs makes its result differ. What the graph does not know may be anything:
 /// tensors without gradient that are not among the inputs, groups that are no axes of the grid.
 ///
+/// `inputs` may be any tensors of which the caller knows what they are. One that the graph computes, as the output of a layer, is
+/// to be found so too: then a sum or a gather that is missing before it is named, though what differs would fit as well.
+///
 /// `loss` is that of this worker: the same on all along an axis, replicated, or its summand, split; which of them, `loss_kinds`
-/// may say, so that a loss to which a sum is missing is named too. A segment that is computed again in backward is
-/// looked into where `NotesOfRecomputed` lived while it ran.
+/// may say, so that a loss to which a sum is missing is named too. What `ForwardNotes` have noted on this
+/// thread is looked into too: segments that are computed again in backward, movements of tensors without gradient, and the layouts of
+/// what the layers of nn/distributed compute.
 /// Throws: InvalidArgument that names the axis, the operation, the parameter or the movement with its place, and what to write
 /// Cost:   about 5 us an operation; sends nothing, so each worker judges its own graph alone
 /// Source: the types of JAX's shard_map (varying and invariant values) and of meta-pytorch/spmd_types, which check programs

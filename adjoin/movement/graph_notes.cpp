@@ -1,6 +1,7 @@
 #include "adjoin/movement/graph_notes.hpp"
 
 #include <c10/core/StorageImpl.h>
+#include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
@@ -11,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/recompute.hpp"
 
 namespace adjoin {
@@ -41,6 +43,11 @@ std::optional<std::vector<at::Tensor>> saved_tensors(const Node& node) {
 
 }  // namespace
 
+std::optional<MemoryOf> memory_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return std::nullopt;
+  return MemoryOf{tensor.storage().unsafeGetStorageImpl(), tensor.numel()};
+}
+
 NodesThatSum::NodesThatSum(std::type_index node) {
   nodes_that_sum().insert(node);
 }
@@ -50,50 +57,73 @@ size_t GraphNotes::add(GraphNote note) {
   return notes_.size() - 1;
 }
 
+size_t GraphNotes::add(const GraphNotes& segment, const std::vector<size_t>& inputs) {
+  std::vector<size_t> places;
+  for (GraphNote note : segment.notes_) {
+    if (note.what == What::input) {
+      places.push_back(inputs[note.input]);
+      continue;
+    }
+    for (size_t& operand : note.operands) operand = places[operand];
+    if (note.what != What::leaf) note.node = nullptr;  // it went with the segment's graph
+    places.push_back(add(std::move(note)));
+  }
+  return places.back();
+}
+
+size_t GraphNotes::add_untracked(const at::Tensor& tensor) {
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return add({.what = What::number});
+  const auto memory = memory_of(tensor);
+  if (const auto moved = memory ? moved_.find(*memory) : moved_.end(); moved != moved_.end()) return moved->second;
+  return add({.memory = memory});
+}
+
 void GraphNotes::add_operands_without_edges(GraphNote& note, const Node& node) {
   std::ptrdiff_t unseen = std::ranges::count_if(node.next_edges(), [](const Edge& edge) { return !edge.is_valid(); });
   const auto saved = saved_tensors(node);
   for (const at::Tensor& tensor : saved.value_or(std::vector<at::Tensor>())) {
     if (tensor.requires_grad()) continue;
-    const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-    note.operands.push_back(add({.what = is_number ? What::number : What::untracked,
-                                 .storage = tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr}));
+    note.operands.push_back(add_untracked(tensor));
     --unseen;
   }
   if (!saved || unseen > 0) note.operands.push_back(add({}));
 }
 
-GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& stops, const std::vector<Edge>& inputs) {
+GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
+  if (const ForwardNotes* const noted = ForwardNotes::current(); noted && inputs.empty())
+    for (const auto& [x, y, kinds, caller] : noted->movements()) {
+      const size_t of_x = add_untracked(x);
+      const size_t place =
+          add({.what = What::untracked_movement, .operands = {of_x}, .kinds = kinds, .caller = caller});
+      if (const auto memory = memory_of(y)) moved_[*memory] = place;
+    }
   using Key = std::pair<const Node*, uint32_t>;
-  std::map<Key, GraphNote> ends;
-  for (const Edge& edge : stops)
-    ends.try_emplace({edge.function.get(), edge.input_nr}, GraphNote{.what = What::leaf, .leaf = edge});
-  for (size_t i = 0; i < inputs.size(); ++i)
-    ends.try_emplace({inputs[i].function.get(), inputs[i].input_nr}, GraphNote{.what = What::input, .input = i});
-
-  std::map<Key, size_t> places;  // of ends; all outputs of another node are one value
+  constexpr uint32_t kAll = UINT32_MAX;  // all outputs of a node that is no end are one value
+  std::map<Key, size_t> input_of, places;
+  for (size_t i = 0; i < inputs.size(); ++i) input_of.try_emplace({inputs[i].function.get(), inputs[i].input_nr}, i);
   const auto find = [&](const Edge& edge) -> std::optional<size_t> {
-    const Key key{edge.function.get(), edge.input_nr};
-    if (const auto known = places.find(key); known != places.end()) return known->second;
-    if (const auto known = places.find({key.first, UINT32_MAX}); known != places.end() && !ends.contains(key))
-      return known->second;
-    const bool is_leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(key.first) != nullptr;
-    if (const auto end = ends.find(key); end != ends.end() || is_leaf)
-      return places[key] = add(end != ends.end() ? end->second : GraphNote{.what = What::leaf, .leaf = edge});
-    return std::nullopt;
+    const Node* const node = edge.function.get();
+    const Key key{node, edge.input_nr}, all{node, kAll};
+    if (const auto input = input_of.find(key); input != input_of.end()) {
+      if (!places.contains(key)) places[key] = add({.what = What::input, .input = input->second});
+      return places[key];
+    }
+    if (const auto known = places.find(all); known != places.end()) return known->second;
+    if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node) == nullptr) return std::nullopt;
+    return places[all] = add({.what = What::leaf, .node = node, .leaf = edge});
   };
 
   if (!of.requires_grad()) {
     add({});
     return;
   }
+  const Edge root = torch::autograd::impl::gradient_edge(of);
+  if (find(root)) return;
   struct Visit {
     const Node* node;
     size_t next_edge = 0;
-    GraphNote note = {.what = What::operation};
+    GraphNote note = {.what = What::operation, .node = node};
   };
-  const Edge root = torch::autograd::impl::gradient_edge(of);
-  if (find(root)) return;
   std::vector<Visit> path{{root.function.get()}};
   while (!path.empty()) {
     Visit& visit = path.back();
@@ -112,19 +142,21 @@ GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& stops, con
       continue;
     }
     GraphNote& note = visit.note;
-    if (const auto movement = movement_of(node)) {
+    size_t& place = places[{visit.node, kAll}];
+    if (const auto recomputed = recomputed_of(node)) {
+      place = recomputed->notes ? add(*recomputed->notes, note.operands) : add({});
+      if (!notes_[place].node) notes_[place].node = &node;
+    } else if (const auto movement = movement_of(node)) {
       note.what = What::movement;
       note.kinds = movement->kinds;
       note.caller = movement->caller;
-    } else if (const auto recomputed = recomputed_of(node)) {
-      note.what = What::segment;
-      note.segment = recomputed->notes;
+      place = add(std::move(note));
     } else {
       note.name = node.name();
       note.sums_inside = nodes_that_sum().contains(typeid(node));
       add_operands_without_edges(note, node);
+      place = add(std::move(note));
     }
-    places[{visit.node, UINT32_MAX}] = add(std::move(note));
     path.pop_back();
   }
 }

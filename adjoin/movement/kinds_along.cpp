@@ -5,7 +5,7 @@
 namespace adjoin {
 namespace {
 
-std::vector<int> in_outer_world(const std::vector<int>& ranks, const Communicator& world) {
+std::vector<int> in_outer_world(std::span<const int> ranks, const Communicator& world) {
   std::vector<int> result;
   for (const int rank : ranks) result.push_back(world.world_ranks()[static_cast<size_t>(rank)]);
   return result;
@@ -33,7 +33,11 @@ KindsAlong::KindsAlong(const Grid& grid)
   }
 }
 
-std::optional<std::vector<bool>> KindsAlong::spanned(const std::vector<int>& ranks) const {
+std::optional<std::vector<bool>> KindsAlong::spanned(std::span<const int> ranks, const Communicator& world) const {
+  return spanned(in_outer_world(ranks, world));
+}
+
+std::optional<std::vector<bool>> KindsAlong::spanned(std::span<const int> ranks) const {
   std::vector<bool> spans(axes_.size(), false);
   const std::vector<int>& mine = coordinates_[static_cast<size_t>(cell_)];
   for (const int rank : ranks) {
@@ -57,7 +61,7 @@ KindSets KindsAlong::of(const Layout& layout, const Communicator& world) const {
   KindSets kinds(axes_.size(), kCopied | kDiffers);
   for (const GridShape::Axis& axis : layout.grid().axes()) {
     if (axis.size == 1) continue;
-    const auto spans = spanned(in_outer_world(layout.grid().ranks_along(world.rank(), {axis.name}), world));
+    const auto spans = spanned(layout.grid().ranks_along(world.rank(), {axis.name}), world);
     if (!spans) return KindSets(axes_.size(), kAnything);
     for (size_t i = 0; i < axes_.size(); ++i)
       if ((*spans)[i]) kinds[i] = set_of(layout.kind(axis.name));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "adjoin/movement/linear_map.hpp"
@@ -26,15 +27,19 @@ class KindsAlong {
   explicit KindsAlong(const Grid& grid);
 
   const std::vector<std::string>& axes() const { return axes_; }
-  /// Which axes a group spans: the ranks of the world at all coordinates of these, and this worker's of the others; none where
+  /// Which axes ranks of `world` span: they are those at all coordinates of these, and at this worker's of the others; none where
   /// they are no such ranks.
-  std::optional<std::vector<bool>> spanned(const std::vector<int>& ranks) const;
+  std::optional<std::vector<bool>> spanned(std::span<const int> ranks, const Communicator& world) const;
+  /// The same of a group.
+  std::optional<std::vector<bool>> spanned(const Communicator& group) const { return spanned(group.world_ranks()); }
   /// The kinds of a layout whose ranks are those of `world`. Along an axis on which it has one worker only, that one's tensor
   /// differs from the others' empty ones, or is one of copies that the others do not give.
   KindSets of(const Layout& layout, const Communicator& world) const;
 
  private:
-  std::vector<int> ranks_of_;  // the world's rank of each cell
+  std::optional<std::vector<bool>> spanned(std::span<const int> ranks) const;  // of the outermost world
+
+  std::vector<int> ranks_of_;  // the outermost world's rank of each cell
   std::vector<std::string> axes_;
   std::vector<int> sizes_;
   std::vector<std::vector<int>> coordinates_;  // along these axes, of each cell

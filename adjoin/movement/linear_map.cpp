@@ -14,6 +14,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/call_site.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin {
@@ -50,11 +51,13 @@ struct Apply : torch::autograd::Function<Apply> {
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const auto& [map, shape, workers, caller] = value_of<Movement>(ctx->saved_data["movement"]);
     const CallSite site(caller);
-    // Kinds are for the graph of this backward, which is seldom made, and for tests.
-    const bool notes = at::GradMode::is_enabled() || replacement != nullptr;
-    const LinearMap adjoint{map.adjoint, map.forward, notes ? dual(map.kinds) : std::nullopt};
-    const at::Tensor x =
-        workers ? adjoin::apply(adjoint, gradients[0], *workers) : adjoin::apply(adjoint, gradients[0]);
+    LinearMap adjoint{.forward = map.adjoint, .adjoint = {}};
+    if (at::GradMode::is_enabled()) {  // else nothing asks for the adjoint of the adjoint
+      adjoint.adjoint = map.forward;
+      adjoint.kinds = dual(map.kinds);
+    }
+    const at::Tensor x = workers ? adjoin::apply(std::move(adjoint), gradients[0], *workers)
+                                 : adjoin::apply(std::move(adjoint), gradients[0]);
     // A worker that holds nothing may have given any zero-volume tensor.
     return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }
@@ -65,6 +68,13 @@ at::Tensor replaced(const LinearMap& map, const at::Tensor& x, const Communicato
   const ReplacedMovements::Replace* const now = std::exchange(replacement, nullptr);
   const auto end = c10::make_scope_exit([&] { replacement = now; });
   return (*now)(map, x, workers);
+}
+
+at::Tensor untracked(const LinearMap& map, const at::Tensor& x) {
+  const at::Tensor y = map.forward(x);
+  if (ForwardNotes* const notes = ForwardNotes::current(); notes && map.kinds && at::GradMode::is_enabled())
+    notes->add({x, y, *map.kinds, CallSite::current()});
+  return y;
 }
 
 void check_alike(bool requires_grad, const Communicator& workers) {
@@ -81,17 +91,17 @@ void check_alike(bool requires_grad, const Communicator& workers) {
 
 }  // namespace
 
-at::Tensor apply(const LinearMap& map, const at::Tensor& x) {
+at::Tensor apply(LinearMap map, const at::Tensor& x) {
   if (replacement && map.kinds) return replaced(map, x, {});
-  if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, Movement{map, x.sizes().vec(), std::nullopt});
+  if (!x.requires_grad()) return untracked(map, x);
+  return Apply::apply(x, Movement{std::move(map), x.sizes().vec(), std::nullopt});
 }
 
-at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
+at::Tensor apply(LinearMap map, const at::Tensor& x, const Communicator& workers) {
   if (replacement && map.kinds) return replaced(map, x, workers);
   if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
-  if (!x.requires_grad()) return map.forward(x);
-  return Apply::apply(x, Movement{map, x.sizes().vec(), workers});
+  if (!x.requires_grad()) return untracked(map, x);
+  return Apply::apply(x, Movement{std::move(map), x.sizes().vec(), workers});
 }
 
 std::optional<MovementNode> movement_of(const torch::autograd::Node& node) {
@@ -109,7 +119,7 @@ ReplacedMovements::~ReplacedMovements() {
   replacement = nullptr;
 }
 
-at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement) {
+at::Tensor on_reals(const at::Tensor& x, c10::function_ref<at::Tensor(const at::Tensor&)> movement) {
   if (!x.is_complex()) return movement(x.resolve_neg());
   const at::Tensor y = movement(at::view_as_real(x.resolve_conj()));
   return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0] is that of no piece

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 #include <functional>
 #include <optional>
@@ -38,12 +39,12 @@ struct LinearMap {
 ///
 /// The output requires a gradient if `x` does, which is equal on all workers that take part, zero-volume tensors
 /// included: a worker whose x requires none would not come to backward, and its peers would wait for it.
-at::Tensor apply(const LinearMap& map, const at::Tensor& x);
+at::Tensor apply(LinearMap map, const at::Tensor& x);
 
 /// The same for a map in which the workers of a group take part.
 /// Throws: in checked mode, InvalidArgument on all of them that names those whose x requires a gradient where others'
 ///         does not
-at::Tensor apply(const LinearMap& map, const at::Tensor& x, const Communicator& workers);
+at::Tensor apply(LinearMap map, const at::Tensor& x, const Communicator& workers);
 
 /// The movement whose adjoint a node of autograd's graph calls; none for other nodes.
 struct MovementNode {
@@ -66,7 +67,7 @@ class ReplacedMovements {
 };
 
 /// Complex tensors travel as pairs of reals: `movement` applied to x, or to its pairs along a last dim more.
-at::Tensor on_reals(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& movement);
+at::Tensor on_reals(const at::Tensor& x, c10::function_ref<at::Tensor(const at::Tensor&)> movement);
 /// The shape of those pairs.
 std::vector<int64_t> with_pairs(std::vector<int64_t> shape);
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
@@ -53,8 +54,6 @@ class WithAutocast {
 /// Whether this thread computes something again: what it wraps then would be computed three times.
 thread_local bool recomputing = false;
 
-thread_local int noting = 0;
-
 constexpr size_t kMostInputs = 3;
 
 struct Recomputation {
@@ -76,7 +75,7 @@ std::pair<at::Tensor, std::shared_ptr<const GraphNotes>> noted(const Function& f
   for (const at::Tensor& x : own)
     edges.push_back(x.requires_grad() ? torch::autograd::impl::gradient_edge(x) : torch::autograd::Edge());
   const at::Tensor y = f(own);
-  return {y.detach(), std::make_shared<const GraphNotes>(y, std::vector<torch::autograd::Edge>(), edges)};
+  return {y.detach(), std::make_shared<const GraphNotes>(y, edges)};
 }
 
 /// LibTorch's functions do not look into lists: there are as many arguments as anybody needs, the last of which may miss.
@@ -89,7 +88,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       if (x) inputs.push_back(*x);
     ctx->save_for_backward(inputs);
     ctx->saved_data["recomputation"] = saved_value(recomputation);
-    if (noting == 0) return recomputation.f(inputs);
+    if (!ForwardNotes::current()) return recomputation.f(inputs);
     auto [y, notes] = noted(recomputation.f, inputs);
     ctx->saved_data["notes"] = saved_value(std::move(notes));
     return y;
@@ -126,13 +125,6 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
   if (!at::GradMode::is_enabled() || !is_asked || recomputing) return f(inputs);
   const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
   return Recomputed::apply(input(0), input(1), input(2), Recomputation{f});
-}
-
-NotesOfRecomputed::NotesOfRecomputed() {
-  ++noting;
-}
-NotesOfRecomputed::~NotesOfRecomputed() {
-  --noting;
 }
 
 std::optional<RecomputedNode> recomputed_of(const torch::autograd::Node& node) {

@@ -28,16 +28,6 @@ class GraphNotes;
 at::Tensor recomputed(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f,
                       const std::vector<at::Tensor>& inputs);
 
-/// While it lives, what this thread computes by `recomputed` is noted for check_gradients, which else finds no graph of it
-/// before backward. The activations of one f at a time are in memory for that.
-class NotesOfRecomputed {
- public:
-  NotesOfRecomputed();
-  ~NotesOfRecomputed();
-  NotesOfRecomputed(const NotesOfRecomputed&) = delete;
-  NotesOfRecomputed& operator=(const NotesOfRecomputed&) = delete;
-};
-
 /// Whether a node of autograd's graph is that of `recomputed`, and what was noted of f; null where nothing was.
 struct RecomputedNode {
   std::shared_ptr<const GraphNotes> notes;

@@ -11,7 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/check_gradients.hpp"
-#include "adjoin/movement/recompute.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/train/autocast.hpp"
@@ -172,7 +172,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
                   double loss_scale) {
   const auto weights = tensor_options(configuration_);
   const bool checks = checks_gradients_ && at::GradMode::is_enabled();
-  std::optional<NotesOfRecomputed> notes;
+  std::optional<ForwardNotes> notes;
   if (checks) notes.emplace();
   std::vector<KnownTensor> known;  // of a stage that is checked: what it was given
   const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };

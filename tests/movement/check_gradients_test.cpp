@@ -10,12 +10,14 @@
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/line.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -24,40 +26,6 @@ namespace {
 using namespace adjoin::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Known = std::vector<KnownTensor>;
-
-at::Tensor weight(at::IntArrayRef shape) {
-  return at::full(shape, 0.5, at::kDouble).requires_grad_(true);
-}
-
-/// A world as the one axis of a grid, and a parameter of each kind along it.
-struct Line {
-  explicit Line(const Communicator& w)
-      : world(w), grid(w, {{"tp", w.size()}}), split(Split::balanced(12, w.size(), 0)) {}
-
-  KnownTensor known(const char* name, const at::Tensor& tensor, Kind kind) const {
-    return {name, tensor, std::map<std::string, Kind>{{"tp", kind}}};
-  }
-  Known parameters() const {
-    return {known("whole", whole, Kind::replicated), known("copy", copy, Kind::copied),
-            known("part", part, Kind::split)};
-  }
-  std::string error(const at::Tensor& loss, const Known& inputs = {}) const {
-    return thrown_by<InvalidArgument>([&] { check_gradients(loss, parameters(), inputs, grid); });
-  }
-
-  Communicator world;
-  Grid grid;
-  Split split;
-  at::Tensor whole = weight({12, 12}), copy = weight({12, 12}), part = weight({12, 12});
-};
-
-constexpr const char* kNothing = "nothing was thrown";
-
-void for_each_line(const std::function<void(const Line&)>& fn) {
-  for_each_world({2, 3}, [&](const Communicator& world) { fn(Line(world)); });
-}
-
 TEST(CheckGradients, names_a_replicated_parameter_that_is_used_with_what_differs) {
   for_each_line([](const Line& line) {
     const at::Tensor own = reduce_scatter(line.part, line.world, line.split);
@@ -152,7 +120,7 @@ TEST(CheckGradients, knows_what_each_movement_takes_and_gives) {
       else if (c.to == Kind::split)
         EXPECT_EQ(with_copied, kNothing) << c.name;
       else
-        EXPECT_THAT(with_copied, HasSubstr("each rank has a copy of")) << c.name;
+        EXPECT_THAT(with_copied, HasSubstr("uses it with one that is copied")) << c.name;
     }
   });
 }
@@ -236,6 +204,12 @@ TEST(CheckGradients, knows_second_derivatives) {
       return y + of_x.pow(2).sum();
     };
     EXPECT_EQ(line.error(penalty(copy_to(line.whole, w))), kNothing);
+    EXPECT_THAT(line.error(penalty(line.whole)), HasSubstr("'whole' is replicated, but MmBackward0"));
+    // The first derivatives are right, and each rank adds the square of its own share of them.
+    const at::Tensor y = reduce_from(copy_to(line.whole, w).mm(line.part).tanh(), w).pow(2).sum();
+    const at::Tensor of_part = torch::autograd::grad({y}, {line.part}, {}, true, true)[0];
+    EXPECT_THAT(line.error(y + of_part.pow(2).sum()), HasSubstr("AddBackward0"));
+    EXPECT_EQ(line.error(y + reduce_from(of_part.pow(2).sum(), w)), kNothing);
   });
 }
 
@@ -252,7 +226,7 @@ TEST(CheckGradients, looks_into_what_is_computed_again_where_it_was_noted) {
     };
     EXPECT_EQ(line.error(run(true)), kNothing);
     EXPECT_EQ(line.error(run(false)), kNothing) << "not known";
-    const NotesOfRecomputed notes;
+    const ForwardNotes notes;
     const at::Tensor right = run(true);
     EXPECT_EQ(line.error(right), kNothing);
     EXPECT_THAT(line.error(run(false)), HasSubstr("'whole' is replicated, but MmBackward0"));
@@ -301,6 +275,18 @@ TEST(CheckGradients, judges_each_axis_by_itself) {
     // A group that is no line of the grid: nothing is known of what it gives.
     const Communicator pair = world.subset(std::vector<int>{world.rank() / 2 * 2, world.rank() / 2 * 2 + 1});
     EXPECT_EQ(error(reduce_from(b, pair).sum(), Kind::split, Kind::split), kNothing);
+    // Along the axes that its ranks do not span, a move leaves what it moves as it was.
+    const Split split = Split::balanced(6 * tp.size(), tp.size(), 0), columns = Split::balanced(6, tp.size(), 1);
+    EXPECT_EQ(error(reduce_from(all_to_all(b, tp, split, columns), tp).sum(), Kind::replicated, Kind::split), kNothing);
+    EXPECT_THAT(error((all_to_all(b, tp, split, columns).sum() * a).sum(), Kind::copied, Kind::split),
+                HasSubstr("along tp: 'a' is replicated"));
+    // A layout says what lies along all its axes, also along those where nothing moves.
+    const Layout summands(grid.shape(), {6, 6}, {}, {{"dp", Kind::copied}, {"tp", Kind::partial}});
+    const at::Tensor summed = move(b, summands, summands.with_kind("tp", Kind::replicated), grid).sum();
+    EXPECT_THAT(error(summed, Kind::copied, Kind::split), HasSubstr("along dp: the loss is the same on all ranks"));
+    EXPECT_THAT(
+        error(summed, Kind::split, Kind::split),
+        AllOf(HasSubstr("along dp: move at "), HasSubstr("expects a tensor that is copied, but its input differs")));
     const int other = world.size() - 1 - world.rank();
     const Communicator across =
         world.subset(std::vector<int>{std::min(other, world.rank()), std::max(other, world.rank())});
@@ -321,6 +307,15 @@ TEST(CheckGradients, knows_distributed_tensors_and_workers_that_hold_nothing) {
     const at::Tensor all = whole(x);
     EXPECT_EQ(error((all * all).sum(), x), kNothing);
     EXPECT_THAT(error((all * local.sum()).sum(), x), HasSubstr("(from move at"));
+    const DistributedTensor doubled = map(x, [](const at::Tensor& t) { return t * 2; });
+    const auto error_as = [&](const Layout& layout) {
+      return thrown_by<InvalidArgument>([&] {
+        check_gradients(whole(doubled).sum(), {}, {{"doubled", doubled.local, layout, world}}, grid);
+      });
+    };
+    EXPECT_EQ(error_as(rows), kNothing);
+    EXPECT_THAT(error_as(Layout(grid.shape(), {2, 4}, {}, {{"tp", Kind::partial}})),
+                AllOf(HasSubstr("gradients: 'doubled' is of shape ["), HasSubstr("A movement before it is missing")));
     const DistributedTensor first = move(x, on_first);
     EXPECT_EQ(error(whole(map(first, [](const at::Tensor& t) { return t.exp(); })).sum(), x), kNothing);
     const DistributedTensor copies = move(x, rows.on(grid.shape(), Kind::copied));

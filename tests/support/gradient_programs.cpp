@@ -271,25 +271,33 @@ GradientProgram random_program(uint64_t seed, const std::vector<int>& sizes) {
   return Generator(seed, sizes).make();
 }
 
+/// Where a value lies, as far as layouts say it: what is another on each worker is called partial, whether summand or piece.
+Layout layout_of(const GradientProgram& program, const Instruction& code) {
+  std::map<std::string, Kind> kinds;
+  for (size_t axis = 0; axis < code.kinds.size(); ++axis)
+    kinds[program.grid.axes()[axis].name] = code.kinds[axis] == Kind::split ? Kind::partial : code.kinds[axis];
+  return {program.grid, code.rows ? std::vector<int64_t>{code.rows, kFeatures} : std::vector<int64_t>{}, {}, kinds};
+}
+
 RunProgram run(const GradientProgram& program, const Grid& grid) {
   RunProgram ran;
   std::vector<at::Tensor> values;
   for (const Instruction& code : program.code) {
+    const std::string number = std::to_string(values.size());
+    std::map<std::string, Kind> kinds;
+    for (size_t axis = 0; axis < code.kinds.size(); ++axis) kinds[program.grid.axes()[axis].name] = code.kinds[axis];
     if (code.what == What::parameter) {
       values.push_back(values_of(values.size(), code, place_of(program, code, grid.cell())));
       ran.parameters.push_back(values.back());
-      std::map<std::string, Kind> kinds;
-      for (size_t axis = 0; axis < code.kinds.size(); ++axis) kinds[program.grid.axes()[axis].name] = code.kinds[axis];
-      ran.known.push_back({"parameter " + std::to_string(values.size() - 1), values.back(), kinds});
-    } else if (code.what == What::movement) {
-      values.push_back(moved(program, code, values[code.a], grid));
-    } else {
-      values.push_back(computed(code, [&](size_t i) { return values[i]; }));
+      ran.known.push_back({"parameter " + number, values.back(), kinds});
+      continue;
     }
+    values.push_back(code.what == What::movement ? moved(program, code, values[code.a], grid)
+                                                 : computed(code, [&](size_t i) { return values[i]; }));
+    ran.values.push_back({"value " + number, values.back(), layout_of(program, code), grid.world()});
+    ran.loss_kinds = kinds;  // the last one's
   }
   ran.loss = values.back();
-  for (size_t axis = 0; axis < program.code.back().kinds.size(); ++axis)
-    ran.loss_kinds[program.grid.axes()[axis].name] = program.code.back().kinds[axis];
   return ran;
 }
 

@@ -37,6 +37,7 @@ struct RunProgram {
   std::vector<at::Tensor> parameters;
   std::vector<KnownTensor> known;
   at::Tensor loss;
+  std::vector<KnownTensor> values = {};  // all that it computes
   std::map<std::string, Kind> loss_kinds = {};
 };
 RunProgram run(const GradientProgram& program, const Grid& grid);

@@ -29,7 +29,9 @@ def contains(lines, block):
 
 class Pages(unittest.TestCase):
     def test_quote_code_that_is_compiled_and_run(self):
-        programs = [lines_of(path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.cpp")]
+        examples = ROOT / "examples"
+        programs = [lines_of(path.read_text(encoding="utf-8"))
+                    for path in [*examples.glob("*.cpp"), *(examples / "networks").glob("*.hpp")]]
         for page in PAGES:
             for block in re.findall(r"^```cpp\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
                 self.assertTrue(any(contains(lines, lines_of(block)) for lines in programs),

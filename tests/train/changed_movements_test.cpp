@@ -4,13 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <iostream>
-#include <map>
-#include <optional>
 
-#include "adjoin/base/error.hpp"
-#include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/recompute.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 
@@ -19,66 +14,19 @@ namespace {
 
 using namespace adjoin::testing;
 
-/// A movement of a model: the how manieth call of the forward pass, or all calls of one line where segments are computed again.
-struct ChangedMovement {
-  size_t call = 0;
-  Change change = Change::skip;
-  std::string other = {};
-};
-
-struct Outcome {
-  bool runs = true, refused = false;
-  std::vector<std::string> movements = {};            // by name and line, where none was changed
-  std::vector<std::vector<at::Tensor>> weights = {};  // of each rank after a step of gradient descent
-};
-
-std::string place_of(const LinearMap& map) {
-  const auto& where = CallSite::current();
-  return std::string(map.kinds->name) + " " +
-         (where ? std::string(where->file_name()) + ":" + std::to_string(where->line()) : "");
-}
-
-Outcome step(Configuration c, bool checks, const std::optional<ChangedMovement>& wrong,
-             const std::vector<std::string>& movements) {
-  c.check_gradients = checks;
+/// The weights after a step of gradient descent.
+Gradients step(Configuration c, const Communicator& world, const Trial& trial) {
+  c.check_gradients = trial.checks;
   const auto task = random_task(c, 6, [](int64_t i) { return 5 + i; });
-  Outcome outcome;
-  const int ranks = static_cast<int>(c.dp * c.cp * c.tp);
-  outcome.weights.resize(static_cast<size_t>(ranks));
-  const auto work = [&](const Communicator& world) {
-    Trainer trainer(c, *task, world);
-    trainer.initialize();
-    size_t call = 0;
-    const bool by_place = c.recompute != "none";
-    {
-      const NotesOfRecomputed notes;  // so that a recomputed segment is changed forward as it is in backward
-      const ReplacedMovements replaced([&](const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
-        if (!at::GradMode::is_enabled()) return apply(map, x, workers);  // an adjoint
-        const std::string place = place_of(map);
-        if (!wrong && world.rank() == 0) outcome.movements.push_back(place);
-        const size_t now = call++;
-        if (!wrong || (by_place ? place != movements[wrong->call] : now != wrong->call)) return apply(map, x, workers);
-        return changed(wrong->change, wrong->other, map, x, workers);
-      });
-      trainer.step(all_samples(*task), 0, /*learning_rate=*/1);
-    }
-    for (const nn::Parameter& parameter : trainer.parameters())
-      outcome.weights[static_cast<size_t>(world.rank())].push_back(parameter.tensor.detach().clone());
-  };
-  try {
-    launch_threads(ranks, work);
-  } catch (const std::exception& error) {
-    outcome.refused = std::string(error.what()).find("gradients along") != std::string::npos;
-    outcome.runs = outcome.refused;
-  }
-  return outcome;
-}
-
-bool differ(const Outcome& a, const Outcome& b) {
-  for (size_t rank = 0; rank < a.weights.size(); ++rank)
-    for (size_t i = 0; i < a.weights[rank].size(); ++i)
-      if (!at::allclose(a.weights[rank][i], b.weights[rank][i], /*rtol=*/0, /*atol=*/1e-9)) return true;
-  return false;
+  Trainer trainer(c, *task, world);
+  trainer.initialize();
+  const ForwardNotes notes;  // so that a recomputed segment is changed forward as it is in backward
+  const ReplacedMovements replaced(trial.replace);
+  const StepResult result = trainer.step(all_samples(*task), 0, /*learning_rate=*/1);
+  Gradients weights{.of_parameters = {}, .loss = at::scalar_tensor(result.loss, at::kDouble)};
+  for (const nn::Parameter& parameter : trainer.parameters())
+    weights.of_parameters.push_back(parameter.tensor.detach().clone());
+  return weights;
 }
 
 Configuration of(const std::string& model) {
@@ -121,8 +69,7 @@ const std::vector<Layout>& layouts() {
 
 TEST(ChangedMovements, of_the_models_are_refused_by_the_first_step) {
   const bool is_deep = std::getenv("ADJOIN_TEST_SCALE") != nullptr;
-  int64_t wrong = 0, refused = 0, harmless = 0;
-  std::map<std::string, int64_t> missed;
+  ChangesTried tried;
   for (const char* model : {"classifier", "decoder"})
     for (const char* pooling : {"mean", "cls"})
       for (const Layout& layout : layouts()) {
@@ -131,39 +78,13 @@ TEST(ChangedMovements, of_the_models_are_refused_by_the_first_step) {
         Configuration c = of(model);
         if (c.model == "classifier") c.pooling = pooling;
         layout.set(c);
-        const Outcome right = step(c, /*checks=*/true, {}, {});
-        ASSERT_TRUE(right.runs && !right.refused) << model << " " << pooling << " " << layout.name;
-        std::vector<ChangedMovement> changes;
-        for (size_t call = 0; call < right.movements.size(); ++call) {
-          const auto before = right.movements.begin() + static_cast<std::ptrdiff_t>(call);
-          if (c.recompute != "none" && std::find(right.movements.begin(), before, *before) != before) continue;
-          changes.push_back({call, Change::skip});
-          changes.push_back({call, Change::twice});
-          for (const std::string& other : of_the_same_shapes(before->substr(0, before->find(' '))))
-            changes.push_back({call, Change::swap, other});
-        }
-        for (const ChangedMovement& change : changes) {
-          if (std::getenv("ADJOIN_TEST_VERBOSE"))
-            std::cout << model << ", " << pooling << ", " << layout.name << ": " << name(change.change) << " "
-                      << right.movements[change.call] << " " << change.other << std::endl;
-          const Outcome unchecked = step(c, /*checks=*/false, change, right.movements);
-          if (!unchecked.runs) continue;  // its shapes do not fit
-          const bool is_wrong = differ(unchecked, right),
-                     is_refused = step(c, /*checks=*/true, change, right.movements).refused;
-          wrong += is_wrong;
-          refused += is_wrong && is_refused;
-          harmless += !is_wrong && is_refused;
-          if (is_wrong && !is_refused)
-            ++missed[std::string(model) + ", " + pooling + ", " + layout.name + ": " + name(change.change) + " " +
-                     right.movements[change.call] + (change.other.empty() ? "" : " for " + change.other)];
-        }
+        try_changes(std::string(model) + ", " + pooling + ", " + layout.name,
+                    [&](const Communicator& world, const Trial& trial) { return step(c, world, trial); },
+                    {.ranks = static_cast<int>(c.dp * c.cp * c.tp), .by_line = c.recompute != "none"}, {&tried, 1});
       }
-  for (const auto& [what, times] : missed)
-    std::printf("  missed %lld: %s\n", static_cast<long long>(times), what.c_str());
-  std::printf("%lld wrong gradients, %lld refused; %lld refused without harm\n", static_cast<long long>(wrong),
-              static_cast<long long>(refused), static_cast<long long>(harmless));
-  EXPECT_GT(wrong, 20);
-  EXPECT_EQ(refused, wrong);
+  tried.report("models");
+  EXPECT_GT(tried.wrong, 20);
+  EXPECT_EQ(tried.refused, tried.wrong);
 }
 
 }  // namespace

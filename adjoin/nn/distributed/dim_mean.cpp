@@ -3,11 +3,13 @@
 #include <ATen/TensorOperators.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {
 DimMean::DimMean(const Layout& x, const std::vector<int64_t>& dims, const Grid& grid)
-    : dims_(dims),
+    : grid_(grid),
+      dims_(dims),
       is_here_(x.grid().cell_of(grid.world().rank()).has_value()),
       sum_(without_dims(x, dims, Kind::partial, /*keeps_dims=*/true),
            without_dims(x, dims, Kind::copied, /*keeps_dims=*/true), grid) {
@@ -21,7 +23,7 @@ at::Tensor DimMean::operator()(const at::Tensor& x) const {
 }
 
 at::Tensor DimMean::sum(const at::Tensor& x) const {
-  return sum_(is_here_ ? x.sum(dims_, /*keepdim=*/true) : x);
+  return declared("a sum over workers", sum_(is_here_ ? x.sum(dims_, /*keepdim=*/true) : x), sum_.to(), grid_);
 }
 
 }  // namespace adjoin::nn

@@ -25,6 +25,7 @@ class DimMean {
   int64_t count() const { return count_; }
 
  private:
+  Grid grid_;
   std::vector<int64_t> dims_;
   int64_t count_ = 1;
   bool is_here_;  // this worker is of the grid

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 
 namespace adjoin::nn {
@@ -81,7 +82,7 @@ DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList p
     all.push_back(read);
     made = linked(made, all);
   }
-  return {write_(made), write_.to(), x.grid, x.step};
+  return {declared("the output of a layer", write_(made), write_.to(), x.grid), write_.to(), x.grid, x.step};
 }
 
 }  // namespace adjoin::nn
