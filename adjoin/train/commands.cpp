@@ -133,7 +133,8 @@ void dry_run(const Configuration& configuration) {
   });
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   if (mpi_job_rank() != 0) return;
-  const std::vector<RankPlan> ranks = plan_step(configuration, *task, longest_samples(configuration, *task));
+  const std::vector<int64_t> samples = longest_samples(configuration, *task);
+  const std::vector<RankPlan> ranks = plan_step(configuration, *task, samples);
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
@@ -141,8 +142,7 @@ void dry_run(const Configuration& configuration) {
   if (configuration.pp > 1) print_stages(std::cout, stages_of(configuration, segments), segments);
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
-    for (const RankPlan& rank :
-         plan_step(configuration, *task, longest_samples(configuration, *task), nn::AssumedExperts::Rows::here))
+    for (const RankPlan& rank : plan_step(configuration, *task, samples, nn::AssumedExperts::Rows::here))
       of_full_experts = std::max(of_full_experts, rank.highest);
   print_plan(std::cout, ranks, of_full_experts);
 }

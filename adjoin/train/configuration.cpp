@@ -155,7 +155,6 @@ void check_field(const Field& field, const Configuration& configuration) {
   }
 }
 
-/// What one kind of model alone knows.
 void check_experts(const Configuration& c) {
   const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
   require(c.top_k <= c.experts,
@@ -176,6 +175,7 @@ void check_experts(const Configuration& c) {
   });
 }
 
+/// What one kind of model alone knows.
 void check_model(const Configuration& c) {
   const bool is_decoder = c.model == "decoder";
   const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
