@@ -7,9 +7,9 @@ usage: hugging_face_oracle.py write FOLDER
 expected.safetensors and expected.json beside it: inputs and what the model computes from them in float64, which are logits,
 loss, gradients, the losses of 20 steps of training, and greedy continuations of prompts.
 
-`check` opens exported folders with the Auto classes and prints a JSON line for each. It fails, with one line that says why,
-where a key is missing, unexpected or of another shape. --input is a JSON list of samples, each a list of ids: the logits of
-the first exported folder then go to FOLDER/0.safetensors, those of the second to FOLDER/1.safetensors, and so on.
+`check` prints a JSON line for each exported folder. It fails, with one line that says why, where a key is missing, unexpected
+or of another shape. --input is a JSON list of samples, each a list of ids: the logits of the first exported folder then go to
+FOLDER/0.safetensors, those of the second to FOLDER/1.safetensors, and so on.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -32,31 +33,26 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-LENGTHS = [7, 1, 12, 3, 9]  # of a batch's samples, in tokens
-PROMPTS = [5, 9]  # tokens
-NEW_TOKENS = 64
-STEPS = 20
+LENGTHS, PROMPTS = [7, 1, 12, 3, 9], [5, 9]  # tokens of a batch's samples, and of the prompts
+NEW_TOKENS, STEPS = 64, 20
 SMALLEST_GAP = 1e-6  # between the best logit and the next: no rounding of float64 can then change a greedy token
+ROTARY = {"llama", "mistral", "qwen2"}
 
 
 @dataclasses.dataclass
 class Case:
     name: str
     config: dict
-    saved_as: str = ""  # the class that saves the model, where it is not the class of the task
+    saved_as: str  # the class of transformers that saves the model
     classes: list[str] | None = None  # names for the classes of a classifier that is not in the file
     dtype: torch.dtype = torch.float32  # of the saved weights
-    rewrite: Callable | None = None  # changes the saved folder
+    rewrite: Callable = lambda folder: None  # changes the saved folder
     like: str = ""  # the case that has the same weights and inputs
     max_shard_size: str = "1GB"
 
     @property
     def family(self):
         return self.config["model_type"]
-
-    @property
-    def task(self):
-        return "classifier" if self.family == "bert" else "decoder"
 
 
 BERT = {"model_type": "bert", "vocab_size": 83, "hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3,
@@ -80,28 +76,28 @@ def hub_bert(folder):
     """Gives a BertForPreTraining the names and the config.json of google-bert/bert-base-uncased on the hub."""
     change_weights(folder, lambda weights: {old_spelling(name): weight for name, weight in weights.items()}
                    | {"bert.embeddings.position_ids": torch.arange(BERT["max_position_embeddings"])[None]})
-    newer = {"add_cross_attention", "bos_token_id", "classifier_dropout", "dtype", "eos_token_id", "is_decoder",
-             "tie_word_embeddings"}
-    change_config(folder, lambda config: {key: config[key] for key in config if key not in newer} | {
+    change_config(folder, lambda config: without_newer(config) | {
         "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False,
         "hidden_dropout_prob": 0.1, "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0"})
 
 
-def old_spelling(name):
-    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
-
-
 def hub_gpt2(folder):
     """Gives a GPT2Model the buffers and the config.json of openai-community/gpt2 on the hub."""
-    mask = torch.ones(GPT2["n_positions"], GPT2["n_positions"]).tril()[None, None]
-    for layer in range(GPT2["n_layer"]):
-        buffers = {f"h.{layer}.attn.bias": mask.clone(), f"h.{layer}.attn.masked_bias": torch.tensor(-1e4)}
-        change_weights(folder, lambda weights: weights | buffers)
-    newer = {"add_cross_attention", "dtype", "n_inner", "pad_token_id", "reorder_and_upcast_attn", "scale_attn_weights",
-             "scale_attn_by_inverse_layer_idx", "tie_word_embeddings", "transformers_version", "use_cache"}
-    change_config(folder, lambda config: {key: config[key] for key in config if key not in newer} | {
+    change_weights(folder, lambda weights: weights
+                   | {f"h.{layer}.attn.bias": torch.ones(1, 1, 90, 90).tril() for layer in range(GPT2["n_layer"])}
+                   | {f"h.{layer}.attn.masked_bias": torch.tensor(-1e4) for layer in range(GPT2["n_layer"])})
+    change_config(folder, lambda config: without_newer(config) | {
         "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "embd_pdrop": 0.1, "n_ctx": 90, "resid_pdrop": 0.1,
         "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}})
+
+
+def without_newer(config):
+    newer = {"add_cross_attention", "dtype", "is_decoder", "scale_attn_weights", "tie_word_embeddings", "transformers_version"}
+    return {key: value for key, value in config.items() if value is not None and key not in newer}
+
+
+def old_spelling(name):
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
 
 def version_4(folder):
@@ -121,28 +117,30 @@ def version_4(folder):
 
 
 CASES = [
-    Case("bert", BERT | {"id2label": {0: "neutral", 1: "angry", 2: "happy"},
-                         "label2id": {"neutral": 0, "angry": 1, "happy": 2}}),
-    Case("bert-gelu-new", BERT | {"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "type_vocab_size": 1}),
-    Case("bert-hub", BERT, saved_as="BertForPreTraining", classes=["late", "early", "never"], rewrite=hub_bert),
-    Case("bert-base", BERT, saved_as="BertModel", classes=["no", "yes"]),
-    Case("gpt2", GPT2),
-    Case("gpt2-bare", GPT2, saved_as="GPT2Model"),
-    Case("gpt2-untied", GPT2 | {"tie_word_embeddings": False}),
-    Case("gpt2-gelu", GPT2 | {"activation_function": "gelu", "n_inner": 77, "scale_attn_by_inverse_layer_idx": False}),
-    Case("gpt2-hub", GPT2, saved_as="GPT2Model", rewrite=hub_gpt2),
-    Case("gpt2-f16", GPT2, dtype=torch.float16),
-    Case("llama", LLAMA),
-    Case("llama-bias", LLAMA | {"attention_bias": True, "mlp_bias": True, "head_dim": 10, "tie_word_embeddings": True}),
-    Case("llama-linear", LLAMA | LINEAR),
-    Case("llama-llama3", LLAMA | LLAMA3),
-    Case("llama-4", LLAMA | LLAMA3, rewrite=version_4, like="llama-llama3"),
-    Case("llama-linear-4", LLAMA | LINEAR, rewrite=version_4, like="llama-linear"),
-    Case("llama-bf16", LLAMA, dtype=torch.bfloat16),
-    Case("mistral", MISTRAL),
-    Case("qwen2", QWEN2),
-    Case("qwen2-4", QWEN2, rewrite=version_4, like="qwen2"),
-    Case("qwen2-sharded", QWEN2, max_shard_size="10KB"),
+    Case("bert", BERT | {"id2label": {0: "neutral", 1: "angry", 2: "happy"}, "label2id": {"neutral": 0, "angry": 1, "happy": 2}},
+         "BertForSequenceClassification"),
+    Case("bert-gelu-new", BERT | {"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+         "BertForSequenceClassification"),
+    Case("bert-hub", BERT, "BertForPreTraining", classes=["late", "early", "never"], rewrite=hub_bert),
+    Case("bert-base", BERT, "BertModel", classes=["no", "yes"]),
+    Case("gpt2", GPT2, "GPT2LMHeadModel"),
+    Case("gpt2-bare", GPT2, "GPT2Model"),
+    Case("gpt2-untied", GPT2 | {"tie_word_embeddings": False}, "GPT2LMHeadModel"),
+    Case("gpt2-gelu", GPT2 | {"activation_function": "gelu", "n_inner": 77}, "GPT2LMHeadModel"),
+    Case("gpt2-hub", GPT2, "GPT2Model", rewrite=hub_gpt2),
+    Case("gpt2-f16", GPT2, "GPT2LMHeadModel", dtype=torch.float16),
+    Case("llama", LLAMA, "LlamaForCausalLM"),
+    Case("llama-bias", LLAMA | {"attention_bias": True, "mlp_bias": True, "head_dim": 10, "tie_word_embeddings": True},
+         "LlamaForCausalLM"),
+    Case("llama-linear", LLAMA | LINEAR, "LlamaForCausalLM"),
+    Case("llama-llama3", LLAMA | LLAMA3, "LlamaForCausalLM"),
+    Case("llama-4", LLAMA | LLAMA3, "LlamaForCausalLM", rewrite=version_4, like="llama-llama3"),
+    Case("llama-linear-4", LLAMA | LINEAR, "LlamaForCausalLM", rewrite=version_4, like="llama-linear"),
+    Case("llama-bf16", LLAMA, "LlamaForCausalLM", dtype=torch.bfloat16),
+    Case("mistral", MISTRAL, "MistralForCausalLM"),
+    Case("qwen2", QWEN2, "Qwen2ForCausalLM"),
+    Case("qwen2-4", QWEN2, "Qwen2ForCausalLM", rewrite=version_4, like="qwen2"),
+    Case("qwen2-sharded", QWEN2, "Qwen2ForCausalLM", max_shard_size="10KB"),
 ]
 
 
@@ -165,17 +163,16 @@ class Float64Only(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-                expect(tensor.dtype == torch.float64, f"{operation} gives {tensor.dtype}")
+        found = {leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
+        expect(found <= {torch.float64}, f"{operation} gives {found}")
         return result
 
 
 def frequencies(config):
     """The angle by which each pair of a head's elements turns from one position to the next, in float64.
 
-    The formulas: theta^(-2i/d) of RoFormer, arXiv 2104.09864, section 3.2.2; linear scaling of arXiv 2306.15595; llama3
-    scaling by apply_scaling in models/llama3/model.py of github.com/meta-llama/llama-models.
+    By section 3.2.2 of RoFormer, arXiv 2104.09864; linear scaling: arXiv 2306.15595; llama3 scaling: apply_scaling in
+    models/llama3/model.py of github.com/meta-llama/llama-models.
     """
     rope = config.rope_parameters
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -188,7 +185,6 @@ def frequencies(config):
         expect((kept < 0).any() and (kept > 1).any() and ((kept > 0) & (kept < 1)).any(), "a band of llama3 is empty")
         kept = kept.clamp(0, 1)
         return kept * frequency + (1 - kept) * frequency / rope["factor"]
-    expect(rope["rope_type"] == "default", f"rope_type {rope['rope_type']}")
     return frequency
 
 
@@ -197,38 +193,29 @@ def compute_in_float64(model):
 
     So does the softmax of its eager attention in rotary models; PyTorch's own attention, sdpa, has all of it in float64.
     """
-    def norm_of(norm):
-        return lambda x: norm.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + norm.variance_epsilon)
+    def norm(module, x):
+        return module.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + module.variance_epsilon)
 
-    def rotary_of(frequency):
-        def cosines_and_sines(x, position_ids):
-            angles = position_ids[..., None].double() * frequency
-            angles = torch.cat([angles, angles], dim=-1)
-            return angles.cos(), angles.sin()
-        return cosines_and_sines
+    def cosines_and_sines(frequency, x, position_ids):
+        angles = position_ids[..., None].double() * frequency
+        angles = torch.cat([angles, angles], dim=-1)
+        return angles.cos(), angles.sin()
 
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm"):
-            module.forward = norm_of(module)
+            module.forward = partial(norm, module)
         if type(module).__name__.endswith("RotaryEmbedding"):
-            module.forward = rotary_of(frequencies(model.config))
-
-
-def is_rotary(family):
-    return family not in ("bert", "gpt2")
-
-
-def auto_class(family):
-    return transformers.AutoModelForSequenceClassification if family == "bert" else transformers.AutoModelForCausalLM
+            module.forward = partial(cosines_and_sines, frequencies(model.config))
 
 
 def open_model(folder, family, exact=True, **options):
     """The model of a folder, its weights in float64, and what from_pretrained reports about their keys.
 
-    exact: everything is computed in float64; otherwise as transformers does, which is partly in float32 in rotary models.
+    exact: all of it computes in float64; otherwise, as transformers has it, some of a rotary model computes in float32.
     """
-    attention = "sdpa" if exact and is_rotary(family) else "eager"
-    model, report = auto_class(family).from_pretrained(folder, output_loading_info=True, attn_implementation=attention, **options)
+    auto = transformers.AutoModelForSequenceClassification if family == "bert" else transformers.AutoModelForCausalLM
+    attention = "sdpa" if exact and family in ROTARY else "eager"
+    model, report = auto.from_pretrained(folder, output_loading_info=True, attn_implementation=attention, **options)
     model = model.double().eval()
     if exact:
         compute_in_float64(model)
@@ -244,7 +231,7 @@ def logits_of(model, samples):
 
 
 def draw_weights(model, generator):
-    """Draws every weight far from zero and from what the model begins with, so that each one matters."""
+    """Draws every weight, those of biases and norms too, so that each one matters."""
     for name, weight in model.named_parameters():
         weight.data = 0.25 * torch.randn(weight.shape, generator=generator)
         if weight.dim() == 1 and name.endswith(".weight"):
@@ -252,24 +239,20 @@ def draw_weights(model, generator):
 
 
 def write_model(case, folder, generator):
-    config = transformers.AutoConfig.for_model(**case.config)
-    model = getattr(transformers, case.saved_as)(config) if case.saved_as else auto_class(case.family).from_config(config)
+    model = getattr(transformers, case.saved_as)(transformers.AutoConfig.for_model(**case.config))
     draw_weights(model, generator)
     model.to(case.dtype).save_pretrained(folder, max_shard_size=case.max_shard_size)
-    if case.rewrite:
-        case.rewrite(folder)
+    case.rewrite(folder)
 
 
 def open_case(case, folder, generator):
     """The model of a case, and the weights of its classifier where they are drawn because the file has none."""
     model, report = open_model(folder, case.family, **({"num_labels": len(case.classes)} if case.classes else {}))
-    lacking = {"classifier.weight", "classifier.bias"} if case.classes else set()
-    expect(report["missing_keys"] == lacking, f"{case.name} lacks {report['missing_keys']}")
-    if not case.classes:
-        return model, {}
-    draw_weights(model.classifier, generator)
-    drawn = {f"drawn.classifier.{name}": weight.data for name, weight in model.classifier.named_parameters()}
-    return model.double(), drawn
+    drawn = dict(model.classifier.named_parameters("drawn.classifier")) if case.classes else {}
+    expect(len(report["missing_keys"]) == len(drawn), f"{case.name} lacks {report['missing_keys']}")
+    if drawn:
+        draw_weights(model.classifier, generator)
+    return model.double(), {name: weight.data.clone() for name, weight in drawn.items()}
 
 
 def draw_inputs(case, config, generator):
@@ -277,7 +260,7 @@ def draw_inputs(case, config, generator):
     def draw(count, bound, least=0):
         return torch.randint(least, bound, (count,), generator=generator)
 
-    classifies = case.task == "classifier"
+    classifies = case.family == "bert"
     first = 1 if classifies else 0  # BERT's id 0 is for padding: transformers gives its embedding no gradient
     ids = draw(sum(LENGTHS), config.vocab_size, first)
     ids[:2] = torch.tensor([config.vocab_size - 1, first])
@@ -288,12 +271,8 @@ def draw_inputs(case, config, generator):
 def names_in_file(model, folder):
     """The name in the file of each parameter of the opened model; None where the file has none."""
     keys = {key for file in folder.glob("*.safetensors") for key in load_file(file)}
-
-    def name_in_file(name):
-        bare = name.split(".", 1)[1]
-        return next((key for key in (name, old_spelling(name), bare) if key in keys), None)
-
-    return {name: name_in_file(name) for name, _ in model.named_parameters()}
+    spellings = {name: (name, old_spelling(name), name.split(".", 1)[1]) for name, _ in model.named_parameters()}
+    return {name: next((key for key in spellings[name] if key in keys), None) for name in spellings}
 
 
 def greedy(model, prompt):
@@ -303,24 +282,21 @@ def greedy(model, prompt):
     best = logits_of(model, [tokens])[len(prompt) - 1:-1].topk(2)
     new = tokens[len(prompt):]
     expect(len(new) == NEW_TOKENS and torch.equal(best.indices[:, 0], new), "generate does not take the best tokens")
-    gap = (best.values[:, 0] - best.values[:, 1]).min().item()
-    return {"prompt": prompt.tolist(), "tokens": new.tolist(), "smallest_gap": gap}
+    return {"prompt": prompt.tolist(), "tokens": new.tolist(), "smallest_gap": -best.values.diff().max().item()}
 
 
 def losses_of_training(model, loss_of):
     """The loss before each step of AdamW on the whole batch."""
-    weights = list(model.parameters())
-    optimizer = torch.optim.AdamW([{"params": [w for w in weights if w.dim() >= 2], "weight_decay": 0.01},
-                                   {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0}],
-                                  lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
-    losses = []
-    for _ in range(STEPS):
+    groups = [{"params": [weight], "weight_decay": 0.01 if weight.dim() >= 2 else 0.0} for weight in model.parameters()]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
+
+    def loss_with_gradients():
         optimizer.zero_grad()
         loss = loss_of(model)
         loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-    return losses
+        return loss
+
+    return [optimizer.step(loss_with_gradients).item() for _ in range(STEPS)]
 
 
 def write_case(case, folder, seed):
@@ -348,13 +324,13 @@ def write_case(case, folder, seed):
     tensors = {"ids": ids, "lengths": torch.tensor(LENGTHS), "labels": labels, "logits": logits} | drawn
     tensors |= {f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()}
     expected = {"loss": loss.item(), "names": names_in_file(model, folder / "model")}
-    if is_rotary(case.family):
+    if case.family in ROTARY:
         own, _ = open_model(folder / "model", case.family, exact=False)
         with torch.no_grad():
             tensors["own.logits"], expected["own.loss"] = logits_of(own, samples), loss_of(own).item()
         difference = (tensors["own.logits"] - logits).abs().max().item()
         expect(0 < difference < 1e-4, f"{case.name}: own logits differ by {difference}")
-    if case.task == "decoder":
+    if prompts:
         expected["greedy"] = continuations
     expected["losses"] = losses_of_training(model, loss_of)
     save_file(tensors, folder / "expected.safetensors")
@@ -372,9 +348,9 @@ def write(folder):
     for case in CASES:
         seed = zlib.crc32((case.like or case.name).encode())
         expect(any(write_case(case, folder / case.name, seed + i) for i in range(10)), f"{case.name}: ten seeds are of no use")
-        listed.append({"name": case.name, "family": case.family, "task": case.task, "folder": case.name})
-        if case.task == "classifier":
-            listed[-1]["classes"] = case.classes or classes_of(folder / case.name / "model")
+        listed.append({"name": case.name, "family": case.family, "task": "decoder", "folder": case.name})
+        if case.family == "bert":
+            listed[-1] |= {"task": "classifier", "classes": case.classes or classes_of(folder / case.name / "model")}
     (folder / "cases.json").write_text(json.dumps(listed, indent=1) + "\n")
 
 
@@ -387,7 +363,7 @@ def check_exported(folder, samples, output):
     found = {"folder": str(folder), "architecture": config.architectures[0], "model_type": config.model_type}
     if config.model_type == "bert":
         found["classes"] = classes_of(folder)
-    if any((folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.txt")):
+    if any(folder.glob("tokenizer*")) or (folder / "vocab.txt").exists():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         found |= {"tokenizer": type(tokenizer).__name__, "tokens": len(tokenizer)}
     if samples:
@@ -399,7 +375,7 @@ def check_exported(folder, samples, output):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["write", "check"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("exported", type=Path, nargs="*")
@@ -410,7 +386,7 @@ def main():
     transformers.logging.disable_progress_bar()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.command == "write":
-        return write(options.folder)
+        write(options.folder)
     samples = [torch.tensor(ids) for ids in json.loads(options.input.read_text())] if options.input else []
     for number, folder in enumerate(options.exported):
         try:
