@@ -10,6 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -50,6 +51,12 @@ std::vector<int64_t> TextVocabulary::encode(std::string_view text) const {
   return ids;
 }
 
+std::vector<int64_t> TextVocabulary::encode_prompt(std::string_view text) const {
+  std::vector<int64_t> ids = beginning();
+  encode_with_special_tokens(text, ids);
+  return ids;
+}
+
 std::string TextVocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (const int64_t id : ids) text += bytes_of(id);
@@ -78,6 +85,7 @@ std::shared_ptr<const TextVocabulary> byte_vocabulary() {
 
 std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const std::string& name) {
   auto bytes = byte_vocabulary();
+  if (content.starts_with('{')) return bpe_vocabulary(std::move(content), name);
   return content == bytes->content() ? bytes : subword_vocabulary(std::move(content), name);
 }
 

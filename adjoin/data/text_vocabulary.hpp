@@ -10,8 +10,8 @@
 namespace adjoin::data {
 
 /// What turns the texts of a language model into ids and ids into bytes again, losing nothing: the bytes of the ids of a
-/// text are the text, also where it is not UTF-8. (WordPiece, the classifier's, keeps neither case nor spaces.) Values do
-/// not change after construction, so threads may share one.
+/// text are the text, also where it is not UTF-8. (WordPiece, the classifier's, keeps neither case nor spaces. A tokenizer that
+/// was made elsewhere may change texts: see bpe_vocabulary.) Values do not change after construction, so threads may share one.
 class TextVocabulary {
  public:
   virtual ~TextVocabulary() = default;
@@ -22,8 +22,21 @@ class TextVocabulary {
   /// The id that follows a document's last; no text has it, and it has no bytes.
   virtual int64_t end_of_document() const = 0;
 
-  /// Appends the ids of a text.
+  /// The ids at which a text ends that a model writes: end_of_document(), and behind it others that mean the same.
+  virtual std::vector<int64_t> ends() const { return {end_of_document()}; }
+
+  /// The ids that stand before each document and each prompt: a beginning-of-text token, or none.
+  virtual std::vector<int64_t> beginning() const { return {}; }
+
+  /// Appends the ids of a document's text, in which what looks like a special token is text as any other.
   virtual void encode(std::string_view text, std::vector<int64_t>& ids) const = 0;
+
+  /// Appends the ids of a text in which special tokens count.
+  virtual void encode_with_special_tokens(std::string_view text, std::vector<int64_t>& ids) const { encode(text, ids); }
+
+  /// The ids of a prompt: its beginning, its text in which special tokens count, and what the tokenizer puts behind, which is
+  /// nothing but where it was asked to end all texts.
+  virtual std::vector<int64_t> encode_prompt(std::string_view text) const;
 
   /// The bytes of one id. Of ids one after another these may complete a character of UTF-8.
   /// Throws: InvalidArgument for what is no id
