@@ -9,6 +9,9 @@
 
 namespace adjoin::data {
 
+/// The file of a language model's vocabulary, in a model's folder and in one of tokens.
+inline constexpr const char* kVocabularyFile = "vocab.model";
+
 /// What turns the texts of a language model into ids and ids into bytes again, losing nothing: the bytes of the ids of a
 /// text are the text, also where it is not UTF-8. (WordPiece, the classifier's, keeps neither case nor spaces. A tokenizer that
 /// was made elsewhere may change texts: see bpe_vocabulary.) Values do not change after construction, so threads may share one.
@@ -63,11 +66,14 @@ std::shared_ptr<const TextVocabulary> byte_vocabulary();
 /// Throws: InvalidArgument
 std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const std::string& name);
 
-/// Reads the file of a vocabulary.
+/// Whether a path is the file in which adjoin keeps a vocabulary, or a folder that has one.
+bool is_text_vocabulary(const std::string& path);
+
+/// Reads the file of a vocabulary, a folder that adjoin wrote, or a tokenizer as transformers writes it: see read_tokenizer.
 /// Throws: InvalidArgument where it is missing or is none
 std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path);
 
-/// What an option says: "bytes", or the file of a vocabulary. Nothing for "subword" and "", which is to be learned.
+/// What an option says: "bytes", or what load_text_vocabulary reads. Nothing for "subword" and "", which is to be learned.
 /// Throws: InvalidArgument as load_text_vocabulary
 std::shared_ptr<const TextVocabulary> named_text_vocabulary(const std::string& name);
 

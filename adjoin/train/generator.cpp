@@ -52,7 +52,7 @@ std::vector<models::Tokens> encoded(const GenerationRequest& request, const data
                                     int64_t context) {
   std::vector<models::Tokens> prompts;
   for (const std::string& text : request.prompts) {
-    prompts.push_back(vocabulary.encode(text));
+    prompts.push_back(vocabulary.encode_prompt(text));
     const auto length = std::ssize(prompts.back());
     const std::string name =
         request.prompts.size() == 1 ? "the prompt" : "prompt " + std::to_string(std::ssize(prompts));

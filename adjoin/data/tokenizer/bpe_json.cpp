@@ -129,12 +129,22 @@ std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<
                                   const std::string& name) {
   std::vector<int64_t> ids;
   for (const TokenizerJson& item : names) {
+    if (item.is_number_integer()) {
+      require(item >= 0 && item < pieces.size(), [&] {
+        return name + ": the end of a text, " + shortened(item.dump()) + ", is no id of " + std::to_string(pieces.size());
+      });
+      ids.push_back(item.get<int64_t>());
+      continue;
+    }
     const auto token = item.get<std::string>();
     const auto found = token.empty() ? pieces.end() : std::find(pieces.begin(), pieces.end(), token);
     require(found != pieces.end(), [&] { return name + ": the end of a text, " + in_quotes(token) + ", is no token"; });
     ids.push_back(found - pieces.begin());
   }
-  return ids;
+  std::vector<int64_t> once;
+  for (const int64_t id : ids)
+    if (std::find(once.begin(), once.end(), id) == once.end()) once.push_back(id);
+  return once;
 }
 
 }  // namespace adjoin::data

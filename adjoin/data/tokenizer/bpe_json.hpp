@@ -21,8 +21,8 @@ struct BpeTokenizer {
 /// Throws: InvalidArgument that begins with `name`
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name);
 
-/// The ids of a list of tokens by their names.
-/// Throws: InvalidArgument where one is no piece
+/// The ids of a list of tokens, which may be ids already, each once.
+/// Throws: InvalidArgument where one is none
 std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<std::string>& pieces,
                                   const std::string& name);
 

@@ -82,6 +82,7 @@ class BpeVocabulary final : public TextVocabulary {
         ends_(ends_of(json, tokenizer.pieces, name)),
         around_(surroundings_of(json, std::ssize(bytes_), name)) {
     require_known_decoder(json, name);
+    for (const int64_t end : ends_) bytes_[static_cast<size_t>(end)].clear();
     std::vector<AddedToken> as_they_are, normalized;
     for (AddedToken& token : tokenizer.added) {
       if (token.normalized) token.content = normalizer_(token.content);

@@ -161,6 +161,12 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
   return tokens;
 }
 
+TokenizerJson json_of(const AddedToken& token) {
+  return {{"id", token.id},         {"content", token.content}, {"single_word", false},
+          {"lstrip", token.lstrip}, {"rstrip", token.rstrip},   {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
 Surroundings surroundings_of(const TokenizerJson& tokenizer, int64_t size, const std::string& name) {
   Surroundings ids;
   const auto end = static_cast<size_t>(size);

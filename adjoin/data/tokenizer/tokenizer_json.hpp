@@ -68,6 +68,9 @@ std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::s
 std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vector<std::string>& pieces,
                                         const std::string& name);
 
+/// A token as the list "added_tokens" has it.
+TokenizerJson json_of(const AddedToken& token);
+
 /// The ids that a tokenizer puts before and behind each text.
 struct Surroundings {
   std::vector<int64_t> before, behind;

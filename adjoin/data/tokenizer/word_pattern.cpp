@@ -11,8 +11,6 @@ constexpr std::string_view kGpt2Grouped =  // as tiktoken writes it
     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 bool is_line_end(char c) {
   return c == '\r' || c == '\n';
@@ -105,7 +103,7 @@ size_t llama3_end(std::string_view text, size_t begin, size_t digits) {
 std::optional<WordPattern> known_pattern(std::string_view expression) {
   if (expression == kGpt2 || expression == kGpt2Grouped) return WordPattern::gpt2;
   if (expression == kLlama3) return WordPattern::llama3;
-  if (expression == kQwen2) return WordPattern::qwen2;
+  if (expression == kQwen2Pattern) return WordPattern::qwen2;
   return std::nullopt;
 }
 

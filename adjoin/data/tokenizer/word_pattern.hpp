@@ -10,6 +10,10 @@ namespace adjoin::data {
 /// Llama 3 (Dubey et al. 2024), which came with GPT-4's tokenizer, and of Qwen 2 (Yang et al. 2024).
 enum class WordPattern { gpt2, llama3, qwen2 };
 
+/// The regular expression of Qwen 2's, whose older files do not have it.
+inline constexpr const char* kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 /// The pattern whose regular expression this is, character for character; none for any other.
 std::optional<WordPattern> known_pattern(std::string_view expression);
 
