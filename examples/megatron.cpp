@@ -9,8 +9,8 @@
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/dropout.hpp"
-#include "adjoin/nn/layer_norm.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/norm.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -73,7 +73,7 @@ void normalise(const Communicator& world, const example::Report& report) {
   const at::Tensor x =
       at::tensor({2., 1., 4., 10., 10., 10., 100., 100., 100., 1000., 1000., 1000.}, at::kDouble).view({4, 3});
   const Grid grid(world, {{"tp", world.size()}});
-  nn::ReplicatedLayerNorm norm(3, grid, "tp", at::kDouble, /*split_rows=*/true);
+  nn::ReplicatedNorm norm(nn::NormOptions{.features = 3, .split_rows = true, .tensor = at::kDouble}, grid, "tp");
   nn::initialize(*norm, /*seed=*/1);
   const at::Tensor mine = norm(part(x, 0, world)).detach();
   const at::Tensor all = gather_from(mine, world, Split::balanced(4, world.size(), 0));

@@ -47,6 +47,13 @@ void require_unchanged(const Field& field, const Configuration& run, const Confi
   });
 }
 
+void require_as_begun(const Field& field, const Configuration& begun, const Configuration& given) {
+  require(std::visit([&](auto member) { return begun.*member == given.*member; }, field.member), [&] {
+    return train::option_of(field.name) + " " + shown(field, given) + ": --from " + begun.from +
+           " decides it, and there it is " + shown(field, begun);
+  });
+}
+
 /// CLI11's help text, as wide as the terminal, without the values in braces that it shows behind --no-… flags.
 class PlainFormatter : public CLI::Formatter {
  public:
@@ -111,8 +118,11 @@ Configuration GivenConfiguration::resolve() const {
     return option != nullptr && option->count() > 0;
   };
   require(values.step == 0 || !run.empty(), "--step names a checkpoint of the run that --resume goes on with");
-  const bool is_named = is_given("--preset");
-  Configuration resolved = run.empty()
+  const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
+  require(run.empty() || !is_given("--from") || values.resume == "auto",
+          "--from is where a training begins, and --resume goes on with one");
+  Configuration resolved = begins ? train::begun_from(values.from)
+                           : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
   const Configuration base = resolved;
@@ -121,6 +131,7 @@ Configuration GivenConfiguration::resolve() const {
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
+    if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
   // Another layout than the run had: rows are only split between tensor-parallel ranks.
   if (!run.empty() && resolved.tp == 1 && !is_given("--sp")) resolved.sp = false;
@@ -179,18 +190,14 @@ std::string preset_table() {
 
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         std::string& backend, int64_t& threads_per_rank) {
-  const auto field_of = [](std::string_view name) {
-    const auto fields = train::fields();
-    return *std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
-  };
   const auto help_of = [](const Field& field) {
     return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
   };
   const auto add = [&](std::string_view name, int64_t& variable) {
-    add_number(command, train::option_of(name), variable, help_of(field_of(name)))->group("Layout");
+    add_number(command, train::option_of(name), variable, help_of(train::field_named(name)))->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
-  const Field field = field_of("backend");
+  const Field& field = train::field_named("backend");
   command.add_option("--backend", backend, help_of(field))->option_text(metavariable(field))->group("Layout");
   add("threads_per_rank", threads_per_rank);
 }

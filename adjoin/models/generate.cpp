@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -19,11 +20,11 @@ namespace {
 constexpr int64_t kTokensUnlessAsked = 100;
 
 /// The most tokens that are written to a prompt.
-int64_t most_tokens(const DecoderOptions& model, const Tokens& prompt, const GenerateOptions& options) {
+int64_t most_tokens(const TransformerOptions& model, const Tokens& prompt, const GenerateOptions& options) {
   return options.tokens.value_or(std::min(kTokensUnlessAsked, model.context - std::ssize(prompt)));
 }
 
-void check_request(const DecoderOptions& model, const Tokens& prompt, const GenerateOptions& options) {
+void check_request(const TransformerOptions& model, const Tokens& prompt, const GenerateOptions& options) {
   const auto length = std::ssize(prompt);
   require(length > 0, "generate: expected a prompt of at least 1 token, got an empty one");
   for (const int64_t token : prompt)
@@ -54,7 +55,7 @@ struct Text {
 /// Texts that take turns in going through the model, whose stages the ranks of a group have.
 class Writer {
  public:
-  Writer(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
+  Writer(const Model& model, const TransformerOptions& decoder, const std::vector<Tokens>& prompts,
          const GenerateOptions& options, const std::function<void(size_t, int64_t)>& each, const Communicator& stages)
       : model_(model), decoder_(decoder), prompts_(prompts), options_(options), each_(each), stages_(stages) {
     for (const Tokens& prompt : prompts) {
@@ -118,7 +119,8 @@ class Writer {
     // Of the last token alone: a pass of one row.
     const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
     const Communicator& group = model_->stage().axis("tp");
-    return gather_from(scores, group, Split::balanced(decoder_.words, group.size(), 1)).squeeze(0);
+    const at::Tensor all = gather_from(scores, group, Split::balanced(decoder_.words, group.size(), 1)).squeeze(0);
+    return options_.pieces == 0 ? all : all.narrow(0, 0, options_.pieces);
   }
 
   at::Tensor rows_of_stage_before(int64_t rows) const {
@@ -134,7 +136,7 @@ class Writer {
   void add(size_t i, int64_t token) {
     Text& text = texts_[i];
     text.awaits_token = false;
-    text.is_over = token == options_.end;
+    text.is_over = std::ranges::find(options_.ends, token) != options_.ends.end();
     if (text.is_over) return;
     text.tokens.push_back(token);
     text.is_over = std::ssize(text.tokens) == text.longest;
@@ -142,7 +144,7 @@ class Writer {
   }
 
   const Model& model_;
-  const DecoderOptions& decoder_;
+  const TransformerOptions& decoder_;
   const std::vector<Tokens>& prompts_;
   const GenerateOptions& options_;
   const std::function<void(size_t, int64_t)>& each_;
@@ -153,7 +155,7 @@ class Writer {
 
 }  // namespace
 
-std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
+std::vector<Tokens> generate(const Model& model, const TransformerOptions& decoder, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options, const std::function<void(size_t, int64_t)>& each,
                              const Communicator& stages) {
   for (const Tokens& prompt : prompts) check_request(decoder, prompt, options);
@@ -161,8 +163,8 @@ std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, 
   return Writer(model, decoder, prompts, options, each, stages).run();
 }
 
-Tokens generate(const Model& model, const DecoderOptions& decoder, const Tokens& prompt, const GenerateOptions& options,
-                const std::function<void(int64_t token)>& each) {
+Tokens generate(const Model& model, const TransformerOptions& decoder, const Tokens& prompt,
+                const GenerateOptions& options, const std::function<void(int64_t token)>& each) {
   return generate(model, decoder, std::vector<Tokens>{prompt}, options,
                   [&](size_t, int64_t token) {
                     if (each) each(token);

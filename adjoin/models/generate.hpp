@@ -15,8 +15,10 @@ namespace adjoin::models {
 struct GenerateOptions {
   std::optional<int64_t> tokens = {};     ///< the most of a text; 100, or what its context has room for, unless given
   std::optional<Sampling> sampling = {};  ///< unless given, always the likeliest word
-  std::optional<int64_t> end = {};        ///< the token that ends the text; it is not given out
-  bool caches = true;                     ///< keep keys and values of what is there; else each token computes all again
+  std::vector<int64_t> ends = {};         ///< tokens that end the text; they are not given out
+  int64_t pieces =
+      0;  ///< words below this alone are written, where the embedding has more rows than a vocabulary; 0: all
+  bool caches = true;  ///< keep keys and values of what is there; else each token computes all again
 };
 
 using Tokens = std::vector<int64_t>;
@@ -32,12 +34,12 @@ using Tokens = std::vector<int64_t>;
 ///         prompts and tokens, cut over heads as the model.
 /// Throws: InvalidArgument for an empty prompt, tokens of it that are no words, fewer tokens than 1, a prompt that leaves no room
 ///         for them in the model's context; for sampling as check(Sampling), and where scores are not finite
-std::vector<Tokens> generate(const Model& model, const DecoderOptions& decoder, const std::vector<Tokens>& prompts,
+std::vector<Tokens> generate(const Model& model, const TransformerOptions& decoder, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options,
                              const std::function<void(size_t text, int64_t token)>& each = {},
                              const Communicator& stages = {});
 /// The same of one text.
-Tokens generate(const Model& model, const DecoderOptions& decoder, const Tokens& prompt, const GenerateOptions& options,
-                const std::function<void(int64_t token)>& each = {});
+Tokens generate(const Model& model, const TransformerOptions& decoder, const Tokens& prompt,
+                const GenerateOptions& options, const std::function<void(int64_t token)>& each = {});
 
 }  // namespace adjoin::models

@@ -4,7 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <cmath>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
@@ -32,29 +32,13 @@ at::Tensor pool(const at::Tensor& x, const LocalRows& here, bool is_mean) {
   return is_mean ? sums / lengths.to(x.scalar_type()).unsqueeze(1) : sums;
 }
 
-TrunkOptions trunk_options(const TextClassifierOptions& options) {
-  TrunkOptions trunk{
-      .model = "TextClassifier",
-      .words = options.words,
-      .layers = options.layers,
-      .positions = options.positions,
-      .embedding_cut = options.embedding_cut,
-      .embedding_deviation = options.embedding_deviation,
-      .block = {.attention = {.hidden = options.hidden, .heads = options.heads, .dropout = options.attention_dropout},
-                .feed_forward = nn::feed_forward(options.hidden),
-                .experts = options.experts,
-                .dropout = options.dropout,
-                .rows = options.rows}};
-  if (!options.scale_by_head) trunk.block.attention.scale = 1 / std::sqrt(static_cast<double>(options.hidden));
-  return trunk;
-}
-
-Part classifier_part(const TextClassifierOptions& options) {
+Part classifier_part(const TransformerOptions& options, const ClassifierOptions& head) {
   nn::ColRowOptions classifier{.in_features = options.hidden,
                                .hidden_features = options.hidden,
-                               .out_features = options.classes,
-                               .bias = false,
-                               .dropout = options.dropout,
+                               .out_features = head.classes,
+                               .bias = head.bias,
+                               .activation = head.activation,
+                               .dropout = head.dropout,
                                .name = "classifier"};
   return {"classifier", [classifier](const Grid& stage, const at::TensorOptions& tensor) mutable {
             classifier.tensor = tensor;
@@ -68,32 +52,33 @@ struct HeadGroups {
 };
 
 /// Of the samples of all rows, those of this rank of context parallelism. x: [rows, features] -> [samples, features]
-at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const TextClassifierOptions& options,
+at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const RowOptions& rows, bool mean_pooling,
                           const HeadGroups& groups, const Split& samples) {
-  at::Tensor pooled = pool(x, options.rows.between_layers(pass.rows, groups.features), options.mean_pooling);
+  at::Tensor pooled = pool(x, rows.between_layers(pass.rows, groups.features), mean_pooling);
   if (groups.rows.size() > 1) pooled = reduce_scatter(pooled, groups.rows, samples);
-  return options.rows.split ? reduce_from(pooled, groups.features) : pooled;
+  return rows.split ? reduce_from(pooled, groups.features) : pooled;
 }
 
 }  // namespace
 
-std::vector<Segment> text_classifier(const TextClassifierOptions& options) {
-  require(options.classes >= 1,
-          [&] { return "TextClassifier: expected at least 1 class, got " + std::to_string(options.classes); });
-  const TrunkOptions of_trunk = trunk_options(options);
-  std::vector<Segment> segments = trunk(of_trunk);
-  Segment head{.name = "head", .kind = "head", .parts = {classifier_part(options)}};
-  if (options.final_norm) head.parts.push_back(norm_part(of_trunk));
-  head.forward = [options](const Modules& modules, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache*) {
+std::vector<Segment> text_classifier(const TransformerOptions& options, const ClassifierOptions& head) {
+  require(head.classes >= 1,
+          [&] { return "TextClassifier: expected at least 1 class, got " + std::to_string(head.classes); });
+  std::vector<Segment> segments = trunk(options, "TextClassifier");
+  Segment last{.name = "head", .kind = "head", .parts = {classifier_part(options, head)}};
+  if (options.final_norm) last.parts.push_back(norm_part(options));
+  last.forward = [rows = options.rows, has_norm = options.final_norm, mean_pooling = head.mean_pooling](
+                     const Modules& modules, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache*) {
     const HeadGroups groups{modules.stage.axis("tp"),
-                            options.rows.axis.empty() ? Communicator() : modules.stage.axis(options.rows.axis)};
+                            rows.axis.empty() ? Communicator() : modules.stage.axis(rows.axis)};
     const Split samples = Split::balanced(std::ssize(pass.rows.all().lengths()), groups.rows.size(), 0);
-    const at::Tensor normed = options.final_norm ? modules.as<nn::ReplicatedLayerNormImpl>(1).forward(x) : x;
+    const at::Tensor normed = has_norm ? modules.as<nn::ReplicatedNormImpl>(1).forward(x) : x;
     ForwardPass of_samples{.step = pass.step};
     of_samples.step.first_sample += samples.offset(groups.rows.rank());
-    return modules.as<nn::ColRowImpl>(0).forward(pooled_samples(normed, pass, options, groups, samples), of_samples);
+    return modules.as<nn::ColRowImpl>(0).forward(pooled_samples(normed, pass, rows, mean_pooling, groups, samples),
+                                                 of_samples);
   };
-  segments.push_back(std::move(head));
+  segments.push_back(std::move(last));
   return segments;
 }
 

@@ -28,20 +28,21 @@ nn::MixtureOfExpertsOptions experts_options(const TransformerBlockOptions& optio
 TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis)
     : rows_(options.rows),
       group_(grid.axis(axis)),
+      norm_after_sum_(options.norm_after_sum),
       dropout_(options.dropout),
       after_attention_{options.name + ".attention.output", 0},
       after_feed_forward_{options.name + ".feed_forward.output", 0} {
-  const int64_t hidden = options.attention.hidden;
+  options.norm.features = options.attention.hidden;
   options.attention.name = options.name + ".attention";
   options.feed_forward.name = options.name + ".feed_forward";
-  options.attention.tensor = options.feed_forward.tensor = options.tensor;
-  options.attention.split_rows = options.feed_forward.split_rows = rows_.split;
+  options.attention.tensor = options.feed_forward.tensor = options.norm.tensor = options.tensor;
+  options.attention.split_rows = options.feed_forward.split_rows = options.norm.split_rows = rows_.split;
   options.attention.rows_axis = rows_.axis;
   options.attention.method = rows_.method;
   options.attention.recompute = rows_.recompute_attention;
-  norm1_ = register_module("norm1", nn::ReplicatedLayerNorm(hidden, grid, axis, options.tensor, rows_.split));
+  norm1_ = register_module("norm1", nn::ReplicatedNorm(options.norm, grid, axis));
   attention_ = register_module("attention", nn::ParallelSelfAttention(options.attention, grid, axis));
-  norm2_ = register_module("norm2", nn::ReplicatedLayerNorm(hidden, grid, axis, options.tensor, rows_.split));
+  norm2_ = register_module("norm2", nn::ReplicatedNorm(options.norm, grid, axis));
   if (options.experts.experts == 1)
     feed_forward_ = register_module("feed_forward", nn::ColRow(options.feed_forward, grid, axis));
   else
@@ -50,17 +51,22 @@ TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, cons
 
 at::Tensor TransformerBlockImpl::forward(at::Tensor x, const ForwardPass& pass, nn::KeyValueCache* cache) {
   const ForwardPass between{pass.step, rows_.between_layers(pass.rows, group_)};
+  const auto feed_forward = [&](const at::Tensor& in) {
+    return experts_ ? experts_(in, pass) : feed_forward_(in, pass);
+  };
+  if (norm_after_sum_) {
+    x = norm1_(nn::add_dropped(x, attention_(x, pass, cache), dropout_, after_attention_, between));
+    return norm2_(nn::add_dropped(x, feed_forward(x), dropout_, after_feed_forward_, between));
+  }
   x = nn::add_dropped(x, attention_(norm1_(x), pass, cache), dropout_, after_attention_, between);
-  const at::Tensor normed = norm2_(x);
-  const at::Tensor made = experts_ ? experts_(normed, pass) : feed_forward_(normed, pass);
-  return nn::add_dropped(x, made, dropout_, after_feed_forward_, between);
+  return nn::add_dropped(x, feed_forward(norm2_(x)), dropout_, after_feed_forward_, between);
 }
 
 double cost_of(const TransformerBlockOptions& options) {
   const nn::SelfAttentionOptions& a = options.attention;
   const nn::ColRowOptions& f = options.feed_forward;
-  const int64_t key_features = (a.key_heads == 0 ? a.heads : a.key_heads) * (a.hidden / a.heads);
-  const int64_t attention = a.hidden * (2 * a.hidden + 2 * key_features);
+  const int64_t size = a.head_size == 0 ? a.hidden / a.heads : a.head_size;
+  const int64_t attention = 2 * a.hidden * size * (a.heads + (a.key_heads == 0 ? a.heads : a.key_heads));
   const int64_t made = f.activation == nn::Activation::swiglu ? 2 * f.hidden_features : f.hidden_features;
   const int64_t one = f.in_features * made + f.hidden_features * f.out_features;
   const ExpertOptions& e = options.experts;

@@ -1,7 +1,9 @@
 #include "adjoin/models/trunk.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros_like.h>
 
+#include <optional>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -17,81 +19,128 @@ Part embedding_part(const std::string& name, nn::ParallelEmbeddingOptions option
           }};
 }
 
-int64_t heads_to_cut(const nn::SelfAttentionOptions& attention) {
-  return attention.key_heads == 0 ? attention.heads : attention.key_heads;
-}
-
-void check_ranks(const TrunkOptions& options, const Grid& stage) {
+void check_ranks(const TransformerOptions& options, const std::string& model, const Grid& stage) {
   const int ranks = stage.shape().axis_size("tp");
-  const int64_t heads = heads_to_cut(options.block.attention);
+  const int64_t heads = options.key_heads == 0 ? options.heads : options.key_heads;
   require(ranks <= heads, [&] {
-    return options.model + ": expected at most as many tensor-parallel ranks as heads of keys, got " +
-           std::to_string(ranks) + " ranks and " + std::to_string(heads) + " heads of keys";
+    return model + ": expected at most as many tensor-parallel ranks as heads of keys, got " + std::to_string(ranks) +
+           " ranks and " + std::to_string(heads) + " heads of keys";
   });
 }
 
-void check_lengths(const TrunkOptions& options, const LocalRows& rows) {
-  if (options.longest == 0) return;
+void check_lengths(const TransformerOptions& options, const std::string& model, const LocalRows& rows) {
+  if (options.context == 0) return;
   for (const int64_t length : rows.all().lengths())
-    require(length <= options.longest, [&] {
-      return options.model + ": expected samples of at most " + std::to_string(options.longest) +
+    require(length <= options.context, [&] {
+      return model + ": expected samples of at most " + std::to_string(options.context) +
              " tokens, the context, got one of " + std::to_string(length);
     });
 }
 
-}  // namespace
-
-Part words_part(const TrunkOptions& options) {
-  return embedding_part("embedding", {.words = options.words,
-                                      .features = options.block.attention.hidden,
-                                      .cut = options.embedding_cut,
-                                      .split_rows = options.block.rows.split,
-                                      .deviation = options.embedding_deviation});
+TransformerBlockOptions block_options(const TransformerOptions& options) {
+  return {
+      .attention = {.hidden = options.hidden,
+                    .heads = options.heads,
+                    .key_heads = options.key_heads,
+                    .head_size = options.head_size,
+                    .qkv_bias = options.qkv_bias,
+                    .out_bias = options.out_bias,
+                    .scale = options.scale,
+                    .causal = options.causal,
+                    .rotary = options.positions == TransformerOptions::Positions::rotary ? std::optional(options.rotary)
+                                                                                         : std::nullopt,
+                    .dropout = options.attention_dropout},
+      .feed_forward = {.in_features = options.hidden,
+                       .hidden_features = options.inner_features(),
+                       .out_features = options.hidden,
+                       .bias = options.feed_forward_bias,
+                       .activation = options.activation},
+      .norm = {.kind = options.norm, .epsilon = options.norm_epsilon},
+      .norm_after_sum = options.norm_after_sum,
+      .experts = options.experts,
+      .dropout = options.dropout,
+      .rows = options.rows};
 }
 
-Part norm_part(const TrunkOptions& options) {
-  return {"norm", [hidden = options.block.attention.hidden, is_split = options.block.rows.split](
-                      const Grid& stage, const at::TensorOptions& tensor) {
-            return nn::ReplicatedLayerNorm(hidden, stage, "tp", tensor, is_split).ptr();
+/// The vectors that are added to each other: of words, then of places and of kinds of text, where there are any.
+std::vector<Part> embedding_parts(const TransformerOptions& options) {
+  const auto features_part = [&](const char* name, int64_t vectors) {
+    return embedding_part(name, {.words = vectors,
+                                 .features = options.hidden,
+                                 .split_rows = options.rows.split,
+                                 .deviation = options.embedding_deviation});
+  };
+  std::vector<Part> parts{words_part(options)};
+  if (options.positions == TransformerOptions::Positions::learned)
+    parts.push_back(features_part("positions", options.context));
+  if (options.token_types > 0) parts.push_back(features_part("token_types", options.token_types));
+  if (options.embedding_norm) parts.push_back(norm_part(options, "embedding_norm"));
+  return parts;
+}
+
+}  // namespace
+
+int64_t TransformerOptions::inner_features() const {
+  if (inner != 0) return inner;
+  return activation == nn::Activation::swiglu ? (8 * hidden + 2) / 3 : 4 * hidden;
+}
+
+Part words_part(const TransformerOptions& options, const std::string& name) {
+  return embedding_part(name, {.words = options.words,
+                               .features = options.hidden,
+                               .cut = options.embedding_cut,
+                               .split_rows = options.rows.split,
+                               .deviation = options.embedding_deviation});
+}
+
+Part norm_part(const TransformerOptions& options, const std::string& name) {
+  nn::NormOptions norm{.features = options.hidden,
+                       .kind = options.norm,
+                       .epsilon = options.norm_epsilon,
+                       .split_rows = options.rows.split};
+  return {name, [norm](const Grid& stage, const at::TensorOptions& tensor) mutable {
+            norm.tensor = tensor;
+            return nn::ReplicatedNorm(norm, stage, "tp").ptr();
           }};
 }
 
-std::vector<Segment> trunk(const TrunkOptions& options) {
+std::vector<Segment> trunk(const TransformerOptions& options, const std::string& model) {
   require(options.words >= 1 && options.layers >= 1, [&] {
-    return options.model + ": expected at least 1 word and layer, got " + std::to_string(options.words) + " and " +
+    return model + ": expected at least 1 word and layer, got " + std::to_string(options.words) + " and " +
            std::to_string(options.layers);
   });
-  const RowOptions& rows = options.block.rows;
-  const auto output_shape = [rows, hidden = options.block.attention.hidden](const Grid& stage, const LocalRows& here) {
+  const bool learns_positions = options.positions == TransformerOptions::Positions::learned;
+  require(options.context >= (learns_positions ? 1 : 0),
+          [&] { return model + ": expected at least 1 token of context, got " + std::to_string(options.context); });
+  const RowOptions& rows = options.rows;
+  const auto output_shape = [rows, hidden = options.hidden](const Grid& stage, const LocalRows& here) {
     return std::vector<int64_t>{rows.between_layers(here, stage.axis("tp")).size(), hidden};
   };
-  Segment embedding{.name = "embedding", .kind = "embedding", .parts = {words_part(options)}};
-  if (options.positions > 0)
-    embedding.parts.push_back(embedding_part("positions", {.words = options.positions,
-                                                           .features = options.block.attention.hidden,
-                                                           .split_rows = rows.split,
-                                                           .deviation = options.embedding_deviation}));
-  embedding.forward = [options](const Modules& modules, const at::Tensor& ids, const ForwardPass& pass,
-                                nn::KeyValueCache*) {
-    check_lengths(options, pass.rows);
-    at::Tensor x = modules.as<nn::ParallelEmbeddingImpl>(0).forward(ids);
-    if (options.positions > 0)
-      x = x + modules.as<nn::ParallelEmbeddingImpl>(1).forward(nn::token_numbers(pass.rows, ids.size(0)));
+  Segment embedding{.name = "embedding", .kind = "embedding", .parts = embedding_parts(options)};
+  embedding.forward = [options, model, learns_positions](const Modules& modules, const at::Tensor& ids,
+                                                         const ForwardPass& pass, nn::KeyValueCache*) {
+    check_lengths(options, model, pass.rows);
+    size_t part = 0;
+    at::Tensor x = modules.as<nn::ParallelEmbeddingImpl>(part++).forward(ids);
+    if (learns_positions)
+      x = x + modules.as<nn::ParallelEmbeddingImpl>(part++).forward(nn::token_numbers(pass.rows, ids.size(0)));
+    if (options.token_types > 0) x = x + modules.as<nn::ParallelEmbeddingImpl>(part++).forward(at::zeros_like(ids));
+    if (options.embedding_norm) x = modules.as<nn::ReplicatedNormImpl>(part).forward(x);
     return nn::dropout(x, options.embedding_dropout, {"embedding.output", 0},
-                       {pass.step, options.block.rows.between_layers(pass.rows, modules.stage.axis("tp"))});
+                       {pass.step, options.rows.between_layers(pass.rows, modules.stage.axis("tp"))});
   };
   embedding.output_shape = output_shape;
 
   std::vector<Segment> segments{std::move(embedding)};
   for (int64_t i = 0; i < options.layers; ++i) {
-    TransformerBlockOptions of_block = options.block;
+    TransformerBlockOptions of_block = block_options(options);
     of_block.name = "block" + std::to_string(i);
     const bool has_experts = of_block.experts.in_block(i);
     if (!has_experts) of_block.experts = {};
     Segment block{.name = of_block.name, .kind = has_experts ? "block of experts" : "block", .cost = cost_of(of_block)};
     if (has_experts) block.experts = of_block.experts.experts;
-    block.parts = {{block.name, [options, of_block](const Grid& stage, const at::TensorOptions& tensor) mutable {
-                      check_ranks(options, stage);
+    block.parts = {{block.name, [options, model, of_block](const Grid& stage, const at::TensorOptions& tensor) mutable {
+                      check_ranks(options, model, stage);
                       of_block.tensor = tensor;
                       return TransformerBlock(of_block, stage, "tp").ptr();
                     }}};

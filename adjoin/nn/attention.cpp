@@ -6,27 +6,28 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/recompute.hpp"
-#include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 
 namespace adjoin::nn {
 namespace {
 
 SelfAttentionOptions checked(SelfAttentionOptions options) {
-  require(options.heads >= 1 && options.hidden >= 1 && options.hidden % options.heads == 0, [&] {
+  const bool has_size = options.head_size >= 1;
+  require(options.heads >= 1 && options.hidden >= 1 && (has_size || options.hidden % options.heads == 0), [&] {
     return "ParallelSelfAttention: expected a hidden size that the heads divide, got hidden " +
            std::to_string(options.hidden) + " and " + std::to_string(options.heads) + " heads";
   });
+  if (!has_size) options.head_size = options.hidden / options.heads;
   if (options.key_heads == 0) options.key_heads = options.heads;
   require(options.key_heads >= 1 && options.heads % options.key_heads == 0, [&] {
     return "ParallelSelfAttention: expected heads of keys that divide the " + std::to_string(options.heads) +
            " heads of queries, got " + std::to_string(options.key_heads);
   });
-  require(options.rotary_base >= 0 && (options.rotary_base == 0 || options.hidden / options.heads % 2 == 0), [&] {
+  require(!options.rotary || (options.rotary->base > 0 && options.head_size % 2 == 0), [&] {
     return "ParallelSelfAttention: expected an even head size for rotary positions, and a base above 0, got " +
-           std::to_string(options.hidden / options.heads) + " and " + std::to_string(options.rotary_base);
+           std::to_string(options.head_size) + " and " + std::to_string(options.rotary->base);
   });
-  if (!options.scale) options.scale = 1 / std::sqrt(static_cast<double>(options.hidden / options.heads));
+  if (!options.scale) options.scale = 1 / std::sqrt(static_cast<double>(options.head_size));
   return options;
 }
 
@@ -49,24 +50,25 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
       key_heads_(Split::balanced(options_.key_heads, grid.shape().axis_size(axis), 0)),
       rank_(grid.coordinate(axis)),
       of_rows_(options_.rows_axis.empty() ? Communicator() : grid.axis(options_.rows_axis)) {
-  const int64_t hidden = options_.hidden, size = hidden / options_.heads;
+  const int64_t hidden = options_.hidden, size = options_.head_size;
   const int64_t each = options_.heads / options_.key_heads;
-  const Split features = Split::balanced(hidden, key_heads_.parts(), 0, each * size);
+  const Split features = Split::balanced(options_.heads * size, key_heads_.parts(), 0, each * size);
   const Split keys = Split::balanced(options_.key_heads * size, key_heads_.parts(), 0, size);
   const Split qkv = stacked({features, keys, keys});
-  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t out, const Split& split) {
-    return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = hidden,
+  using Cut = ParallelLinearOptions::Cut;
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, bool bias, const Split& split) {
+    return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
                                                                       .out_features = out,
                                                                       .cut = cut,
-                                                                      .bias = options_.bias,
+                                                                      .bias = bias,
                                                                       .deviation = options_.deviation,
                                                                       .split = split,
                                                                       .split_rows = options_.split_rows,
                                                                       .tensor = options_.tensor},
                                                 grid, axis));
   };
-  qkv_ = linear("qkv", ParallelLinearOptions::Cut::outputs, qkv.size(), qkv);
-  out_ = linear("out", ParallelLinearOptions::Cut::inputs, hidden, features);
+  qkv_ = linear("qkv", Cut::outputs, hidden, qkv.size(), options_.qkv_bias, qkv);
+  out_ = linear("out", Cut::inputs, features.size(), hidden, options_.out_bias, features);
 }
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {
@@ -75,10 +77,10 @@ at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const Forward
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
   const at::Tensor made = qkv_(x, pass.rows);
   if (heads == 0) return out_(made);  // of no features, and still part of the graph
-  const at::Tensor qkv = made.view({made.size(0), heads + 2 * key_heads, options_.hidden / options_.heads});
+  const at::Tensor qkv = made.view({made.size(0), heads + 2 * key_heads, options_.head_size});
   std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
-  if (options_.rotary_base > 0) {
-    const at::Tensor turned = rotary(qkv.narrow(1, 0, heads + key_heads), pass.rows, options_.rotary_base);
+  if (options_.rotary) {
+    const at::Tensor turned = rotary(qkv.narrow(1, 0, heads + key_heads), pass.rows, *options_.rotary);
     parts[0] = turned.narrow(1, 0, heads);
     parts[1] = turned.narrow(1, heads, key_heads);
   }

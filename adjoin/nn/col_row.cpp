@@ -9,6 +9,8 @@ namespace adjoin::nn {
 at::Tensor activated(const at::Tensor& x, Activation activation) {
   if (activation == Activation::none) return x;
   if (activation == Activation::gelu) return at::gelu(x);
+  if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
+  if (activation == Activation::tanh) return x.tanh();
   const std::vector<at::Tensor> halves = x.chunk(2, -1);
   return at::silu(halves[0]) * halves[1];
 }

@@ -9,6 +9,8 @@ namespace adjoin::nn {
 enum class Activation : uint8_t {
   none,
   gelu,
+  gelu_tanh,  ///< GELU by a hyperbolic tangent, as GPT-2 has it (Hendrycks and Gimpel, arXiv 1606.08415)
+  tanh,
   swiglu,  ///< silu(a) b: the first layer makes twice the features, all a before all b (Shazeer, arXiv 2002.05202)
 };
 

@@ -9,6 +9,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <numbers>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -53,10 +54,17 @@ at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
 }
 
 /// `type` is that of x, or float for 16-bit ones.
-Turns turns_of(const at::Tensor& tokens, int64_t half, double base, at::ScalarType type) {
-  const at::Tensor speed = at::pow(base, at::arange(half, at::kDouble) / static_cast<double>(-half));
-  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * speed;
+Turns turns_of(const at::Tensor& tokens, int64_t half, const RotaryOptions& options, at::ScalarType type) {
+  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * rotary_speeds(options, half);
   return {angle.cos().to(type), angle.sin().to(type)};
+}
+
+std::string described(const RotaryOptions& options) {
+  std::string text = "scaling " + std::to_string(static_cast<int>(options.scaling));
+  for (const double number :
+       {options.base, options.factor, options.low_turns, options.high_turns, options.trained_tokens})
+    text += ' ' + shortest_text(number);
+  return text;
 }
 
 at::ScalarType type_of_turns(const at::Tensor& x) {
@@ -77,16 +85,27 @@ at::Tensor token_numbers(const LocalRows& rows, int64_t count) {
   return at::tensor(tokens, at::kLong);
 }
 
-at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, double base) {
-  return rotary(x, turns_of(tokens, x.size(2) / 2, base, type_of_turns(x)));
+at::Tensor rotary_speeds(const RotaryOptions& options, int64_t pairs) {
+  using Scaling = RotaryOptions::Scaling;
+  const at::Tensor speed = at::pow(options.base, at::arange(pairs, at::kDouble) / static_cast<double>(-pairs));
+  if (options.scaling == Scaling::none) return speed;
+  const at::Tensor slow = speed / options.factor;
+  if (options.scaling == Scaling::linear) return slow;
+  const at::Tensor turns = speed * (options.trained_tokens / (2 * std::numbers::pi));
+  const at::Tensor kept = ((turns - options.low_turns) / (options.high_turns - options.low_turns)).clamp(0, 1);
+  return slow + kept * (speed - slow);
 }
 
-at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, double base) {
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOptions& options) {
+  return rotary(x, turns_of(tokens, x.size(2) / 2, options, type_of_turns(x)));
+}
+
+at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options) {
   const int64_t half = x.size(2) / 2;
   const at::ScalarType type = type_of_turns(x);
-  const std::string key = "angles of worker " + std::to_string(rows.index()) + ", base " + shortest_text(base) + ", " +
+  const std::string key = "angles of worker " + std::to_string(rows.index()) + ", " + described(options) + ", " +
                           std::to_string(half) + " pairs of " + c10::toString(type);
-  return rotary(x, rows.all().once(key, [&] { return turns_of(token_numbers(rows, x.size(0)), half, base, type); }));
+  return rotary(x, rows.all().once(key, [&] { return turns_of(token_numbers(rows, x.size(0)), half, options, type); }));
 }
 
 }  // namespace adjoin::nn

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "adjoin/partition/local_rows.hpp"
 
 namespace adjoin::nn {
@@ -10,14 +12,36 @@ namespace adjoin::nn {
 /// Throws: InvalidArgument where other than `count` rows are described
 at::Tensor token_numbers(const LocalRows& rows, int64_t count);
 
-/// Rotary positions: features i and i + size / 2 of a head are turned, as a pair, by the angle token * base^(-2 i / size), so
-/// that the product of a query and a key depends on the distance of their tokens alone.
+/// How quickly the pairs of a head turn from token to token: pair i of `pairs` by the angle base^(-i / pairs), which a scaling
+/// makes smaller, for texts longer than those that a model was first trained on.
+struct RotaryOptions {
+  enum class Scaling : uint8_t {
+    none,
+    linear,  ///< all angles divided by the factor
+    /// Angles divided by the factor where a pair turns around less than `low_turns` times within `trained_tokens`, left where
+    /// it turns more than `high_turns` times, and between them a mean of both.
+    llama3,
+  };
+  double base = 10000;
+  Scaling scaling = Scaling::none;
+  double factor = 1, low_turns = 1, high_turns = 4, trained_tokens = 8192;
+
+  bool operator==(const RotaryOptions&) const = default;
+};
+
+/// The angle by which each pair turns from one token to the next. Shape: [pairs] float64
+/// Source: Su et al., "RoFormer", arXiv 2104.09864; Chen et al., "Extending context window of large language models via
+///         positional interpolation", arXiv 2306.15595; the Llama 3.1 models' own description of their scaling
+at::Tensor rotary_speeds(const RotaryOptions& options, int64_t pairs);
+
+/// Rotary positions: features i and i + size / 2 of a head are turned, as a pair, by token * rotary_speeds(…)[i], so that the
+/// product of a query and a key depends on the distance of their tokens alone.
 /// Shape:  x [rows, heads, size] with an even size, tokens [rows] -> as x
 /// Adjoint: the pairs turned back
 /// Cost:   a sine and a cosine for each row and pair, in float64, and one pass over x each way
 /// Source: Su et al., "RoFormer", arXiv 2104.09864, with the pairs of GPT-NeoX
-at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, double base);
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOptions& options);
 /// The same for the tokens of rows, whose angles are made once for all layers.
-at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, double base);
+at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options);
 
 }  // namespace adjoin::nn

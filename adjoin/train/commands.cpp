@@ -95,6 +95,18 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   return task;
 }
 
+/// The model that a training begins with, told; none where its weights are drawn or a checkpoint's.
+std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task) {
+  if (configuration.from.empty() || !configuration.resume.empty()) return std::nullopt;
+  SavedModel beginning = open_beginning(configuration);
+  std::string text = "begins with the weights of " + configuration.from;
+  if (const auto drawn = drawn_anew(beginning, task); !drawn.empty()) text += "; draws " + joined(drawn);
+  if (beginning.weights && !beginning.weights->left_out.empty())
+    text += "; leaves out " + joined(beginning.weights->left_out);
+  say(text);
+  return beginning;
+}
+
 /// mpirun ends a job before its ranks can say more, so how to go on is told at once.
 std::string answer_to_interrupt(const std::string& out) {
   return "adjoin: interrupted: finishing this step, to save it; once more ends at once\n" +
@@ -112,11 +124,12 @@ void train(const Configuration& configuration, const TaskMaker& make) {
   check_schedule(configuration);
   check_workers(worker_options(configuration));
   const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
+  const std::optional<SavedModel> beginning = beginning_of(configuration, *task);
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration.out) : "");
   run_workers(worker_options(configuration), [&](const Communicator& world) {
-    TrainingRun run(configuration, *task, world);
+    TrainingRun run(configuration, *task, world, beginning ? &*beginning : nullptr);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
@@ -132,6 +145,7 @@ void dry_run(const Configuration& configuration) {
     return grid_sizes(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
   });
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
+  beginning_of(configuration, *task);
   if (mpi_job_rank() != 0) return;
   const std::vector<int64_t> samples = longest_samples(configuration, *task);
   const std::vector<RankPlan> ranks = plan_step(configuration, *task, samples);

@@ -8,15 +8,12 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/base/utf8.hpp"
-#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
 namespace {
 
 using C = Configuration;
-constexpr double kMany = 1e15;           // numbers that doubles and int64 both hold exactly
-constexpr double kLeastDeadline = 1e-3;  // seconds: what communicators count in
+constexpr double kMany = 1e15;  // numbers that doubles and int64 both hold exactly
 constexpr double kMostExperts = 65536;
 constexpr double kLarge = 1 << 24;  // sizes whose products with each other stay far from 2^63
 
@@ -33,20 +30,43 @@ constexpr Field kFields[] = {
 
     {"Data", "validation", &C::validation, "Part of the training samples, below 1, that is held out and evaluated instead of the test samples while the run goes on; the weights that do best on it become the model; 0: none", "", 0, 1},
 
-    {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it", "tiny|small|bert-base|bert-large|gpt-tiny|gpt-small|gpt2"},
+    {"Model", "from", &C::from, "Folder of a model that training begins with, which decides the model and its words: one of Hugging Face's transformers (config.json, safetensors, tokenizer; bert, gpt2, llama, mistral or qwen2), or of a run", ""},
+    {"Model", "preset", &C::preset, "Sizes and training recipe; options given explicitly win over it. With --from fine-tune, of a decoder fine-tune-gpt", "tiny|small|bert-base|bert-large|fine-tune|gpt-tiny|gpt-small|gpt2|fine-tune-gpt"},
     {"Model", "model", &C::model, "What is trained: a classifier of texts, or a decoder, which says what comes next", "classifier|decoder"},
     {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the texts (where --vocab names none)", "", 64, kLarge},
     {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
     {"Model", "hidden", &C::hidden, "Features of a token, a multiple of --heads", "", 1, kLarge},
     {"Model", "heads", &C::heads, "Attention heads", "", 1, kLarge},
     {"Model", "key_heads", &C::key_heads, "Heads of a decoder's keys and values, which divide --heads; 0: as many", "", 0, kLarge},
-    {"Model", "activation", &C::activation, "Between the layers of a decoder's feed-forward", "gelu|swiglu"},
-    {"Model", "sequence", &C::sequence, "Most tokens of a text that is classified, [CLS] and [SEP] included, the rest is cut; a decoder's context", "", 2, kLarge},
+    {"Model", "head_size", &C::head_size, "Features of a head; 0: --hidden over --heads", "", 0, kLarge},
+    {"Model", "inner", &C::inner, "Features between the two layers of a feed-forward; 0: 4 times --hidden, with swiglu 8/3 times", "", 0, kLarge},
+    {"Model", "activation", &C::activation, "Between the layers of a feed-forward; gelu_tanh is GPT-2's, and swiglu, silu(a) b of two products, is for a decoder", "gelu|gelu_tanh|swiglu"},
+    {"Model", "words", &C::words, "Rows of the embedding, at least the pieces of the vocabulary; 0: as many as those", "", 0, kLarge},
+    {"Model", "sequence", &C::sequence, "Most tokens of a text that is classified, [CLS] and [SEP] included, the rest is cut; of a decoder's sequences", "", 2, kLarge},
+    {"Model", "context", &C::context, "Most tokens that the model has positions for, at least --sequence; 0: --sequence", "", 0, kLarge},
     {"Model", "pooling", &C::pooling, "What the classifier sees: the first token, or the mean of all", "cls|mean"},
     {"Model", "positions", &C::positions, "How tokens know their places: not at all, by embeddings, or, in a decoder, by turning queries and keys", "none|learned|rotary"},
     {"Model", "score_scale", &C::score_scale, "Attention scores are divided by the square root of this size", "hidden|head"},
-    {"Model", "final_norm", &C::final_norm, "LayerNorm after the last block; a decoder has one in any case", ""},
+    {"Model", "norm", &C::norm, "LayerNorm, or RMSNorm, which subtracts no mean and has no bias", "layer|rms"},
+    {"Model", "norm_place", &C::norm_place, "What is normalised: the input of attention and feed-forward, or, in a classifier, its sum with their output", "before|after"},
+    {"Model", "norm_epsilon", &C::norm_epsilon, "What norms add to the variance, or to the mean of squares, above 0", "", 0, 1},
+    {"Model", "final_norm", &C::final_norm, "Norm after the last block; a decoder has one in any case", ""},
+    {"Model", "embedding_norm", &C::embedding_norm, "Norm of a classifier's embeddings, before their dropout", ""},
+    {"Model", "token_types", &C::token_types, "Vectors of a classifier for kinds of text, of which all tokens get the first; 0: none", "", 0, kLarge},
+    {"Model", "pooler", &C::pooler, "The head of a classifier is BERT's: tanh between its layers, which have biases", ""},
+    {"Model", "attention_bias", &C::attention_bias, "Layers of attention that have biases: none, those of queries, keys and values, or these and the output's", "none|qkv|all"},
+    {"Model", "feed_forward_bias", &C::feed_forward_bias, "The layers of a feed-forward have biases", ""},
+    {"Model", "tied_scores", &C::tied_scores, "A decoder scores words by the embedding's own weight", ""},
+    {"Model", "rotary_base", &C::rotary_base, "With --positions rotary pair i of a head's n turns by base^(-i/n) from token to token", "", 1, kMany},
+    {"Model", "rotary_scaling", &C::rotary_scaling, "Slower turns for longer texts: all divided by --rotary-factor, or those that turn around seldom", "none|linear|llama3"},
+    {"Model", "rotary_factor", &C::rotary_factor, "Of --rotary-scaling", "", 1, kMany},
+    {"Model", "rotary_low_turns", &C::rotary_low_turns, "Pairs that turn around less often within --rotary-trained are slower by the whole factor", "", 0, kMany},
+    {"Model", "rotary_high_turns", &C::rotary_high_turns, "Pairs that turn around more often are as they were; more than --rotary-low-turns", "", 0, kMany},
+    {"Model", "rotary_trained", &C::rotary_trained, "Tokens of the texts that the model was trained on before", "", 1, kLarge},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
+    {"Model", "attention_dropout", &C::attention_dropout, "Probability that an attention probability is dropped, 0 up to below 1", "", 0, 1},
+    {"Model", "embedding_dropout", &C::embedding_dropout, "Dropout of embeddings; -1: of a decoder --dropout, of a classifier 0", "", -1, 1},
+    {"Model", "classifier_dropout", &C::classifier_dropout, "Dropout between the layers of a classifier's head; -1: --dropout", "", -1, 1},
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
     {"Model", "experts", &C::experts, "Feed-forward layers of a block, its experts, of which a router chooses --top-k for each token; 1: one layer, and no router", "", 1, kMostExperts},
     {"Model", "top_k", &C::top_k, "Experts of each token, at most --experts; 0: 2, or 1 where there is one expert", "", 0, kLarge},
@@ -108,9 +128,11 @@ constexpr std::string_view kPresets[] = {
     "small      classifier            8000      1     64     4      512 mean    none      head        false          0.2           0.5    32      4 0.002          0.05 fp32",
     "bert-base  classifier           30522     12    768    12      512 cls     none      hidden      false          0.1             0     8      1 0.0001         0.01 fp32",
     "bert-large classifier           30522     24   1024    16      512 cls     none      hidden      false          0.1             0     8      1 0.0001         0.01 fp32",
+    "fine-tune  classifier               -      -      -     -      256 -       -         -           -                -             -    32      3 0.00003        0.01 fp32",
     "gpt-tiny   decoder                512      2     64     4      128 -       rotary    -           -                0             -    16     10 0.003          0.01 fp32",
     "gpt-small  decoder               4000      4    256     8      256 -       rotary    -           -              0.1             -    16      1 0.001           0.1 fp32",
     "gpt2       decoder              50257     12    768    12     1024 -       learned   -           -              0.1             -     8      1 0.0003          0.1 fp32",
+    "fine-tune-gpt decoder               -      -      -     -      512 -       -         -           -                -             -     8      1 0.00005        0.01 fp32",
 };
 // clang-format on
 
@@ -124,9 +146,7 @@ size_t choice_of(const Field& field, std::string_view value) {
   return static_cast<size_t>(found - choices.begin());
 }
 
-const Field& field_named(std::string_view name) {
-  return *std::ranges::find(kFields, name, &Field::name);
-}
+}  // namespace
 
 std::string shown(double number) {
   std::ostringstream text;
@@ -135,82 +155,14 @@ std::string shown(double number) {
   return text.str();
 }
 
-bool is_utf8(std::string text) {
-  return drop_invalid_utf8(text) == 0;
-}
-
-void check_field(const Field& field, const Configuration& configuration) {
-  const auto range = [&](double value) {
-    require(value >= field.least && value <= field.most, [&] {  // a NaN fails both
-      return option_of(field.name) + " is " + shown(value) + ", expected " + shown(field.least) + " to " +
-             shown(field.most);
-    });
-  };
-  if (const auto* member = std::get_if<int64_t C::*>(&field.member)) range(static_cast<double>(configuration.**member));
-  if (const auto* member = std::get_if<double C::*>(&field.member)) range(configuration.**member);
-  if (const auto* member = std::get_if<std::string C::*>(&field.member)) {
-    const std::string& value = configuration.**member;
-    require(is_utf8(value), [&] { return option_of(field.name) + " is not UTF-8"; });
-    if (!field.choices.empty()) choice_of(field, value);
-  }
-}
-
-void check_experts(const Configuration& c) {
-  const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
-  require(c.top_k <= c.experts,
-          [&] { return text("--top-k", c.top_k) + " is more than " + text("--experts", c.experts); });
-  const C defaults;
-  for (const char* name : {"moe_every", "normalise_gates", "balance_loss", "z_loss"}) {
-    const Field& field = field_named(name);
-    require(c.experts > 1 || text_of(field, c) == text_of(field, defaults),
-            [&] { return option_of(name) + " is for --experts of 2 or more, and --experts is 1"; });
-  }
-  require(c.experts == 1 || c.moe_every <= c.layers, [&] {
-    return text("--moe-every", c.moe_every) + " is more than " + text("--layers", c.layers) +
-           ": no block would have experts";
-  });
-  require(c.experts % c.ep == 0, [&] {
-    return text("--ep", c.ep) + " does not divide " + text("--experts", c.experts) +
-           ": each expert-parallel rank holds as many experts";
-  });
-}
-
-/// What one kind of model alone knows.
-void check_model(const Configuration& c) {
-  const bool is_decoder = c.model == "decoder";
-  const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
-    require(!wrong, [&] { return option + " is for a " + of + ", and --model is " + c.model; });
-  };
-  refuse(!is_decoder && c.positions == "rotary", "--positions rotary", "decoder");
-  refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
-  refuse(!is_decoder && c.activation != "gelu", "--activation " + c.activation, "decoder");
-  refuse(!is_decoder && !c.test.empty(), "--test", "decoder");
-  refuse(is_decoder && c.pooling != "mean", "--pooling " + c.pooling, "classifier");
-  refuse(is_decoder && c.token_dropout != 0, "--token-dropout", "classifier");
-  refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
-  refuse(is_decoder && !c.final_norm, "--no-final-norm", "classifier");
-  refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
-  refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
-  require(c.positions != "rotary" || c.hidden % (2 * c.heads) == 0, [&] {
-    return "--positions rotary turns pairs of features: --hidden " + std::to_string(c.hidden) +
-           " is not divisible by 2 times --heads " + std::to_string(c.heads);
-  });
-  check_experts(c);
-  if (c.key_heads == 0) return;
-  require(c.heads % c.key_heads == 0, [&] {
-    return "--heads " + std::to_string(c.heads) + " is not divisible by --key-heads " + std::to_string(c.key_heads);
-  });
-  require(c.tp <= c.key_heads, [&] {
-    return "--tp " + std::to_string(c.tp) + " is more than --key-heads " + std::to_string(c.key_heads) +
-           ": a tensor-parallel rank needs at least one head of keys";
-  });
-}
-
-}  // namespace
-
 std::span<const Field> fields() {
   return kFields;
 }
+
+const Field& field_named(std::string_view name) {
+  return *std::ranges::find(kFields, name, &Field::name);
+}
+
 std::string text_of(const Field& field, const Configuration& configuration) {
   const auto text = [&](const auto& value) -> std::string {
     using Value = std::decay_t<decltype(value)>;
@@ -268,41 +220,13 @@ bool preset_decides(std::string_view field) {
 }
 
 bool resumed_run_keeps(const Field& field) {
-  if (field.group == "Model") return field.name != "dropout" && field.name != "token_dropout";
+  if (field.group == "Model") return !field.name.ends_with("dropout") && field.name != "from";
   return field.name == "vocab" || field.name == "optimizer";
 }
 
-void validate(const Configuration& c) {
-  for (const Field& field : kFields) check_field(field, c);
-  validate(grid_sizes(c));
-  require(c.dropout < 1, "--dropout is 1, expected less");
-  require(c.token_dropout < 1, "--token-dropout is 1, expected less");
-  require(c.momentum < 1, "--momentum is 1, expected less");
-  require(c.optimizer == "sgd" || c.momentum == C().momentum,
-          [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + c.optimizer; });
-  require(c.validation < 1, "--validation is 1, expected less");
-  require(c.patience == 0 || c.validation > 0,
-          "--patience needs --validation, a part of the training samples to judge by");
-  require(c.lr > 0, "--lr is 0, expected more");
-  require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
-    return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
-  });
-  require(c.cp <= c.sequence, [&] {
-    return "--cp " + std::to_string(c.cp) + " is more than --sequence " + std::to_string(c.sequence) +
-           ": a context-parallel rank needs at least one token";
-  });
-  require(c.microbatches <= c.batch, [&] {
-    return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
-           ": some would be empty on all ranks";
-  });
-  check_model(c);
-  require(c.hidden % c.heads == 0, [&] {
-    return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
-  });
-  require(c.tp <= c.heads, [&] {
-    return "--tp " + std::to_string(c.tp) + " is more than --heads " + std::to_string(c.heads) +
-           ": a tensor-parallel rank needs at least one head";
-  });
+bool beginning_decides(const Field& field) {
+  return field.name == "vocab" || (field.group == "Model" && field.name != "from" && field.name != "sequence" &&
+                                   !field.name.ends_with("dropout"));
 }
 
 nlohmann::ordered_json to_json(const Configuration& configuration) {

@@ -23,6 +23,7 @@ struct Configuration {
   bool bucket = true;
   double validation = 0;
 
+  std::string from{};
   std::string preset = "small";
   std::string model = "classifier";
   int64_t vocabulary_size = 8000;
@@ -30,13 +31,35 @@ struct Configuration {
   int64_t hidden = 128;
   int64_t heads = 4;
   int64_t key_heads = 0;
+  int64_t head_size = 0;
+  int64_t inner = 0;
   std::string activation = "gelu";
+  int64_t words = 0;
   int64_t sequence = 256;
+  int64_t context = 0;
   std::string pooling = "mean";
   std::string positions = "learned";
   std::string score_scale = "head";
+  std::string norm = "layer";
+  std::string norm_place = "before";
+  double norm_epsilon = 1e-5;
   bool final_norm = true;
+  bool embedding_norm = false;
+  int64_t token_types = 0;
+  bool pooler = false;
+  std::string attention_bias = "none";
+  bool feed_forward_bias = false;
+  bool tied_scores = true;
+  double rotary_base = 10000;
+  std::string rotary_scaling = "none";
+  double rotary_factor = 1;
+  double rotary_low_turns = 1;
+  double rotary_high_turns = 4;
+  int64_t rotary_trained = 8192;
   double dropout = 0.1;
+  double attention_dropout = 0;
+  double embedding_dropout = -1;
+  double classifier_dropout = -1;
   double token_dropout = 0;
   int64_t experts = 1;
   int64_t top_k = 0;
@@ -109,6 +132,12 @@ struct Field {
 /// The table of all fields, in the order of the help text.
 std::span<const Field> fields();
 
+/// The one of this name, which is in the table.
+const Field& field_named(std::string_view name);
+
+/// A number as messages and options have it: "0.1", "1000000".
+std::string shown(double number);
+
 /// The value of a field as the command line takes it: "0.1", "true", "bf16".
 std::string text_of(const Field& field, const Configuration& configuration);
 
@@ -132,6 +161,9 @@ bool preset_decides(std::string_view field);
 
 /// Whether a resumed run cannot change this field: what its weights or its optimizer's moments mean hangs on it.
 bool resumed_run_keeps(const Field& field);
+
+/// Whether the model that training begins with decides this field.
+bool beginning_decides(const Field& field);
 
 /// The one-line checks of each field and of fields that must fit together.
 /// Throws: InvalidArgument that names the option, what was expected and what came.

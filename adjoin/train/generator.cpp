@@ -8,6 +8,7 @@
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
@@ -74,14 +75,16 @@ void generate(const GenerationRequest& request, const Readers& readers) {
     return "--model " + request.model + ": is a " + saved.configuration.model + ", and only a decoder writes texts";
   });
   const data::TextVocabulary& vocabulary = task->vocabulary();
-  const int64_t context = saved.configuration.sequence;
+  const int64_t context = context_of(saved.configuration);
   const std::vector<models::Tokens> prompts = encoded(request, vocabulary, context);
   const Configuration configuration = configured(saved, request);
-  const models::DecoderOptions sizes = LanguageModelling::model_options(configuration, vocabulary.size());
-  const std::vector<models::Segment> segments = models::decoder(sizes);
+  const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
+  const std::vector<models::Segment> segments = models::decoder(sizes, configuration.tied_scores);
   const Stages stages = stages_of(configuration, segments);
-  models::GenerateOptions options{
-      .tokens = request.tokens, .sampling = request.sampling, .end = vocabulary.end_of_document()};
+  models::GenerateOptions options{.tokens = request.tokens,
+                                  .sampling = request.sampling,
+                                  .ends = {vocabulary.end_of_document()},
+                                  .pieces = vocabulary.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const Grid grid(world, request.grid.shape());
     const at::TensorOptions tensor = tensor_options(configuration);

@@ -117,7 +117,8 @@ void check_writable(const std::filesystem::path& path) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world)
+TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world,
+                         const SavedModel* beginning)
     : configuration_(configuration),
       task_(task),
       samples_(
@@ -133,10 +134,12 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   if (root() && in_place) folder_.emplace(configuration.out);
   if (in_place) check_one_folder(configuration.out, world_);
   check_all_resume_or_none(configuration, world_);
-  if (configuration.resume.empty())
-    trainer_.initialize();
-  else
+  if (!configuration.resume.empty())
     resume();
+  else if (beginning)
+    train::begin_with(*beginning, task, parameters(), configuration.seed);
+  else
+    trainer_.initialize();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
   first_step_ = state_.step;
   if (root() && !configuration.resume.empty()) say("begins after step " + std::to_string(first_step_));

@@ -13,6 +13,7 @@
 #include "adjoin/train/storage/checkpoint_save.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "adjoin/train/storage/run_state.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/validation.hpp"
@@ -22,7 +23,9 @@ namespace adjoin::train {
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
 class TrainingRun {
  public:
-  TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world);
+  /// `beginning`: the model that it begins with where it resumes no run, if not with drawn weights.
+  TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world,
+              const SavedModel* beginning = nullptr);
 
   /// Trains to the end, evaluates and writes the output folder. Returns nothing where the user interrupted it; the
   /// checkpoint is then written.

@@ -13,7 +13,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/text/text_classification.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 #include "paths.hpp"
 #include "tests/cli/program.hpp"
 
@@ -148,7 +148,8 @@ TEST_F(TrainedModel, is_read_by_pythons_safetensors_with_global_shapes) {
       train::configuration_from_json(nlohmann::ordered_json::parse(contents_of(model() / "config.json")));
   EXPECT_EQ(configuration.tp, 2);
   const auto words = static_cast<int64_t>(lines_of(contents_of(model() / "vocab.txt")).size());
-  const models::Model whole(models::text_classifier(train::model_options(configuration, words, /*classes=*/2)),
+  const models::Model whole(models::text_classifier(train::transformer_options(configuration, words),
+                                                    train::classifier_options(configuration, /*classes=*/2)),
                             Grid(Communicator(), {{"tp", 1}}));
   json expected;
   for (const nn::Parameter& parameter : nn::parameters_of(*whole))

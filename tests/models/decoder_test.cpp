@@ -28,25 +28,43 @@ using namespace adjoin::testing;
 using ::testing::HasSubstr;
 
 /// Neither words, hidden features, heads nor inner features divide by 3; of the modern one also not by 2 or 4.
-DecoderOptions learned_gelu() {
+TransformerOptions learned_gelu() {
   return {.words = 23,
           .layers = 2,
           .hidden = 20,
           .heads = 5,
           .context = 9,
+          .positions = TransformerOptions::Positions::learned,
           .dropout = 0.2,
+          .embedding_dropout = 0.2,
           .attention_dropout = 0.1,
           .embedding_deviation = 0.3};
 }
-DecoderOptions rotary_grouped_swiglu() {
-  DecoderOptions options = learned_gelu();
+TransformerOptions rotary_grouped_swiglu() {
+  TransformerOptions options = learned_gelu();
   options.heads = 10;
   options.key_heads = 5;
-  options.positions = DecoderOptions::Positions::rotary;
+  options.positions = TransformerOptions::Positions::rotary;
   options.activation = nn::Activation::swiglu;
   return options;
 }
-const DecoderOptions kDecoders[] = {learned_gelu(), rotary_grouped_swiglu()};
+/// With all that the others lack.
+TransformerOptions with_biases_and_rms() {
+  TransformerOptions options = rotary_grouped_swiglu();
+  options.head_size = 6;
+  options.inner = 21;
+  options.norm = nn::NormOptions::Kind::rms;
+  options.norm_epsilon = 1e-3;
+  options.rotary = {.base = 50,
+                    .scaling = nn::RotaryOptions::Scaling::llama3,
+                    .factor = 3,
+                    .low_turns = 0.1,
+                    .high_turns = 0.8,
+                    .trained_tokens = 5};
+  options.qkv_bias = options.out_bias = options.feed_forward_bias = true;
+  return options;
+}
+const TransformerOptions kDecoders[] = {learned_gelu(), rotary_grouped_swiglu(), with_biases_and_rms()};
 
 ForwardPass decoder_step(const std::vector<int64_t>& lengths, int64_t first_sample = 0, int64_t step = 0) {
   return {{.seed = 1, .number = step, .training = true, .first_sample = first_sample},
@@ -58,7 +76,7 @@ ForwardPass evaluation(const std::vector<int64_t>& lengths) {
   return pass;
 }
 
-Model decoder_on(const Grid& grid, const DecoderOptions& options, const at::TensorOptions& tensor = at::kDouble) {
+Model decoder_on(const Grid& grid, const TransformerOptions& options, const at::TensorOptions& tensor = at::kDouble) {
   return Model(decoder(options), grid, tensor);
 }
 Split words_of(const Model& model) {
@@ -75,20 +93,26 @@ at::Tensor decoder_loss(Model& model, const at::Tensor& ids, const at::Tensor& t
 using Weights = std::map<std::string, at::Tensor>;
 
 /// The scores of one sample, [tokens] -> [tokens, words], as one would write them down.
-at::Tensor by_formula(const DecoderOptions& o, const Weights& w, const at::Tensor& ids) {
-  const int64_t rows = ids.size(0), size = o.hidden / o.heads, keys = o.key_heads ? o.key_heads : o.heads;
-  const bool is_rotary = o.positions == DecoderOptions::Positions::rotary;
+at::Tensor by_formula(const TransformerOptions& o, const Weights& w, const at::Tensor& ids) {
+  const int64_t rows = ids.size(0), keys = o.key_heads ? o.key_heads : o.heads;
+  const int64_t size = o.head_size ? o.head_size : o.hidden / o.heads;
+  const bool is_rotary = o.positions == TransformerOptions::Positions::rotary;
   const auto norm = [&](const at::Tensor& x, const std::string& name) {
-    return at::layer_norm(x, {o.hidden}, w.at(name + ".weight"), w.at(name + ".bias"));
+    if (o.norm == nn::NormOptions::Kind::layer)
+      return at::layer_norm(x, {o.hidden}, w.at(name + ".weight"), w.at(name + ".bias"));
+    return x * (x.pow(2).mean(-1, true) + o.norm_epsilon).rsqrt() * w.at(name + ".weight");
+  };
+  const auto linear = [&](const at::Tensor& x, const std::string& name) {
+    return at::linear(x, w.at(name + ".weight"), w.contains(name + ".bias") ? w.at(name + ".bias") : at::Tensor());
   };
   at::Tensor x = w.at("embedding.weight").index_select(0, ids);
   if (!is_rotary) x = x + w.at("positions.weight").narrow(0, 0, rows);
   for (int64_t i = 0; i < o.layers; ++i) {
     const std::string block = "block" + std::to_string(i);
-    const at::Tensor qkv = at::linear(norm(x, block + ".norm1"), w.at(block + ".attention.qkv.weight"));
+    const at::Tensor qkv = linear(norm(x, block + ".norm1"), block + ".attention.qkv");
     const auto heads = [&](int64_t first, int64_t count, bool turns) {
       const at::Tensor part = qkv.narrow(1, first * size, count * size).view({rows, count, size});
-      return (turns ? nn::rotary(part, at::arange(rows), o.rotary_base) : part).transpose(0, 1);
+      return (turns ? nn::rotary(part, at::arange(rows), o.rotary) : part).transpose(0, 1);
     };
     const at::Tensor q = heads(0, o.heads, is_rotary);
     const at::Tensor k = heads(o.heads, keys, is_rotary).repeat_interleave(o.heads / keys, 0);
@@ -96,20 +120,20 @@ at::Tensor by_formula(const DecoderOptions& o, const Weights& w, const at::Tenso
     const at::Tensor later = at::ones({rows, rows}, at::kBool).triu(1);
     const at::Tensor scores = (at::matmul(q, k.transpose(1, 2)) / std::sqrt(static_cast<double>(size)))
                                   .masked_fill(later, -std::numeric_limits<double>::infinity());
-    const at::Tensor y = at::matmul(scores.softmax(-1), v).transpose(0, 1).reshape({rows, o.hidden});
-    x = x + at::linear(y, w.at(block + ".attention.out.weight"));
-    at::Tensor inner = at::linear(norm(x, block + ".norm2"), w.at(block + ".feed_forward.column.weight"));
+    const at::Tensor y = at::matmul(scores.softmax(-1), v).transpose(0, 1).reshape({rows, o.heads * size});
+    x = x + linear(y, block + ".attention.out");
+    at::Tensor inner = linear(norm(x, block + ".norm2"), block + ".feed_forward.column");
     const int64_t half = inner.size(1) / 2;
     inner = o.activation == nn::Activation::swiglu ? at::silu(inner.narrow(1, 0, half)) * inner.narrow(1, half, half)
                                                    : at::gelu(inner);
-    x = x + at::linear(inner, w.at(block + ".feed_forward.row.weight"));
+    x = x + linear(inner, block + ".feed_forward.row");
   }
   return at::linear(norm(x, "norm"), w.at("embedding.weight"));
 }
 
 TEST(Decoder, is_its_formula_in_output_and_gradients_on_1_to_4_workers) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    for (const DecoderOptions& options : kDecoders) {
+    for (const TransformerOptions& options : kDecoders) {
       Model model = decoder_on(on_tp(world), options);
       nn::initialize(*model, 3);
       Weights weights = global_tensors(*model, /*gradients=*/false);
@@ -147,7 +171,7 @@ TEST(Decoder, has_its_tied_weight_once) {
 }
 
 /// Losses of optimizer steps on documents of one to nine tokens, on a grid {dp, tp}, a worker's documents in micro-batches.
-std::vector<double> decoder_losses(const DecoderOptions& options, const Grid& grid, int64_t microbatches) {
+std::vector<double> decoder_losses(const TransformerOptions& options, const Grid& grid, int64_t microbatches) {
   const std::vector<int64_t> lengths{9, 1, 4, 6, 2, 8, 3};
   const Communicator& dp = grid.axis("dp");
   const int64_t samples = std::ssize(lengths), first = Split::balanced(samples, dp.size(), 0).offset(dp.rank());
@@ -178,7 +202,7 @@ std::vector<double> decoder_losses(const DecoderOptions& options, const Grid& gr
 }
 
 TEST(Decoder, trains_the_same_model_in_every_layout_and_in_micro_batches) {
-  for (DecoderOptions options : kDecoders) {
+  for (TransformerOptions options : kDecoders) {
     options.layers = 1;
     const std::vector<double> expected = decoder_losses(options, Grid(Communicator(), {{"dp", 1}, {"tp", 1}}), 1);
     EXPECT_LT(expected.back(), 0.8 * expected.front()) << "little was learned, so agreement would mean little";
@@ -198,7 +222,7 @@ TEST(Decoder, trains_the_same_model_in_every_layout_and_in_micro_batches) {
 }
 
 TEST(Decoder, scores_a_document_alike_beside_others_and_alone) {
-  for (const DecoderOptions& options : kDecoders) {
+  for (const TransformerOptions& options : kDecoders) {
     Model model = decoder_on(one_worker(), options);
     nn::initialize(*model, 3);
     const at::Tensor both = model(kIds, decoder_step({4, 6}));
@@ -208,7 +232,7 @@ TEST(Decoder, scores_a_document_alike_beside_others_and_alone) {
 }
 
 TEST(Decoder, scores_a_token_by_what_is_before_it) {
-  for (const DecoderOptions& options : kDecoders) {
+  for (const TransformerOptions& options : kDecoders) {
     Model model = decoder_on(one_worker(), options);
     nn::initialize(*model, 3);
     const at::Tensor ids = kIds.slice(0, 0, 6), other = ids.clone();
@@ -221,7 +245,7 @@ TEST(Decoder, scores_a_token_by_what_is_before_it) {
 
 // A bfloat16 has 8 bits: the loss, a sum of 9 rows in float32, is that of float64 to a few of them.
 TEST(Decoder, with_weights_of_16_bits_has_its_loss_in_float32) {
-  for (const DecoderOptions& options : kDecoders) {
+  for (const TransformerOptions& options : kDecoders) {
     Model exact = decoder_on(one_worker(), options), rough = decoder_on(one_worker(), options, at::kBFloat16);
     nn::initialize(*exact, 3);
     nn::initialize(*rough, 3);
@@ -253,14 +277,14 @@ struct CountModelCalls : Observer {
 TEST(Decoder, moves_what_its_cost_says) {
   for_each_world({2, 3}, [](const Communicator& world) {
     if (world.size() < 2) return;
-    for (const DecoderOptions& options : kDecoders) {
+    for (const TransformerOptions& options : kDecoders) {
       const auto counter = std::make_shared<CountModelCalls>();
       Model model = decoder_on(on_tp(world.observed_by(counter)), options);
       nn::initialize(*model, 3);
       const at::Tensor scores = model(kIds, decoder_step({4, 6}));
       EXPECT_EQ(counter->counts["all_reduce"], 5);
       if (!world.checked()) {  // which gathers what it compares
-        EXPECT_EQ(counter->counts["all_gather"], options.positions == DecoderOptions::Positions::learned ? 1 : 0);
+        EXPECT_EQ(counter->counts["all_gather"], options.positions == TransformerOptions::Positions::learned ? 1 : 0);
       }
       const at::Tensor loss =
           nn::vocabulary_parallel_cross_entropy(scores, kTargets, model->stage().axis("tp"), words_of(model));
@@ -279,7 +303,7 @@ TEST(Decoder, counts_the_products_of_a_row_in_its_segments) {
   EXPECT_EQ(segments[3].cost, 2 * 23 * 20);
 }
 
-std::string decoder_refusal(const DecoderOptions& options, const Grid& grid) {
+std::string decoder_refusal(const TransformerOptions& options, const Grid& grid) {
   try {
     decoder_on(grid, options);
   } catch (const InvalidArgument& error) {
@@ -289,7 +313,7 @@ std::string decoder_refusal(const DecoderOptions& options, const Grid& grid) {
 }
 
 TEST(Decoder, refuses_sizes_that_do_not_fit) {
-  DecoderOptions options = learned_gelu();
+  TransformerOptions options = learned_gelu();
   options.context = 0;
   EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("at least 1 token of context"));
   options = rotary_grouped_swiglu();
@@ -297,7 +321,7 @@ TEST(Decoder, refuses_sizes_that_do_not_fit) {
   EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("heads of keys that divide the 10 heads"));
   for_each_world({3}, [](const Communicator& world) {
     if (world.size() < 3) return;
-    DecoderOptions two = rotary_grouped_swiglu();
+    TransformerOptions two = rotary_grouped_swiglu();
     two.key_heads = 2;
     EXPECT_THAT(decoder_refusal(two, on_tp(world)), HasSubstr("ranks and 2 heads of keys"));
   });

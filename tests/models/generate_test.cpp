@@ -28,8 +28,8 @@ struct WriterOptions {
 };
 
 /// Embeddings far from each other, so that the next words differ.
-DecoderOptions writer_options(const WriterOptions& options) {
-  using Positions = DecoderOptions::Positions;
+TransformerOptions writer_options(const WriterOptions& options) {
+  using Positions = TransformerOptions::Positions;
   return {.words = 23,
           .layers = 2,
           .hidden = 20,
@@ -37,7 +37,7 @@ DecoderOptions writer_options(const WriterOptions& options) {
           .context = 40,
           .key_heads = options.key_heads,
           .positions = options.is_rotary ? Positions::rotary : Positions::learned,
-          .rotary_base = 100,
+          .rotary = {.base = 100},
           .embedding_deviation = 0.5};
 }
 Model writer(const WriterOptions& options, const Grid& grid) {
@@ -82,7 +82,7 @@ TEST(Generate, writes_many_texts_at_once_over_the_stages_of_a_pipeline) {
     if (draws) options.sampling = Sampling{.temperature = 2, .seed = 4};
     std::vector<Tokens> expected;
     const Model whole = writer({}, one_worker());
-    options.end = generate(whole, writer_options({}), prompts[0], options)[6];  // which ends the first text early
+    options.ends = {generate(whole, writer_options({}), prompts[0], options)[6]};  // which ends the first text early
     for (size_t i = 0; i < prompts.size(); ++i) {
       GenerateOptions of_text = options;
       if (draws) of_text.sampling->sequence = static_cast<int64_t>(i);
@@ -121,7 +121,7 @@ TEST(Generate, gives_tokens_out_as_they_come_and_stops_before_the_end) {
   const Model model = writer({}, one_worker());
   GenerateOptions options{.tokens = 20, .sampling = Sampling{.temperature = 2}};
   const Tokens all = generate(model, writer_options({}), kPrompt, options);
-  options.end = all[7];
+  options.ends = {all[7]};
   const auto first = std::find(all.begin(), all.end(), all[7]);
   Tokens given;
   const Tokens found =

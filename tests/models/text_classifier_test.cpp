@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 #include "adjoin/base/error.hpp"
@@ -15,17 +16,17 @@ namespace {
 
 using namespace adjoin::testing;
 
-TextClassifierOptions bert_base() {
+TransformerOptions bert_base() {
   return {.words = 30522, .layers = 12, .hidden = 768, .heads = 12};
 }
-TextClassifierOptions bert_large() {
+TransformerOptions bert_large() {
   return {.words = 30522, .layers = 24, .hidden = 1024, .heads = 16};
 }
 
-int64_t parameters_of_a_rank(const TextClassifierOptions& options, const Communicator& world) {
+int64_t parameters_of_a_rank(const TransformerOptions& options, const Communicator& world) {
   int64_t count = 0;
   for (const nn::Parameter& p :
-       nn::parameters_of(*Model(text_classifier(options), on_tp(world), at::device(at::kMeta))))
+       nn::parameters_of(*Model(text_classifier(options, {}), on_tp(world), at::device(at::kMeta))))
     count += p.tensor.numel();
   return count;
 }
@@ -47,14 +48,34 @@ TEST(TextClassifier, has_the_parameters_of_bert_large_on_1_2_and_4_ranks) {
   });
 }
 
-TextClassifierOptions small(bool all_options) {
-  TextClassifierOptions options{.words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2};
-  if (!all_options) return options;
+enum class Kind { course, all_options, bert };
+constexpr Kind kKinds[] = {Kind::course, Kind::all_options, Kind::bert};
+
+TransformerOptions small(Kind kind) {
+  TransformerOptions options{.words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2};
+  if (kind == Kind::course) {
+    options.scale = 1 / std::sqrt(20.0);
+    return options;
+  }
   options.attention_dropout = 0.1;
-  options.positions = 6;
-  options.scale_by_head = options.final_norm = options.mean_pooling = true;
-  options.embedding_cut = nn::ParallelEmbeddingOptions::Cut::vocabulary;
+  options.context = 6;
+  options.positions = TransformerOptions::Positions::learned;
+  options.final_norm = kind == Kind::all_options;
+  if (kind == Kind::bert) {
+    options.token_types = 2;
+    options.embedding_norm = options.norm_after_sum = true;
+    options.qkv_bias = options.out_bias = options.feed_forward_bias = true;
+    options.inner = 23;
+    options.embedding_dropout = 0.2;
+  } else {
+    options.embedding_cut = nn::ParallelEmbeddingOptions::Cut::vocabulary;
+  }
   return options;
+}
+
+ClassifierOptions head_of(Kind kind) {
+  if (kind == Kind::bert) return {.classes = 3, .bias = true, .activation = nn::Activation::tanh, .dropout = 0.2};
+  return {.mean_pooling = kind == Kind::all_options, .dropout = 0.2};
 }
 
 ForwardPass training(const std::vector<int64_t>& lengths, int64_t first_sample = 0) {
@@ -62,16 +83,16 @@ ForwardPass training(const std::vector<int64_t>& lengths, int64_t first_sample =
           LocalRows(Rows::balanced(lengths, 1))};
 }
 
-Model small_model(bool all_options, const Grid& grid) {
-  return Model(text_classifier(small(all_options)), grid, at::kDouble);
+Model small_model(Kind kind, const Grid& grid) {
+  return Model(text_classifier(small(kind), head_of(kind)), grid, at::kDouble);
 }
 
-TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
+TEST(TextClassifier, of_every_kind_is_the_model_of_one_worker) {
   const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3, 2, 22, 3}, at::kLong);
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-    for (const bool all_options : {false, true})
+    for (const Kind kind : kKinds)
       expect_same_as_one_worker(
-          world, {1}, [&](const Grid& grid) { return small_model(all_options, grid); },
+          world, {1}, [&](const Grid& grid) { return small_model(kind, grid); },
           [&](Model& model, const at::Tensor& x) {
             return model(ids, training({4, 3, 3}, 4)) * x;
           });
@@ -79,8 +100,8 @@ TEST(TextClassifier, is_the_model_of_one_worker_with_all_options_off_and_on) {
 }
 
 TEST(TextClassifier, gives_a_sample_the_same_scores_beside_others_of_any_length) {
-  for (const bool all_options : {false, true}) {
-    Model model = small_model(all_options, one_worker());
+  for (const Kind kind : kKinds) {
+    Model model = small_model(kind, one_worker());
     nn::initialize(*model, 3);
     const at::Tensor ids = at::tensor({2, 7, 9, 3, 2, 11, 3}, at::kLong);
     const at::Tensor both = model(ids, training({4, 3}));
@@ -90,7 +111,7 @@ TEST(TextClassifier, gives_a_sample_the_same_scores_beside_others_of_any_length)
 }
 
 TEST(TextClassifier, takes_a_worker_without_samples) {
-  Model model = small_model(true, one_worker());
+  Model model = small_model(Kind::all_options, one_worker());
   nn::initialize(*model, 3);
   const at::Tensor scores = model(at::zeros({0}, at::kLong), training({}));
   EXPECT_EQ(scores.sizes(), (at::IntArrayRef{0, 2}));
@@ -101,9 +122,9 @@ TEST(TextClassifier, takes_a_worker_without_samples) {
 TEST(TextClassifier, refuses_more_ranks_than_heads) {
   for_each_world({3}, [](const Communicator& world) {
     if (world.size() < 3) return;
-    TextClassifierOptions options = small(false);
+    TransformerOptions options = small(Kind::course);
     options.heads = 2;
-    EXPECT_THROW(Model(text_classifier(options), on_tp(world)), InvalidArgument);
+    EXPECT_THROW(Model(text_classifier(options, {}), on_tp(world)), InvalidArgument);
   });
 }
 

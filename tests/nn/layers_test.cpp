@@ -7,8 +7,8 @@
 #include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/layer_norm.hpp"
 #include "adjoin/nn/linear.hpp"
+#include "adjoin/nn/norm.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/hosts_backend.hpp"
@@ -186,7 +186,13 @@ TEST(ParallelEmbedding, cut_either_way_is_the_layer_of_one_worker) {
 }
 
 SelfAttentionOptions self_attention(double dropout, bool bias) {
-  return {.hidden = 15, .heads = 3, .bias = bias, .dropout = dropout, .name = "attention", .tensor = at::kDouble};
+  return {.hidden = 15,
+          .heads = 3,
+          .qkv_bias = bias,
+          .out_bias = bias,
+          .dropout = dropout,
+          .name = "attention",
+          .tensor = at::kDouble};
 }
 
 TEST(ParallelEmbedding, of_split_rows_makes_no_group) {
@@ -238,7 +244,7 @@ SelfAttentionOptions grouped_heads(double dropout) {
           .heads = 6,
           .key_heads = 3,
           .causal = true,
-          .rotary_base = 100,
+          .rotary = RotaryOptions{.base = 100},
           .dropout = dropout,
           .name = "attention",
           .tensor = at::kDouble};
@@ -262,7 +268,7 @@ TEST(ParallelSelfAttention, gives_each_group_of_queries_its_keys_and_hides_later
   const at::Tensor x = random_tensor({5, 24}, Kind::replicated, Communicator());
   const at::Tensor qkv = at::linear(x, parameters["qkv.weight"]).view({5, 12, 4});
   const at::Tensor tokens = at::arange(5);
-  const at::Tensor q = rotary(qkv.narrow(1, 0, 6), tokens, 100), k = rotary(qkv.narrow(1, 6, 3), tokens, 100);
+  const at::Tensor q = rotary(qkv.narrow(1, 0, 6), tokens, {100}), k = rotary(qkv.narrow(1, 6, 3), tokens, {100});
   std::vector<at::Tensor> heads;
   for (int64_t head = 0; head < 6; ++head) {
     const at::Tensor scores = at::matmul(q.select(1, head), k.select(1, head / 2).t()) / 2;
@@ -314,15 +320,17 @@ TEST(ParallelSelfAttention, refuses_heads_that_do_not_fit) {
   const auto make = [](SelfAttentionOptions options) { ParallelSelfAttention(options, one_worker(), "tp"); };
   EXPECT_THROW(make({.hidden = 16, .heads = 3}), InvalidArgument);
   EXPECT_THROW(make({.hidden = 16, .heads = 4, .key_heads = 3}), InvalidArgument);
-  EXPECT_THROW(make({.hidden = 12, .heads = 4, .rotary_base = 10}), InvalidArgument) << "three features a head";
+  EXPECT_THROW(make({.hidden = 12, .heads = 4, .rotary = RotaryOptions{.base = 10}}), InvalidArgument)
+      << "three features a head";
 }
 
-TEST(ReplicatedLayerNorm, is_the_same_on_every_worker_and_is_torchs) {
+TEST(ReplicatedNorm, is_the_same_on_every_worker_and_is_torchs) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     expect_same_as_one_worker(
-        world, {3, 6}, [](const Grid& grid) { return ReplicatedLayerNorm(6, grid, "tp", at::kDouble); },
-        [](ReplicatedLayerNorm& layer, const at::Tensor& x) { return layer(x); });
-    ReplicatedLayerNorm layer(6, on_tp(world), "tp", at::kDouble);
+        world, {3, 6},
+        [](const Grid& grid) { return ReplicatedNorm(NormOptions{.features = 6, .tensor = at::kDouble}, grid, "tp"); },
+        [](ReplicatedNorm& layer, const at::Tensor& x) { return layer(x); });
+    ReplicatedNorm layer(NormOptions{.features = 6, .tensor = at::kDouble}, on_tp(world), "tp");
     initialize(*layer, 1);
     torch::nn::LayerNorm reference(torch::nn::LayerNormOptions({6}));
     reference->to(at::kDouble);

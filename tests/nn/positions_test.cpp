@@ -17,7 +17,7 @@ using namespace adjoin::testing;
 TEST(Rotary, turns_each_pair_by_its_token) {
   const at::Tensor x = random_tensor({3, 2, 6}, Kind::replicated, Communicator());
   const std::vector<int64_t> tokens{0, 1, 70000};
-  const at::Tensor y = rotary(x, at::tensor(tokens, at::kLong), 100);
+  const at::Tensor y = rotary(x, at::tensor(tokens, at::kLong), RotaryOptions{.base = 100});
   for (int64_t row = 0; row < 3; ++row)
     for (int64_t head = 0; head < 2; ++head)
       for (int64_t i = 0; i < 3; ++i) {
@@ -31,7 +31,7 @@ TEST(Rotary, turns_each_pair_by_its_token) {
 TEST(Rotary, knows_angles_of_late_tokens_in_float64_whatever_is_turned) {
   const int64_t token = 1'234'567;
   const at::Tensor x = at::tensor({1.0f, 1.0f, 0.0f, 0.0f}).view({1, 1, 4});
-  const at::Tensor y = rotary(x, at::tensor({token}, at::kLong), 10000);
+  const at::Tensor y = rotary(x, at::tensor({token}, at::kLong), RotaryOptions{.base = 10000});
   const double angle = static_cast<double>(token) * std::pow(10000, -0.5);
   EXPECT_NEAR(y[0][0][1].item<double>(), std::cos(angle), 1e-6);
   EXPECT_NEAR(y[0][0][3].item<double>(), std::sin(angle), 1e-6);
@@ -40,7 +40,7 @@ TEST(Rotary, knows_angles_of_late_tokens_in_float64_whatever_is_turned) {
 TEST(Rotary, makes_products_depend_on_distances_alone) {
   const at::Tensor x = random_tensor({2, 1, 8}, Kind::replicated, Communicator());
   const auto product = [&](int64_t query, int64_t key) {
-    const at::Tensor y = rotary(x, at::tensor({query, key}, at::kLong), 10000);
+    const at::Tensor y = rotary(x, at::tensor({query, key}, at::kLong), RotaryOptions{.base = 10000});
     return (y[0] * y[1]).sum().item<double>();
   };
   EXPECT_NEAR(product(12, 5), product(1007, 1000), 1e-10);
@@ -49,9 +49,9 @@ TEST(Rotary, makes_products_depend_on_distances_alone) {
 
 TEST(Rotary, keeps_the_type) {
   const at::Tensor x = at::ones({2, 1, 4});
-  const at::Tensor tokens = at::tensor({3, 4}, at::kLong), expected = rotary(x, tokens, 10);
+  const at::Tensor tokens = at::tensor({3, 4}, at::kLong), expected = rotary(x, tokens, RotaryOptions{.base = 10});
   EXPECT_EQ(expected.scalar_type(), at::kFloat);
-  const at::Tensor y = rotary(x.to(at::kBFloat16), tokens, 10);
+  const at::Tensor y = rotary(x.to(at::kBFloat16), tokens, RotaryOptions{.base = 10});
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(at::equal(y, expected.to(at::kBFloat16)));
 }

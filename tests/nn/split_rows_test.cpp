@@ -8,8 +8,8 @@
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/layer_norm.hpp"
 #include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/norm.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/layers.hpp"
@@ -83,9 +83,10 @@ TEST(SplitRows, of_attention_are_the_layer_of_one_worker) {
             return ParallelSelfAttention(SelfAttentionOptions{.hidden = 12,
                                                               .heads = 6,
                                                               .key_heads = 3,
-                                                              .bias = bias,
+                                                              .qkv_bias = bias,
+                                                              .out_bias = bias,
                                                               .causal = true,
-                                                              .rotary_base = 100,
+                                                              .rotary = RotaryOptions{.base = 100},
                                                               .dropout = 0.2,
                                                               .split_rows = split,
                                                               .name = "attention",
@@ -102,8 +103,10 @@ TEST(SplitRows, of_norm_and_dropout_are_those_of_one_worker) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     expect_same_on_split_rows(
         world, random_tensor({kRows, 6}, Kind::replicated, world),
-        [&](const Grid& grid, bool split) { return ReplicatedLayerNorm(6, grid, "tp", at::kDouble, split); },
-        [](ReplicatedLayerNorm& layer, const at::Tensor& x, const ForwardPass&, const ForwardPass& here) {
+        [&](const Grid& grid, bool split) {
+          return ReplicatedNorm(NormOptions{.features = 6, .split_rows = split, .tensor = at::kDouble}, grid, "tp");
+        },
+        [](ReplicatedNorm& layer, const at::Tensor& x, const ForwardPass&, const ForwardPass& here) {
           return add_dropped(x, layer(x), 0.3, {"after", 0}, here);
         });
   });

@@ -17,11 +17,12 @@ using test::message_of;
 using ::testing::HasSubstr;
 
 TEST(Configuration, of_each_preset_is_valid_and_keeps_its_name) {
-  ASSERT_EQ(presets().size(), 8u);  // the first are the names of columns
+  ASSERT_EQ(presets().size(), 10u);  // the first are the names of columns
   for (const auto& preset : std::span(presets()).subspan(1)) {
     ASSERT_EQ(preset.size(), presets()[0].size()) << preset[0];
-    const Configuration configuration = configuration_of(preset[0]);
+    Configuration configuration = configuration_of(preset[0]);
     EXPECT_EQ(configuration.preset, preset[0]);
+    if (preset[0].starts_with("fine-tune")) configuration.from = "a model";
     EXPECT_NO_THROW(validate(configuration)) << preset[0];
   }
 }
@@ -118,7 +119,8 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
 
 TEST(Configuration, of_an_unknown_preset_lists_the_known_ones) {
   EXPECT_EQ(message_of<InvalidArgument>([] { configuration_of("huge"); }),
-            "--preset is \"huge\", expected one of tiny, small, bert-base, bert-large, gpt-tiny, gpt-small, gpt2");
+            "--preset is \"huge\", expected one of tiny, small, bert-base, bert-large, fine-tune, gpt-tiny, "
+            "gpt-small, gpt2, fine-tune-gpt");
 }
 
 TEST(Configuration, has_one_option_a_field_with_a_help_text) {

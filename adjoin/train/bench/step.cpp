@@ -18,6 +18,7 @@
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -94,10 +95,11 @@ class MatrixProducts {
     const int64_t queries = length / c.cp;  // of each sample that are here
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
     const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
+    const models::TransformerOptions sizes = transformer_options(c, c.vocabulary_size);
     const bool is_decoder = c.model == "decoder", is_swiglu = c.activation == "swiglu";
     const int64_t all_key_heads = c.key_heads == 0 ? c.heads : c.key_heads, key_heads = here(all_key_heads);
-    const int64_t heads = key_heads * (c.heads / all_key_heads), size = c.hidden / c.heads, features = heads * size;
-    const int64_t inner = here(is_swiglu ? (8 * c.hidden + 2) / 3 : 4 * c.hidden);
+    const int64_t heads = key_heads * (c.heads / all_key_heads), size = sizes.features_of_head();
+    const int64_t features = heads * size, inner = here(sizes.inner_features());
     const auto linear = [&](int64_t in, int64_t out, int64_t times = 1) {
       const int64_t rows = samples * queries * times;
       return Linear{at::randn({rows, in}, type), at::randn({out, in}, type), at::randn({rows, out}, type)};

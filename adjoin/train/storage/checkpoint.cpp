@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 
 /// That the file's tensors are the pieces: all of them, and no others.
 void check_tensors(const SafetensorsFile& file, const fs::path& path, const std::vector<nn::Parameter>& pieces,
-                   const std::string& rule = "") {
+                   const StateSource& source = {}) {
   const nn::Shapes shapes = file.shapes();
-  const auto other = nn::stranger(shapes, pieces);
+  const auto other = source.may_hold_more ? std::nullopt : nn::stranger(shapes, pieces);
   require(!other, [&] {
-    return path.string() + (rule.empty() ? ": the model has no tensor '" + *other + "'"
-                                         : ": holds '" + *other + "', which is no moment of " + rule);
+    return path.string() + (source.rule.empty() ? ": the model has no tensor '" + *other + "'"
+                                                : ": holds '" + *other + "', which is no moment of " + source.rule);
   });
   const auto wrong = nn::misfit(shapes, pieces, "model");
   require(!wrong, [&] { return path.string() + ": " + *wrong; });
@@ -92,7 +92,7 @@ void load_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
     if (source.checkpoint) check_belongs(file, path, *source.checkpoint);
     expected = sums_of(file, path);
     try {
-      check_tensors(file, path, pieces, source.rule);
+      check_tensors(file, path, pieces, source);
     } catch (const InvalidArgument&) {
       verify_sums(file, path);  // which have types and shapes in them: a damaged one is no other model's
       throw;

@@ -30,6 +30,7 @@ void check_state(const std::filesystem::path& path, const std::vector<nn::Parame
 struct StateSource {
   std::optional<std::string> checkpoint{};  // the name of the checkpoint to which the file must belong
   std::string rule{};                       // of an optimizer, whose moments they are
+  bool may_hold_more = false;               // the file holds tensors beside those that are read
 };
 
 /// Reads each worker's pieces from a file of global tensors, and no more of it than these and what lies between two runs of them

@@ -1,5 +1,6 @@
 #include "adjoin/train/storage/read_piece.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/checksum.hpp"
+#include "adjoin/base/error.hpp"
 #include "adjoin/train/storage/piece_runs.hpp"
 
 namespace adjoin::train {
@@ -18,9 +20,11 @@ constexpr int64_t kReadAtOnce = 1 << 20;   // bytes, which stay in a cache until
 /// Reads runs, in the order in which they are given, into a tensor.
 class Reading {
  public:
-  Reading(const SafetensorsFile& file, const StoredTensor& stored, const at::Tensor& into, const Range& counted)
+  /// `first`: the place in the global tensor of the first element in the file.
+  Reading(const SafetensorsFile& file, const StoredTensor& stored, const at::Tensor& into, const Range& counted,
+          int64_t first = 0)
       : file_(file),
-        stored_(stored),
+        begin_(stored.begin - first * static_cast<int64_t>(into.element_size())),
         into_(static_cast<char*>(into.mutable_data_ptr())),
         size_(static_cast<int64_t>(into.element_size())),
         counted_(counted) {}
@@ -42,7 +46,7 @@ class Reading {
   uint64_t sum() const { return sum_; }
 
  private:
-  int64_t place_of(int64_t global) const { return stored_.begin + global * size_; }
+  int64_t place_of(int64_t global) const { return begin_ + global * size_; }
 
   void read_alone(const Run& run) {
     const int64_t at_once = kReadAtOnce / size_;
@@ -68,7 +72,7 @@ class Reading {
   }
 
   const SafetensorsFile& file_;
-  const StoredTensor& stored_;
+  int64_t begin_;
   char* into_;
   int64_t size_;
   Range counted_;
@@ -77,7 +81,77 @@ class Reading {
   uint64_t sum_ = 0;
 };
 
+/// The elements of a run that lie in a range of the global tensor.
+Run within(const Run& run, const Range& range) {
+  const int64_t begin = std::max(run.global, range.begin), end = std::min(run.global + run.count, range.end);
+  return {run.local + begin - run.global, begin, std::max<int64_t>(0, end - begin)};
+}
+
+/// `range`: of the part in the stacked tensor.
+void read_part(const StackedTensor::Part& part, const Range& range, const nn::Parameter& piece,
+               const at::Tensor& into) {
+  const Range all{0, into.numel()};
+  if (!part.is_transposed) {
+    Reading reading(*part.file, part.file->find(part.name), into, {}, range.begin);
+    visit_runs(piece, all, [&](const Run& run) {
+      const Run here = within(run, range);
+      if (here.count > 0) reading.add(here);
+    });
+    return reading.flush();
+  }
+  const at::Tensor whole = part.file->read(part.name).t().contiguous();
+  const auto size = static_cast<int64_t>(whole.element_size());
+  const auto* from = static_cast<const char*>(whole.const_data_ptr());
+  auto* to = static_cast<char*>(into.mutable_data_ptr());
+  visit_runs(piece, all, [&](const Run& run) {
+    const Run here = within(run, range);
+    std::memcpy(to + here.local * size, from + (here.global - range.begin) * size,
+                static_cast<size_t>(here.count * size));
+  });
+}
+
 }  // namespace
+
+std::vector<int64_t> StackedTensor::Part::shape() const {
+  std::vector<int64_t> shape = file->shape(name);
+  if (is_transposed) std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+std::vector<int64_t> StackedTensor::shape() const {
+  std::vector<int64_t> shape = parts.front().shape();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    std::vector<int64_t> other = parts[i].shape();
+    require(!shape.empty() && other.size() == shape.size() &&
+                std::equal(shape.begin() + 1, shape.end(), other.begin() + 1) &&
+                parts[i].file->dtype(parts[i].name) == dtype(),
+            [&] { return "'" + parts[i].name + "' does not fit under '" + parts.front().name + "'"; });
+    shape[0] += other[0];
+  }
+  return shape;
+}
+
+void read_piece(const StackedTensor& stacked, const nn::Parameter& piece) {
+  const bool fits = piece.tensor.scalar_type() == stacked.dtype() && piece.tensor.is_contiguous();
+  const at::Tensor into = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stacked.dtype());
+  int64_t first = 0;
+  for (const StackedTensor::Part& part : stacked.parts) {
+    const StoredTensor& stored = part.file->find(part.name);
+    const int64_t count = (stored.end - stored.begin) / static_cast<int64_t>(into.element_size());
+    read_part(part, {first, first + count}, piece, into);
+    first += count;
+  }
+  if (!fits) piece.tensor.copy_(into);
+}
+
+at::Tensor read(const StackedTensor& stacked) {
+  std::vector<at::Tensor> rows;
+  for (const StackedTensor::Part& part : stacked.parts) {
+    const at::Tensor stored = part.file->read(part.name);
+    rows.push_back(part.is_transposed ? stored.t() : stored);
+  }
+  return rows.size() == 1 ? rows.front().contiguous() : at::cat(rows);
+}
 
 uint64_t read_piece(const SafetensorsFile& file, const nn::Parameter& piece) {
   const StoredTensor& stored = file.find(piece.name);

@@ -36,6 +36,7 @@ class SafetensorsFile {
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
   const Metadata& metadata() const { return metadata_; }
+  const std::filesystem::path& path() const { return path_; }
 
   /// Its type and shape, and where its bytes lie.
   const StoredTensor& find(const std::string& name) const;

@@ -1,5 +1,9 @@
 #include "adjoin/train/storage/saved_model.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -7,11 +11,13 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/on_root.hpp"
 #include "adjoin/train/storage/checkpoint.hpp"
 #include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::train {
@@ -20,6 +26,36 @@ namespace {
 /// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
 void check_described(const std::filesystem::path& path, const Task& task) {
   check_state(path, parameters_of(described_model(task)));
+}
+
+std::map<std::string, std::vector<int64_t>> shapes_of(const Task& task) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const nn::Parameter& parameter : parameters_of(described_model(task)))
+    shapes.emplace(parameter.name, parameter.layout.shape());
+  return shapes;
+}
+
+SavedModel open_pretrained(const std::filesystem::path& folder, const TaskMaker& make) {
+  SavedModel saved{read_pretrained(folder), nullptr, {folder, 0}, true};
+  saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, folder);
+  saved.weights = std::make_shared<const FamilyWeights>(find_pretrained_weights(folder, shapes_of(*saved.task)));
+  return saved;
+}
+
+/// That of a run, finished or not.
+Configuration saved_configuration(const std::filesystem::path& folder) {
+  if (std::filesystem::exists(folder / kWeightsFile)) return read_configuration(folder / "config.json");
+  Configuration configuration;
+  read_checkpoint({folder, 0}, {}, [&](const SavedCheckpoint& checkpoint) {
+    configuration = read_configuration(checkpoint.folder / "config.json");
+  });
+  return configuration;
+}
+
+std::string class_names_of(const Task& task) {
+  for (const TaskFile& file : task.files())
+    if (file.name == "classes.json") return file.content;
+  return "";
 }
 
 }  // namespace
@@ -70,9 +106,54 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
   save_state(folder / kWeightsFile, trainer.parameters(), trainer.grid());
 }
 
+SavedModel open_beginning(const Configuration& configuration) {
+  SavedModel saved =
+      is_pretrained(configuration.from) ? open_pretrained(configuration.from, {}) : open_model({configuration.from, 0});
+  return saved;
+}
+
+Configuration begun_from(const std::string& folder) {
+  if (is_pretrained(folder)) return read_pretrained(folder);
+  require(std::filesystem::is_directory(folder), [&] { return "--from " + folder + ": there is no such folder"; });
+  require(std::filesystem::exists(std::filesystem::path(folder) / kWeightsFile) || has_checkpoint(folder), [&] {
+    return "--from " + folder +
+           ": there is no model; expected config.json and safetensors, as transformers writes, or a run of adjoin "
+           "train";
+  });
+  const Configuration saved = saved_configuration(folder);
+  Configuration configuration = configuration_of(recipe_of(saved.model));
+  for (const Field& field : fields())
+    if (field.group == "Model" && field.name != "preset" && field.name != "sequence")
+      std::visit([&](auto member) { configuration.*member = saved.*member; }, field.member);
+  if (saved.model == "decoder" || saved.positions == "learned") {
+    configuration.context = saved.context == 0 ? saved.sequence : saved.context;
+    configuration.sequence = std::min(configuration.sequence, configuration.context);
+  }
+  configuration.from = folder;
+  return configuration;
+}
+
+std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task) {
+  std::vector<std::string> drawn;
+  if (beginning.weights) drawn = beginning.weights->lacking;
+  if (class_names_of(*beginning.task) == class_names_of(task)) return drawn;
+  for (const nn::Parameter& parameter : parameters_of(described_model(task)))
+    if (parameter.name.starts_with("classifier.row.") && std::ranges::find(drawn, parameter.name) == drawn.end())
+      drawn.push_back(parameter.name);
+  return drawn;
+}
+
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
   const std::filesystem::path& folder = choice.run;
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
+  if (choice.step == 0 && is_pretrained(folder)) {
+    SavedModel saved = open_pretrained(folder, make);
+    require(saved.weights->lacking.empty(), [&] {
+      return folder.string() + ": lacks the weights of a classifier; adjoin train --from " + folder.string() +
+             " trains one";
+    });
+    return saved;
+  }
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), nullptr, choice, is_finished};
     saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
@@ -100,11 +181,39 @@ Configuration configured(const SavedModel& saved, const ModelUse& use) {
   return configuration;
 }
 
-void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
-  if (saved.is_finished) return load_state(saved.place.run / "model.safetensors", parameters);
-  read_checkpoint(saved.place, world, [&](const SavedCheckpoint& checkpoint) {
-    load_state(checkpoint.folder / "model.safetensors", parameters, {.checkpoint = checkpoint.name});
+namespace {
+
+/// Of a folder of transformers.
+void read_weights_of(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
+  const at::NoGradGuard no_gradient;
+  together(world, [&] {
+    for (const nn::Parameter& piece : parameters) {
+      read_piece(saved.weights->tensors.at(piece.name), piece);
+      require(at::isfinite(piece.tensor).all().item<bool>(), [&] {
+        return saved.place.run.string() + ": tensor '" + piece.name + "' holds numbers that are not finite";
+      });
+    }
   });
+}
+
+}  // namespace
+
+void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
+  if (saved.weights) return read_weights_of(saved, world, parameters);
+  if (saved.is_finished) return load_state(saved.place.run / kWeightsFile, parameters, {.may_hold_more = true});
+  read_checkpoint(saved.place, world, [&](const SavedCheckpoint& checkpoint) {
+    load_state(checkpoint.folder / kWeightsFile, parameters, {.checkpoint = checkpoint.name, .may_hold_more = true});
+  });
+}
+
+void begin_with(const SavedModel& beginning, const Task& task, const std::vector<nn::Parameter>& parameters,
+                int64_t seed) {
+  const std::vector<std::string> names = drawn_anew(beginning, task);
+  std::vector<nn::Parameter> drawn, read;
+  for (const nn::Parameter& parameter : parameters)
+    (std::ranges::find(names, parameter.name) == names.end() ? read : drawn).push_back(parameter);
+  nn::initialize(drawn, static_cast<uint64_t>(seed));
+  read_weights(beginning, parameters.front().grid.world(), read);
 }
 
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world) {

@@ -5,6 +5,7 @@
 
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/train/configuration.hpp"
+#include "adjoin/train/hugging_face/weight_files.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -26,6 +27,7 @@ struct SavedModel {
   std::shared_ptr<Task> task;  // without data
   CheckpointChoice place;      // the run, and its checkpoint unless it is finished, which may be replaced at any time
   bool is_finished;
+  std::shared_ptr<const FamilyWeights> weights = {};  // of a folder of transformers
 };
 
 /// Where a run keeps the schedule of its pipeline, if a file gave it.
@@ -49,14 +51,30 @@ Configuration read_configuration(const std::filesystem::path& path);
 
 /// Opens what save_model wrote in a training run's output folder, or its newest checkpoint where the run has not finished; that of
 /// a step where the choice names one. `make` gives a task of one's own; without it, it is one that the program knows.
+/// A folder of Hugging Face's transformers will do too.
 /// Throws: InvalidArgument where something lacks or is not what it should be, before anything of its size is allocated
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {});
+/// The same of a model that training begins with, whose classifier may lack.
+SavedModel open_beginning(const Configuration& configuration);
+/// The configuration of a training that begins with the model in a folder: its model, and the recipe for it.
+/// Throws: InvalidArgument as open_model
+Configuration begun_from(const std::string& folder);
+
+/// The names of the parameters that a training draws though it begins with a model: those that this does not have, and the
+/// classifier's last layer where the classes are others.
+std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task);
 
 /// The configuration of a saved model on other workers. Throws: InvalidArgument as validate
 Configuration configured(const SavedModel& saved, const ModelUse& use);
 
-/// Reads each worker's pieces of the weights; called by all workers of the world, which read the same ones.
+/// Reads each worker's pieces of weights, which may be some of the model's; called by all workers of the world, which read the
+/// same ones.
 void read_weights(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters);
+
+/// Gives the parameters of a task's model the weights of the one that training begins with, and those that this does not have by
+/// the seed; called by all workers of the parameters' world.
+void begin_with(const SavedModel& beginning, const Task& task, const std::vector<nn::Parameter>& parameters,
+                int64_t seed);
 
 /// A worker's model with the weights of a training run, in the layout of `configuration`; called by all workers of the
 /// world, which read the same ones. `saved` outlives it.

@@ -9,6 +9,7 @@
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -42,24 +43,10 @@ std::unique_ptr<Task> LanguageModelling::open(const Configuration& configuration
   return std::make_unique<LanguageModelling>(configuration, LanguageInput{read_vocabulary(folder), {}, {}});
 }
 
-models::DecoderOptions LanguageModelling::model_options(const Configuration& c, int64_t words) {
-  return {.words = words,
-          .layers = c.layers,
-          .hidden = c.hidden,
-          .heads = c.heads,
-          .context = c.sequence,
-          .key_heads = c.key_heads,
-          .positions = c.positions == "rotary" ? models::DecoderOptions::Positions::rotary
-                                               : models::DecoderOptions::Positions::learned,
-          .activation = c.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
-          .dropout = c.dropout,
-          .experts = expert_options(c)};
-}
-
 std::vector<models::Segment> LanguageModelling::segments() const {
-  models::DecoderOptions options = model_options(configuration_, vocabulary_->size());
+  models::TransformerOptions options = transformer_options(configuration_, vocabulary_->size());
   options.rows = row_options(configuration_);
-  return models::decoder(options);
+  return models::decoder(options, configuration_.tied_scores);
 }
 
 int64_t LanguageModelling::size(data::Part part) const {
@@ -115,8 +102,8 @@ double LanguageModelling::loss_denominator(data::Part part, std::span<const int6
 
 at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const {
   const Communicator& tp = grid.axis("tp");
-  return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp,
-                                               Split::balanced(vocabulary_->size(), tp.size(), 0));
+  const int64_t words = configuration_.words == 0 ? vocabulary_->size() : configuration_.words;
+  return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp, Split::balanced(words, tp.size(), 0));
 }
 
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {

@@ -22,9 +22,6 @@ class LanguageModelling : public Task {
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
-  /// The decoder that a configuration describes, for a vocabulary of `words`.
-  static models::DecoderOptions model_options(const Configuration& configuration, int64_t words);
-
   int64_t size(data::Part part) const override;
   std::vector<models::Segment> segments() const override;
   Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {

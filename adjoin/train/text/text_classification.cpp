@@ -15,6 +15,7 @@
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/text/class_counts.hpp"
 #include "adjoin/train/text/class_report.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -39,21 +40,6 @@ ClassCounts counts_of(const Words& words, std::span<const double> tally) {
 
 }  // namespace
 
-models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes) {
-  models::TextClassifierOptions options{.words = words,
-                                        .layers = configuration.layers,
-                                        .hidden = configuration.hidden,
-                                        .heads = configuration.heads,
-                                        .classes = classes,
-                                        .dropout = configuration.dropout,
-                                        .experts = expert_options(configuration)};
-  if (configuration.positions == "learned") options.positions = configuration.sequence;
-  options.scale_by_head = configuration.score_scale == "head";
-  options.final_norm = configuration.final_norm;
-  options.mean_pooling = configuration.pooling == "mean";
-  return options;
-}
-
 TextClassification::TextClassification(const Configuration& configuration, TrainingInput input)
     : configuration_(configuration), input_(std::move(input)) {}
 
@@ -67,9 +53,9 @@ std::unique_ptr<Task> TextClassification::open(const Configuration& configuratio
 }
 
 std::vector<models::Segment> TextClassification::segments() const {
-  models::TextClassifierOptions options = model_options(configuration_, input_.tokenizer.size(), input_.classes.size());
+  models::TransformerOptions options = transformer_options(configuration_, input_.tokenizer.size());
   options.rows = row_options(configuration_);
-  return models::text_classifier(options);
+  return models::text_classifier(options, classifier_options(configuration_, input_.classes.size()));
 }
 
 MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int64_t> samples,

@@ -4,15 +4,11 @@
 #include <vector>
 
 #include "adjoin/data/token_store.hpp"
-#include "adjoin/models/text_classifier.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/task.hpp"
 #include "adjoin/train/text/reviews_input.hpp"
 
 namespace adjoin::train {
-
-/// The model that a configuration describes, for a vocabulary of `words` and so many classes.
-models::TextClassifierOptions model_options(const Configuration& configuration, int64_t words, int64_t classes);
 
 /// Puts texts into classes.
 class TextClassification : public Task {

@@ -1,0 +1,25 @@
+#include "adjoin/nn/norm.hpp"
+
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rms_norm.h>
+
+#include <utility>
+
+namespace adjoin::nn {
+
+ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, const std::string& axis)
+    : options_(std::move(options)) {
+  const Layout layout =
+      options_.split_rows ? copied_on(grid.shape(), {options_.features}) : along(grid, axis, {options_.features});
+  weight_ = register_piece("weight", {layout, grid, Initial::ones()}, options_.tensor);
+  if (options_.kind == NormOptions::Kind::layer)
+    bias_ = register_piece("bias", {layout, grid, Initial::zeros()}, options_.tensor);
+}
+
+at::Tensor ReplicatedNormImpl::forward(const at::Tensor& x) {
+  const int64_t features = options_.features;
+  if (options_.kind == NormOptions::Kind::rms) return at::rms_norm(x, {features}, weight_, options_.epsilon);
+  return at::layer_norm(x, {features}, weight_, bias_, options_.epsilon);
+}
+
+}  // namespace adjoin::nn

@@ -1,0 +1,264 @@
+#include "adjoin/train/hugging_face/family.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <variant>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The value of a key; a null is none.
+Json value_of(const Json& config, std::string_view key, std::string_view standard) {
+  const auto found = config.find(std::string(key));
+  return found == config.end() || found->is_null() ? Json::parse(standard) : *found;
+}
+
+std::string with_value(std::string_view key, const Json& value) {
+  return "\"" + std::string(key) + "\": " + value.dump();
+}
+
+[[noreturn]] void refuse(std::string_view key, const Json& value, const std::string& expected) {
+  throw InvalidArgument(with_value(key, value) + " is not supported; expected " + expected);
+}
+
+/// Sets a field to a value of its own type.
+void assign(const Field& field, const FamilyKey& key, const Json& value, Configuration& into) {
+  std::visit(
+      [&](auto member) {
+        using Value = std::decay_t<decltype(into.*member)>;
+        constexpr bool is_number = std::is_same_v<Value, double>, is_truth = std::is_same_v<Value, bool>;
+        const bool fits = is_number  ? value.is_number()
+                          : is_truth ? value.is_boolean()
+                                     : std::is_same_v<Value, int64_t> && value.is_number_integer();
+        require(fits, [&] {
+          return with_value(key.theirs, value) + ": expected " +
+                 (is_number  ? "a number"
+                  : is_truth ? "true or false"
+                             : "an integer");
+        });
+        if constexpr (is_number || is_truth || std::is_same_v<Value, int64_t>) value.get_to(into.*member);
+      },
+      field.member);
+}
+
+void read_key(const FamilyKey& key, const Json& config, Configuration& into) {
+  const Json value = value_of(config, key.theirs, key.standard);
+  if (value.is_null()) return;
+  const Field& field = field_named(key.ours);
+  if (key.values.empty()) return assign(field, key, value, into);
+  std::vector<std::string> known;
+  for (const auto& [theirs, ours] : key.values) {
+    if (Json::parse(theirs) == value) return set(field, ours, into);
+    known.emplace_back(theirs);
+  }
+  refuse(key.theirs, value, joined(known, " or "));
+}
+
+double number_of(const Json& object, const char* key, std::optional<double> otherwise = {}) {
+  const auto found = object.find(key);
+  if ((found == object.end() || found->is_null()) && otherwise) return *otherwise;
+  require(found != object.end() && found->is_number(), [&] {
+    return "\"" + std::string(key) + "\" of the rotary positions: expected a number, got " +
+           (found == object.end() ? "none" : found->dump());
+  });
+  return found->get<double>();
+}
+
+/// Rotary positions, as transformers 5 has them in "rope_parameters", and 4 in "rope_theta" and "rope_scaling".
+void read_rotary(const Json& config, Configuration& into) {
+  Json rope = value_of(config, "rope_parameters", "null");
+  if (rope.is_null()) rope = value_of(config, "rope_scaling", "{}");
+  require(rope.is_object(), [&] { return "the rotary positions are " + rope.dump() + ", expected an object"; });
+  into.rotary_base = number_of(rope, "rope_theta", number_of(config, "rope_theta", 10000));
+  const Json type = rope.contains("rope_type") ? rope["rope_type"] : value_of(rope, "type", R"("default")");
+  if (type == "linear" || type == "llama3") {
+    into.rotary_scaling = type.get<std::string>();
+    into.rotary_factor = number_of(rope, "factor");
+  } else if (type != "default") {
+    refuse("rope_type", type, R"("default", "linear" or "llama3")");
+  }
+  if (type == "llama3") {
+    into.rotary_low_turns = number_of(rope, "low_freq_factor");
+    into.rotary_high_turns = number_of(rope, "high_freq_factor");
+    into.rotary_trained = static_cast<int64_t>(number_of(rope, "original_max_position_embeddings"));
+  }
+  for (const Json& object : {rope, config})
+    if (number_of(object, "partial_rotary_factor", 1) != 1)
+      refuse("partial_rotary_factor", object["partial_rotary_factor"], "1");
+}
+
+Json rotary_to_config(const Configuration& c) {
+  if (c.rotary_scaling == "none") return nullptr;
+  Json rope = {{"rope_type", c.rotary_scaling}, {"factor", c.rotary_factor}};
+  if (c.rotary_scaling == "llama3") {
+    rope["low_freq_factor"] = c.rotary_low_turns;
+    rope["high_freq_factor"] = c.rotary_high_turns;
+    rope["original_max_position_embeddings"] = c.rotary_trained;
+  }
+  return rope;
+}
+
+/// A window within which tokens see each other: no further than that a text is read.
+void read_window(const Json& config, Configuration& into) {
+  if (into.positions != "rotary" || !value_of(config, "use_sliding_window", "true").get<bool>()) return;
+  const Json window = value_of(config, "sliding_window", "null");
+  if (window.is_null()) return;
+  require(window.is_number_integer() && window.get<int64_t>() >= 2,
+          [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
+  into.context = std::min(into.context, window.get<int64_t>());
+}
+
+/// Their value for what a field has.
+Json theirs(const FamilyKey& key, const Configuration& c) {
+  const Field& field = field_named(key.ours);
+  for (const auto& [of_theirs, ours] : key.values)
+    if (ours == text_of(field, c)) return Json::parse(of_theirs);
+  return std::visit(
+      [&](auto member) -> Json {
+        using Value = std::decay_t<decltype(c.*member)>;
+        if constexpr (std::is_enum_v<Value>)
+          return text_of(field, c);
+        else
+          return c.*member;
+      },
+      field.member);
+}
+
+bool is_of_training(const Field& field) {
+  constexpr std::string_view kOthers[] = {"preset", "from", "model", "vocabulary_size", "sequence", "words"};
+  return field.group != "Model" || field.name.ends_with("dropout") ||
+         std::ranges::find(kOthers, field.name) != std::end(kOthers);
+}
+
+}  // namespace
+
+const Family& family_of(const Json& config) {
+  require(config.is_object(), "this is no JSON object");
+  const Json type = value_of(config, "model_type", "null");
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (type == family.model_type) return family;
+    known.emplace_back(family.model_type);
+  }
+  throw InvalidArgument("\"model_type\": " + type.dump() + " is not known; known are " + joined(known, ", "));
+}
+
+void read_model(const Family& family, const Json& config, Configuration& into) {
+  if (const Json quantized = value_of(config, "quantization_config", "null"); !quantized.is_null())
+    throw InvalidArgument("\"quantization_config\" is not supported: weights are to be floating-point numbers");
+  for (const auto& [key, value] : family.supported) {
+    const Json found = value_of(config, key, value);
+    if (found != Json::parse(value)) refuse(key, found, std::string(value));
+  }
+  into.model = family.model;
+  for (const auto& [field, value] : family.fixed) set(field_named(field), value, into);
+  for (const FamilyKey& key : family.keys) read_key(key, config, into);
+  if (family.is_rotary) {
+    read_rotary(config, into);
+    read_window(config, into);
+  }
+}
+
+std::vector<std::string> read_class_names(const Json& config) {
+  const Json labels = value_of(config, "id2label", R"({"0": "LABEL_0", "1": "LABEL_1"})");
+  require(labels.is_object() && !labels.empty(), "\"id2label\": expected an object that names each class");
+  std::vector<std::string> names(labels.size());
+  for (const auto& [id, name] : labels.items()) {
+    size_t place = names.size();
+    for (size_t i = 0; i < names.size(); ++i)
+      if (std::to_string(i) == id) place = i;
+    require(place < names.size() && name.is_string(), [&] {
+      return "\"id2label\": expected a name for each id from 0 to " + std::to_string(names.size() - 1) + ", got " +
+             Json(id).dump() + ": " + name.dump();
+    });
+    names[place] = name.get<std::string>();
+  }
+  return names;
+}
+
+Json to_config(const Family& family, const Configuration& c, int64_t words, const std::vector<std::string>& classes) {
+  Json config = {{"architectures", {family.architecture}}, {"model_type", family.model_type}};
+  for (const FamilyKey& key : family.keys) {
+    const Configuration defaults;
+    const Field& field = field_named(key.ours);
+    const bool is_left_open = key.standard == "null" && text_of(field, c) == text_of(field, defaults);
+    config[std::string(key.theirs)] = is_left_open ? Json() : theirs(key, c);
+  }
+  config["vocab_size"] = words;
+  if (c.inner == 0) {
+    const int64_t inner = c.activation == "swiglu" ? (8 * c.hidden + 2) / 3 : 4 * c.hidden;
+    config[family.model_type == "gpt2" ? "n_inner" : "intermediate_size"] = inner;
+  }
+  if (c.context == 0) config[family.model_type == "gpt2" ? "n_positions" : "max_position_embeddings"] = c.sequence;
+  if (family.is_rotary) {
+    if (c.key_heads == 0) config["num_key_value_heads"] = c.heads;
+    config["rope_theta"] = c.rotary_base;
+    config["rope_scaling"] = rotary_to_config(c);
+    if (family.model_type == "mistral") config["sliding_window"] = nullptr;
+    if (family.model_type == "qwen2") config["use_sliding_window"] = false;
+  } else if (family.model_type == "gpt2" && c.embedding_dropout < 0) {
+    config["embd_pdrop"] = c.dropout;
+  }
+  for (const auto& [key, value] : family.supported)
+    if (key != "problem_type") config[std::string(key)] = Json::parse(value);
+  if (family.model != "classifier") return config;
+  Json labels = Json::object(), ids = Json::object();
+  for (size_t id = 0; id < classes.size(); ++id) {
+    labels[std::to_string(id)] = classes[id];
+    ids[classes[id]] = id;
+  }
+  config["id2label"] = labels;
+  config["label2id"] = ids;
+  return config;
+}
+
+std::string not_expressed(const Family& family, const Configuration& c) {
+  if (family.model != c.model) return "--model " + c.model;
+  Configuration like;
+  like.model = c.model;
+  for (const auto& [field, value] : family.fixed) set(field_named(field), value, like);
+  for (const Field& field : fields()) {
+    if (is_of_training(field) || (family.is_rotary && field.name.starts_with("rotary"))) continue;
+    const std::string ours = text_of(field, c), difference = option_of(field.name) + " " + ours;
+    const auto key = std::ranges::find(family.keys, field.name, &FamilyKey::ours);
+    if (key == family.keys.end()) {
+      // What the model does not have, such as the tokens' places of a decoder without any, is not compared.
+      if (ours != text_of(field, like)) return difference;
+    } else if (!key->values.empty() &&
+               std::ranges::none_of(key->values, [&](const auto& v) { return v.second == ours; })) {
+      return difference;
+    }
+  }
+  const double embedding = c.embedding_dropout;
+  if (family.model_type == "bert" && embedding >= 0 && embedding != c.dropout)
+    return "--embedding-dropout " + shown(embedding) + " beside --dropout " + shown(c.dropout);
+  return "";
+}
+
+std::vector<FamilyTensor> tensors_of(const Family& family, const std::string& ours) {
+  const size_t dot = ours.rfind('.');
+  std::string module = ours.substr(0, dot), block;
+  const std::string tensor = ours.substr(dot);
+  if (constexpr std::string_view kBlock = "block"; module.starts_with(kBlock)) {
+    const size_t end = module.find('.');
+    block = module.substr(kBlock.size(), end - kBlock.size());
+    module = "block{}" + module.substr(end);
+  }
+  const auto found = std::ranges::find(family.modules, module, &FamilyModule::ours);
+  if (found == family.modules.end()) throw InternalError(ours + ": is no tensor of " + std::string(family.model_type));
+  std::vector<FamilyTensor> tensors;
+  for (const std::string_view theirs : found->theirs) {
+    std::string name(theirs);
+    if (const size_t place = name.find("{}"); place != name.npos) name.replace(place, 2, block);
+    tensors.push_back({name + tensor, found->is_transposed && tensor == ".weight", found->is_head});
+  }
+  return tensors;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,79 @@
+#include "adjoin/train/hugging_face/pretrained.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// What `read` gives, whose errors name the folder's config.json.
+template <class Read>
+auto naming_config(const fs::path& folder, const Read& read) {
+  const std::string path = (folder / "config.json").string();
+  try {
+    return read();
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path + ": holds a value of another type than transformers writes");
+  } catch (const InvalidArgument& error) {
+    const std::string what = error.what();
+    throw InvalidArgument(what.starts_with(folder.string()) ? what : path + ": " + what);
+  }
+}
+
+}  // namespace
+
+bool is_pretrained(const fs::path& folder) {
+  const std::string text = text_or_nothing(folder / "config.json");
+  const Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return config.is_object() && config.contains("model_type");
+}
+
+Json read_config(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  require(fs::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
+  require(fs::exists(path), [&] { return path.string() + ": there is no such file, which would describe the model"; });
+  const Json config = Json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  require(config.is_object(), [&] { return path.string() + ": this is no JSON object"; });
+  return config;
+}
+
+std::string_view recipe_of(std::string_view model) {
+  return model == "decoder" ? "fine-tune-gpt" : "fine-tune";
+}
+
+Configuration read_pretrained(const fs::path& folder) {
+  const Json config = read_config(folder);
+  return naming_config(folder, [&] {
+    const Family& family = family_of(config);
+    Configuration configuration = configuration_of(recipe_of(family.model));
+    configuration.from = folder.string();
+    read_model(family, config, configuration);
+    configuration.sequence = std::min(configuration.sequence, std::max<int64_t>(2, configuration.context));
+    validate(configuration);
+    return configuration;
+  });
+}
+
+std::vector<std::string> read_pretrained_classes(const fs::path& folder) {
+  const Json config = read_config(folder);
+  return naming_config(folder, [&] { return read_class_names(config); });
+}
+
+FamilyWeights find_pretrained_weights(const fs::path& folder,
+                                      const std::map<std::string, std::vector<int64_t>>& shapes) {
+  const Family& family = family_of(read_config(folder));
+  const WeightFiles files = open_weight_files(folder);
+  try {
+    return find_weights(family, files, shapes);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(folder.string() + ": " + error.what());
+  }
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,169 @@
+#include "adjoin/train/hugging_face/weight_files.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json";
+
+/// The file of each tensor, as the index says. Throws: InvalidArgument for a tensor that it names twice
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  std::map<std::string, std::string> places;
+  std::set<std::string> names;
+  const auto once = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::key && depth == 2)
+      require(names.insert(parsed.get<std::string>()).second,
+              [&] { return path.string() + ": names the tensor " + parsed.dump() + " twice"; });
+    return true;
+  };
+  try {
+    places = Json::parse(read_text(path), once).at("weight_map").get<decltype(places)>();
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(path.string() + ": this is no index of weights");
+  }
+  for (const auto& [tensor, file] : places)
+    require(!file.empty() && file != ".." && file.find('/') == file.npos,
+            [&] { return path.string() + ": names a file outside of the folder, \"" + file + "\""; });
+  return places;
+}
+
+void add_file(const fs::path& path, WeightFiles& files) {
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  for (const auto& [name, shape] : file->shapes())
+    require(files.emplace(name, file).second,
+            [&] { return path.string() + ": holds the tensor '" + name + "', which another file holds too"; });
+}
+
+bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+/// What old files have beside weights, and what can be computed.
+bool is_computed(const std::string& name) {
+  return ends_with_any(name, {".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq"});
+}
+
+class Finder {
+ public:
+  Finder(const Family& family, const WeightFiles& files) : family_(family), files_(files) {}
+
+  StackedTensor find(const std::string& ours) {
+    StackedTensor stacked;
+    for (const FamilyTensor& tensor : tensors_of(family_, ours)) {
+      const auto found = place(tensor);
+      if (!found) return {};
+      used_.insert((*found)->first);
+      stacked.parts.push_back({(*found)->second, (*found)->first, tensor.is_transposed});
+    }
+    return stacked;
+  }
+  /// The name that a tensor of ours has in the folder, for an error: of its first part that is not there, else of its first.
+  std::string name(const std::string& ours) const {
+    const std::vector<FamilyTensor> tensors = tensors_of(family_, ours);
+    for (const FamilyTensor& tensor : tensors)
+      if (!place(tensor)) return tensor.name;
+    return tensors.front().name;
+  }
+  std::vector<std::string> left_out() const {
+    std::set<std::string> heads;
+    for (const auto& [name, file] : files_) {
+      if (used_.contains(name) || is_computed(name)) continue;
+      const std::string_view rest =
+          std::string_view(name).substr(name.starts_with(family_.prefix) ? family_.prefix.size() : 0);
+      for (const std::string_view root : family_.trunk_roots)
+        require(!rest.starts_with(root), [&] { return "the model has no tensor '" + name + "'"; });
+      heads.insert(name.substr(0, name.find('.')));
+    }
+    return {heads.begin(), heads.end()};
+  }
+
+ private:
+  std::optional<WeightFiles::const_iterator> place(const FamilyTensor& tensor) const {
+    for (const std::string_view prefix : {tensor.is_head ? std::string_view() : family_.prefix, std::string_view()}) {
+      const std::string name = std::string(prefix) + tensor.name;
+      if (const auto found = files_.find(name); found != files_.end()) return found;
+      if (const auto found = files_.find(old_name(name)); found != files_.end()) return found;
+    }
+    return std::nullopt;
+  }
+  /// Norms were once of gamma and beta.
+  static std::string old_name(const std::string& name) {
+    const size_t dot = name.rfind('.');
+    if (!name.substr(0, dot).ends_with("LayerNorm")) return name;
+    return name.substr(0, dot) + (name.substr(dot) == ".weight" ? ".gamma" : ".beta");
+  }
+
+  const Family& family_;
+  const WeightFiles& files_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+WeightFiles open_weight_files(const fs::path& folder) {
+  WeightFiles files;
+  if (fs::exists(folder / kWeights)) {
+    add_file(folder / kWeights, files);
+    return files;
+  }
+  require(fs::exists(folder / kIndex), [&] {
+    return folder.string() + (fs::exists(folder / "pytorch_model.bin")
+                                  ? ": holds pytorch_model.bin alone, and only safetensors are read; "
+                                    "in Python, save_pretrained of the model writes them"
+                                  : std::string(": there is neither ") + kWeights + " nor " + kIndex);
+  });
+  const auto places = read_index(folder / kIndex);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : places) names.insert(file);
+  for (const std::string& name : names) {
+    require(fs::exists(folder / name),
+            [&] { return (folder / name).string() + ": lacks, which " + kIndex + " names"; });
+    add_file(folder / name, files);
+  }
+  for (const auto& [tensor, name] : places) {
+    const auto found = files.find(tensor);
+    require(found != files.end() && found->second->path() == folder / name, [&] {
+      return (folder / name).string() + ": holds no tensor '" + tensor + "', which " + kIndex + " looks for there";
+    });
+  }
+  return files;
+}
+
+FamilyWeights find_weights(const Family& family, const WeightFiles& files,
+                           const std::map<std::string, std::vector<int64_t>>& shapes) {
+  FamilyWeights weights;
+  Finder finder(family, files);
+  for (const auto& [ours, shape] : shapes) {
+    const StackedTensor found = finder.find(ours);
+    if (found.parts.empty() && ours.starts_with("classifier.")) {
+      weights.lacking.push_back(ours);
+      continue;
+    }
+    require(!found.parts.empty(), [&] { return "there is no tensor '" + finder.name(ours) + "'"; });
+    const std::vector<int64_t> stored = found.shape();
+    require(stored == shape, [&] {
+      return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with those stacked on it," : "") +
+             " is [" + joined(stored) + "], by config.json it would be [" + joined(shape) + "]";
+    });
+    require(at::isFloatingType(found.dtype()), [&] {
+      return "tensor '" + finder.name(ours) + "' is of " + c10::toString(found.dtype()) +
+             ", expected floating-point numbers";
+    });
+    weights.tensors.emplace(ours, found);
+  }
+  weights.left_out = finder.left_out();
+  return weights;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace adjoin::test {
+
+/// A small model that transformers wrote, and what it computes of it (tests/tools/hugging_face_oracle.py).
+struct PretrainedCase {
+  std::string name, family, task;
+  std::filesystem::path folder, model;
+  std::vector<std::string> classes;
+  nlohmann::json expected;  // of expected.json
+
+  std::filesystem::path tensors() const { return folder / "expected.safetensors"; }
+};
+
+/// All of them, written once a program.
+inline const std::vector<PretrainedCase>& pretrained_cases() {
+  static const TemporaryFolder folder;
+  static const std::vector<PretrainedCase> cases = [] {
+    const std::string root = folder.path().string();
+    const std::string command = "HF_HUB_OFFLINE=1 '" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR
+                                "/tests/tools/hugging_face_oracle.py' write '" +
+                                root + "' > '" + root + "/printed' 2>&1";
+    if (std::system(command.c_str()) != 0) throw std::runtime_error(contents_of(root + "/printed"));
+    std::vector<PretrainedCase> read;
+    for (const auto& json : nlohmann::json::parse(contents_of(root + "/cases.json"))) {
+      PretrainedCase one{
+          json.at("name"), json.at("family"), json.at("task"), folder.path() / json.at("folder"), {}, {}, {}};
+      one.model = one.folder / "model";
+      if (json.contains("classes")) json.at("classes").get_to(one.classes);
+      one.expected = nlohmann::json::parse(contents_of(one.folder / "expected.json"));
+      read.push_back(std::move(one));
+    }
+    return read;
+  }();
+  return cases;
+}
+
+}  // namespace adjoin::test

@@ -1,0 +1,399 @@
+"""What Hugging Face's transformers computes with small models of random weights, for the tests of adjoin to compare with.
+
+usage: hugging_face_oracle.py write FOLDER
+       hugging_face_oracle.py check FOLDER EXPORTED... [--input ids.json]
+
+`write` makes FOLDER/cases.json, and for each case FOLDER/<case>/model/, as save_pretrained writes it, and the files
+expected.safetensors and expected.json beside it: inputs and what the model computes from them in float64, which are logits,
+loss, gradients, the losses of 20 steps of training, and greedy continuations of prompts.
+
+`check` prints a JSON line for each exported folder. It fails, with one line that says why, where a key is missing, unexpected
+or of another shape. --input is a JSON list of samples, each a list of ids: the logits of the first exported folder then go to
+FOLDER/0.safetensors, those of the second to FOLDER/1.safetensors, and so on.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch.nn.functional import cross_entropy
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+LENGTHS, PROMPTS = [7, 1, 12, 3, 9], [5, 9]  # tokens of a batch's samples, and of the prompts
+NEW_TOKENS, STEPS = 64, 20
+SMALLEST_GAP = 1e-6  # between the best logit and the next: no rounding of float64 can then change a greedy token
+ROTARY = {"llama", "mistral", "qwen2"}
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    config: dict
+    saved_as: str  # the class of transformers that saves the model
+    classes: list[str] | None = None  # names for the classes of a classifier that is not in the file
+    dtype: torch.dtype = torch.float32  # of the saved weights
+    rewrite: Callable = lambda folder: None  # changes the saved folder
+    like: str = ""  # the case that has the same weights and inputs
+    max_shard_size: str = "1GB"
+
+    @property
+    def family(self):
+        return self.config["model_type"]
+
+
+BERT = {"model_type": "bert", "vocab_size": 83, "hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "intermediate_size": 50, "max_position_embeddings": 40, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+GPT2 = {"model_type": "gpt2", "vocab_size": 71, "n_positions": 90, "n_embd": 32, "n_layer": 2, "n_head": 4, "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 70, "eos_token_id": 70}
+LLAMA = {"model_type": "llama", "vocab_size": 79, "hidden_size": 48, "intermediate_size": 70, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+LINEAR = {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.5}}
+LLAMA3 = {"rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
+                              "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}
+MISTRAL = LLAMA | {"model_type": "mistral", "vocab_size": 61, "hidden_size": 40, "intermediate_size": 66, "head_dim": 14,
+                   "num_key_value_heads": 1, "sliding_window": None}
+QWEN2 = LLAMA | {"model_type": "qwen2", "vocab_size": 97, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 3,
+                 "num_attention_heads": 3, "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
+                 "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+
+
+def hub_bert(folder):
+    """Gives a BertForPreTraining the names and the config.json of google-bert/bert-base-uncased on the hub."""
+    change_weights(folder, lambda weights: {old_spelling(name): weight for name, weight in weights.items()}
+                   | {"bert.embeddings.position_ids": torch.arange(BERT["max_position_embeddings"])[None]})
+    change_config(folder, lambda config: without_newer(config) | {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False,
+        "hidden_dropout_prob": 0.1, "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0"})
+
+
+def hub_gpt2(folder):
+    """Gives a GPT2Model the buffers and the config.json of openai-community/gpt2 on the hub."""
+    change_weights(folder, lambda weights: weights
+                   | {f"h.{layer}.attn.bias": torch.ones(1, 1, 90, 90).tril() for layer in range(GPT2["n_layer"])}
+                   | {f"h.{layer}.attn.masked_bias": torch.tensor(-1e4) for layer in range(GPT2["n_layer"])})
+    change_config(folder, lambda config: without_newer(config) | {
+        "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "embd_pdrop": 0.1, "n_ctx": 90, "resid_pdrop": 0.1,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}})
+
+
+def without_newer(config):
+    newer = {"add_cross_attention", "dtype", "is_decoder", "scale_attn_weights", "tie_word_embeddings", "transformers_version"}
+    return {key: value for key, value in config.items() if value is not None and key not in newer}
+
+
+def old_spelling(name):
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def version_4(folder):
+    """Gives config.json the keys of transformers 4."""
+    def older(config):
+        rope = config.pop("rope_parameters")
+        config |= {"rope_theta": rope.pop("rope_theta"), "torch_dtype": config.pop("dtype"), "transformers_version": "4.46.3"}
+        if rope["rope_type"] == "linear":
+            rope["type"] = rope.pop("rope_type")  # its name before 4.43
+        config["rope_scaling"] = None if rope.get("rope_type") == "default" else rope
+        if config["model_type"] == "qwen2":
+            del config["layer_types"], config["rope_scaling"]
+            config |= {"sliding_window": 4, "use_sliding_window": False}  # a window that is not in use
+        return config
+
+    change_config(folder, older)
+
+
+CASES = [
+    Case("bert", BERT | {"id2label": {0: "neutral", 1: "angry", 2: "happy"}, "label2id": {"neutral": 0, "angry": 1, "happy": 2}},
+         "BertForSequenceClassification"),
+    Case("bert-gelu-new", BERT | {"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+         "BertForSequenceClassification"),
+    Case("bert-hub", BERT, "BertForPreTraining", classes=["late", "early", "never"], rewrite=hub_bert),
+    Case("bert-base", BERT, "BertModel", classes=["no", "yes"]),
+    Case("gpt2", GPT2, "GPT2LMHeadModel"),
+    Case("gpt2-bare", GPT2, "GPT2Model"),
+    Case("gpt2-untied", GPT2 | {"tie_word_embeddings": False}, "GPT2LMHeadModel"),
+    Case("gpt2-gelu", GPT2 | {"activation_function": "gelu", "n_inner": 77}, "GPT2LMHeadModel"),
+    Case("gpt2-hub", GPT2, "GPT2Model", rewrite=hub_gpt2),
+    Case("gpt2-f16", GPT2, "GPT2LMHeadModel", dtype=torch.float16),
+    Case("llama", LLAMA, "LlamaForCausalLM"),
+    Case("llama-bias", LLAMA | {"attention_bias": True, "mlp_bias": True, "head_dim": 10, "tie_word_embeddings": True},
+         "LlamaForCausalLM"),
+    Case("llama-linear", LLAMA | LINEAR, "LlamaForCausalLM"),
+    Case("llama-llama3", LLAMA | LLAMA3, "LlamaForCausalLM"),
+    Case("llama-4", LLAMA | LLAMA3, "LlamaForCausalLM", rewrite=version_4, like="llama-llama3"),
+    Case("llama-linear-4", LLAMA | LINEAR, "LlamaForCausalLM", rewrite=version_4, like="llama-linear"),
+    Case("llama-bf16", LLAMA, "LlamaForCausalLM", dtype=torch.bfloat16),
+    Case("mistral", MISTRAL, "MistralForCausalLM"),
+    Case("qwen2", QWEN2, "Qwen2ForCausalLM"),
+    Case("qwen2-4", QWEN2, "Qwen2ForCausalLM", rewrite=version_4, like="qwen2"),
+    Case("qwen2-sharded", QWEN2, "Qwen2ForCausalLM", max_shard_size="10KB"),
+]
+
+
+def change_weights(folder, change):
+    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+
+
+def change_config(folder, change):
+    path = folder / "config.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text())), indent=2) + "\n")
+
+
+def expect(condition, message):
+    if not condition:
+        sys.exit(f"hugging_face_oracle: {message}")
+
+
+class Float64Only(TorchDispatchMode):
+    """Fails where an operation computes in another floating-point type."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        found = {leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
+        expect(found <= {torch.float64}, f"{operation} gives {found}")
+        return result
+
+
+def frequencies(config):
+    """The angle by which each pair of a head's elements turns from one position to the next, in float64.
+
+    By section 3.2.2 of RoFormer, arXiv 2104.09864; linear scaling: arXiv 2306.15595; llama3 scaling: apply_scaling in
+    models/llama3/model.py of github.com/meta-llama/llama-models.
+    """
+    rope = config.rope_parameters
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    frequency = rope["rope_theta"] ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    if rope["rope_type"] == "linear":
+        return frequency / rope["factor"]
+    if rope["rope_type"] == "llama3":
+        turns = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)  # in the original context
+        kept = (turns - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
+        expect((kept < 0).any() and (kept > 1).any() and ((kept > 0) & (kept < 1)).any(), "a band of llama3 is empty")
+        kept = kept.clamp(0, 1)
+        return kept * frequency + (1 - kept) * frequency / rope["factor"]
+    return frequency
+
+
+def compute_in_float64(model):
+    """Replaces what transformers computes in float32 although the weights are float64: the angles and RMSNorm.
+
+    So does the softmax of its eager attention in rotary models; PyTorch's own attention, sdpa, has all of it in float64.
+    """
+    def norm(module, x):
+        return module.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + module.variance_epsilon)
+
+    def cosines_and_sines(frequency, x, position_ids):
+        angles = position_ids[..., None].double() * frequency
+        angles = torch.cat([angles, angles], dim=-1)
+        return angles.cos(), angles.sin()
+
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = partial(norm, module)
+        if type(module).__name__.endswith("RotaryEmbedding"):
+            module.forward = partial(cosines_and_sines, frequencies(model.config))
+
+
+def open_model(folder, family, exact=True, **options):
+    """The model of a folder, its weights in float64, and what from_pretrained reports about their keys.
+
+    exact: all of it computes in float64; otherwise, as transformers has it, some of a rotary model computes in float32.
+    """
+    auto = transformers.AutoModelForSequenceClassification if family == "bert" else transformers.AutoModelForCausalLM
+    attention = "sdpa" if exact and family in ROTARY else "eager"
+    model, report = auto.from_pretrained(folder, output_loading_info=True, attn_implementation=attention, **options)
+    model = model.double().eval()
+    if exact:
+        compute_in_float64(model)
+    return model, report
+
+
+def logits_of(model, samples):
+    """[samples, classes] of a classifier; [rows, vocabulary] of a decoder. From one batch, padded on the right."""
+    ids = torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(sample) for sample in samples], batch_first=True)
+    logits = model(input_ids=ids, attention_mask=mask).logits
+    return logits if logits.dim() == 2 else logits[mask.bool()]
+
+
+def draw_weights(model, generator):
+    """Draws every weight, those of biases and norms too, so that each one matters."""
+    for name, weight in model.named_parameters():
+        weight.data = 0.25 * torch.randn(weight.shape, generator=generator)
+        if weight.dim() == 1 and name.endswith(".weight"):
+            weight.data += 1
+
+
+def write_model(case, folder, generator):
+    model = getattr(transformers, case.saved_as)(transformers.AutoConfig.for_model(**case.config))
+    draw_weights(model, generator)
+    model.to(case.dtype).save_pretrained(folder, max_shard_size=case.max_shard_size)
+    case.rewrite(folder)
+
+
+def open_case(case, folder, generator):
+    """The model of a case, and the weights of its classifier where they are drawn because the file has none."""
+    model, report = open_model(folder, case.family, **({"num_labels": len(case.classes)} if case.classes else {}))
+    drawn = dict(model.classifier.named_parameters("drawn.classifier")) if case.classes else {}
+    expect(len(report["missing_keys"]) == len(drawn), f"{case.name} lacks {report['missing_keys']}")
+    if drawn:
+        draw_weights(model.classifier, generator)
+    return model.double(), {name: weight.data.clone() for name, weight in drawn.items()}
+
+
+def draw_inputs(case, config, generator):
+    """The ids of a batch, its labels, and prompts."""
+    def draw(count, bound, least=0):
+        return torch.randint(least, bound, (count,), generator=generator)
+
+    classifies = case.family == "bert"
+    first = 1 if classifies else 0  # BERT's id 0 is for padding: transformers gives its embedding no gradient
+    ids = draw(sum(LENGTHS), config.vocab_size, first)
+    ids[:2] = torch.tensor([config.vocab_size - 1, first])
+    labels = draw(len(LENGTHS), config.num_labels) if classifies else draw(len(ids), config.vocab_size)
+    return ids, labels, [] if classifies else [draw(length, config.vocab_size) for length in PROMPTS]
+
+
+def names_in_file(model, folder):
+    """The name in the file of each parameter of the opened model; None where the file has none."""
+    keys = {key for file in folder.glob("*.safetensors") for key in load_file(file)}
+    spellings = {name: (name, old_spelling(name), name.split(".", 1)[1]) for name, _ in model.named_parameters()}
+    return {name: next((key for key in spellings[name] if key in keys), None) for name in spellings}
+
+
+def greedy(model, prompt):
+    """The tokens that follow a prompt, where no token ends the text, and the smallest gap between the best logit and the next."""
+    model.generation_config = transformers.GenerationConfig(do_sample=False, max_new_tokens=NEW_TOKENS, pad_token_id=0)
+    tokens = model.generate(prompt[None], attention_mask=torch.ones_like(prompt)[None])[0]
+    best = logits_of(model, [tokens])[len(prompt) - 1:-1].topk(2)
+    new = tokens[len(prompt):]
+    expect(len(new) == NEW_TOKENS and torch.equal(best.indices[:, 0], new), "generate does not take the best tokens")
+    return {"prompt": prompt.tolist(), "tokens": new.tolist(), "smallest_gap": -best.values.diff().max().item()}
+
+
+def losses_of_training(model, loss_of):
+    """The loss before each step of AdamW on the whole batch."""
+    groups = [{"params": [weight], "weight_decay": 0.01 if weight.dim() >= 2 else 0.0} for weight in model.parameters()]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
+
+    def loss_with_gradients():
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        return loss
+
+    return [optimizer.step(loss_with_gradients).item() for _ in range(STEPS)]
+
+
+def write_case(case, folder, seed):
+    """Writes a case. Gives False where rounding could change a greedy token: another seed is needed."""
+    generator = torch.Generator().manual_seed(seed)
+    shutil.rmtree(folder, ignore_errors=True)
+    write_model(case, folder / "model", generator)
+    model, drawn = open_case(case, folder / "model", generator)
+    ids, labels, prompts = draw_inputs(case, model.config, generator)
+    samples = list(ids.split(LENGTHS))
+
+    def loss_of(model):
+        return cross_entropy(logits_of(model, samples), labels)
+
+    with torch.no_grad():
+        continuations = [greedy(model, prompt) for prompt in prompts]
+        if any(found["smallest_gap"] < SMALLEST_GAP for found in continuations):
+            return False
+        logits = logits_of(model, samples)
+        alone = torch.cat([logits_of(model, [sample]) for sample in samples])
+    expect((logits - alone).abs().max() < 1e-12, f"{case.name}: padding changes logits by {(logits - alone).abs().max()}")
+    with Float64Only():
+        loss = loss_of(model)
+        loss.backward()
+    tensors = {"ids": ids, "lengths": torch.tensor(LENGTHS), "labels": labels, "logits": logits} | drawn
+    tensors |= {f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()}
+    expected = {"loss": loss.item(), "names": names_in_file(model, folder / "model")}
+    if case.family in ROTARY:
+        own, _ = open_model(folder / "model", case.family, exact=False)
+        with torch.no_grad():
+            tensors["own.logits"], expected["own.loss"] = logits_of(own, samples), loss_of(own).item()
+        difference = (tensors["own.logits"] - logits).abs().max().item()
+        expect(0 < difference < 1e-4, f"{case.name}: own logits differ by {difference}")
+    if prompts:
+        expected["greedy"] = continuations
+    expected["losses"] = losses_of_training(model, loss_of)
+    save_file(tensors, folder / "expected.safetensors")
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    return True
+
+
+def classes_of(folder):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    return [config.id2label[i] for i in range(config.num_labels)]
+
+
+def write(folder):
+    listed = []
+    for case in CASES:
+        seed = zlib.crc32((case.like or case.name).encode())
+        expect(any(write_case(case, folder / case.name, seed + i) for i in range(10)), f"{case.name}: ten seeds are of no use")
+        listed.append({"name": case.name, "family": case.family, "task": "decoder", "folder": case.name})
+        if case.family == "bert":
+            listed[-1] |= {"task": "classifier", "classes": case.classes or classes_of(folder / case.name / "model")}
+    (folder / "cases.json").write_text(json.dumps(listed, indent=1) + "\n")
+
+
+def check_exported(folder, samples, output):
+    """What the Auto classes find in an exported folder. Writes the logits of the samples, if any, to `output`."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model, report = open_model(folder, config.model_type, ignore_mismatched_sizes=True)
+    for what, keys in report.items():
+        expect(not keys, f"{folder}: {what}: {keys if isinstance(keys, (str, dict)) else sorted(keys)}")
+    found = {"folder": str(folder), "architecture": config.architectures[0], "model_type": config.model_type}
+    if config.model_type == "bert":
+        found["classes"] = classes_of(folder)
+    if any(folder.glob("tokenizer*")) or (folder / "vocab.txt").exists():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        found |= {"tokenizer": type(tokenizer).__name__, "tokens": len(tokenizer)}
+    if samples:
+        own = open_model(folder, config.model_type, exact=False)[0].float()
+        with torch.no_grad():
+            save_file({"logits.float64": logits_of(model, samples), "logits.float32": logits_of(own, samples)}, output)
+        found["logits"] = str(output)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["write", "check"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("exported", type=Path, nargs="*")
+    parser.add_argument("--input", type=Path, help="a JSON list of samples, each a list of ids")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.command == "write":
+        write(options.folder)
+    samples = [torch.tensor(ids) for ids in json.loads(options.input.read_text())] if options.input else []
+    for number, folder in enumerate(options.exported):
+        try:
+            print(json.dumps(check_exported(folder, samples, options.folder / f"{number}.safetensors")))
+        except Exception as error:  # of transformers, which raises all kinds
+            expect(False, f"{folder}: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+if __name__ == "__main__":
+    main()
