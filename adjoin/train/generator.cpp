@@ -83,7 +83,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const Stages stages = stages_of(configuration, segments);
   models::GenerateOptions options{.tokens = request.tokens,
                                   .sampling = request.sampling,
-                                  .ends = {vocabulary.end_of_document()},
+                                  .ends = vocabulary.ends(),
                                   .pieces = vocabulary.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const Grid grid(world, request.grid.shape());
