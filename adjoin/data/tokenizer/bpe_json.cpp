@@ -13,18 +13,6 @@ namespace {
 
 using PieceIds = std::unordered_map<std::string_view, int32_t>;
 
-void require_known_model(const TokenizerJson& model, const std::string& name) {
-  const std::string type = text_field(model, "type");
-  const bool is_bpe = type == "BPE" || (type.empty() && model.contains("merges"));  // older files name no type
-  require(is_bpe, [&] { return name + ": model " + in_quotes(type) + " is no decoder's; expected \"BPE\""; });
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    require(text_field(model, key).empty(),
-            [&] { return name + ": model \"BPE\" with a " + key + " is none that adjoin knows"; });
-  const TokenizerJson& dropout = field(model, "dropout");
-  require(dropout.is_null() || dropout == 0,
-          [&] { return name + ": model \"BPE\" with dropout is none that adjoin knows"; });
-}
-
 /// The two pieces that a merge names: "a b", or ["a", "b"].
 std::pair<std::string, std::string> pair_of(const TokenizerJson& merge, const std::string& where) {
   if (merge.is_array()) {
@@ -84,9 +72,21 @@ std::vector<std::string> spelled(const BpeTokenizer& tokenizer) {
 
 }  // namespace
 
+void require_bpe(const TokenizerJson& tokenizer, const std::string& name) {
+  const TokenizerJson& model = field(tokenizer, "model");
+  const std::string type = text_field(model, "type");
+  const bool is_bpe = type == "BPE" || (type.empty() && model.contains("merges"));  // older files name no type
+  require(is_bpe, [&] { return name + ": model " + in_quotes(type) + " is no decoder's; expected \"BPE\""; });
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    require(text_field(model, key).empty(),
+            [&] { return name + ": model \"BPE\" with a " + key + " is none that adjoin knows"; });
+  const TokenizerJson& dropout = field(model, "dropout");
+  require(dropout.is_null() || dropout == 0,
+          [&] { return name + ": model \"BPE\" with dropout is none that adjoin knows"; });
+}
+
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name) {
   const TokenizerJson& model = field(tokenizer, "model");
-  require_known_model(model, name);
   const bool falls_back = flag(model, "byte_fallback");
   require(!falls_back || unit == BpeParts::Unit::character,
           [&] { return name + ": byte_fallback with pre_tokenizer \"ByteLevel\" is nothing that adjoin knows"; });
@@ -131,7 +131,7 @@ std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<
   for (const TokenizerJson& item : names) {
     if (item.is_number_integer()) {
       require(item >= 0 && item < pieces.size(), [&] {
-        return name + ": the end of a text, " + shortened(item.dump()) + ", is no id of " + std::to_string(pieces.size());
+        return name + ": the end of a text, " + excerpt(item.dump()) + ", is no id of " + std::to_string(pieces.size());
       });
       ids.push_back(item.get<int64_t>());
       continue;

@@ -17,6 +17,10 @@ struct BpeTokenizer {
   std::vector<std::string> bytes;   // by id, of the text that a piece stands for; special tokens and the unknown one have none
 };
 
+/// Throws: InvalidArgument that begins with `name` where the model is another one than byte-pair encoding, or one of its kinds
+/// that is not known
+void require_bpe(const TokenizerJson& tokenizer, const std::string& name);
+
 /// `unit`: what the tokenizer's pieces are of.
 /// Throws: InvalidArgument that begins with `name`
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name);

@@ -123,6 +123,7 @@ class BpeVocabulary final : public TextVocabulary {
 std::shared_ptr<const TextVocabulary> bpe_vocabulary(std::string content, const std::string& name) {
   return reading_json(name, [&]() -> std::shared_ptr<const TextVocabulary> {
     const TokenizerJson json = parse_json(content, name);
+    require_bpe(json, name);
     return std::make_shared<const BpeVocabulary>(std::move(content), json, name);
   });
 }

@@ -22,7 +22,7 @@ constexpr std::array<int, kCharacters> make_bytes() {
   return bytes;
 }
 
-constexpr auto kBytes = make_bytes();
+constexpr auto kByteOfCharacter = make_bytes();
 
 }  // namespace
 
@@ -30,8 +30,8 @@ std::optional<std::string> bytes_of_piece(std::string_view piece) {
   std::string bytes;
   for (size_t at = 0; at < piece.size();) {
     const CodePoint point = decode_utf8(piece, at);
-    if (point.length == 0 || point.value >= kCharacters || kBytes[point.value] < 0) return std::nullopt;
-    bytes += static_cast<char>(kBytes[point.value]);
+    if (point.length == 0 || point.value >= kCharacters || kByteOfCharacter[point.value] < 0) return std::nullopt;
+    bytes += static_cast<char>(kByteOfCharacter[point.value]);
     at += static_cast<size_t>(point.length);
   }
   return bytes;

@@ -21,7 +21,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 std::string literal_pattern(const TokenizerJson& part, const char* kind, const std::string& name) {
   const TokenizerJson& pattern = part.at("pattern");
   require(pattern.contains("String"), [&] {
-    return name + ": " + kind + " " + in_quotes(type_of(part)) + " of the pattern " + shortened(pattern.dump()) +
+    return name + ": " + kind + " " + in_quotes(type_of(part)) + " of the pattern " + excerpt(pattern.dump()) +
            " is none that adjoin knows; expected a text";
   });
   return pattern.at("String").get<std::string>();
@@ -93,7 +93,7 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     const std::string expression = text_field(pattern, "Regex");
     const std::optional<WordPattern> known = known_pattern(expression);
     require(known.has_value(), [&] {
-      return name + ": pre_tokenizer \"Split\" of the pattern " + shortened(pattern.dump()) +
+      return name + ": pre_tokenizer \"Split\" of the pattern " + excerpt(pattern.dump()) +
              " is none that adjoin knows; it knows those of GPT-2, Llama 3 and Qwen 2";
     });
     // Their words cover each text, so that to keep the words and to drop what lies between is the same.

@@ -35,7 +35,7 @@ size_t depth_of(std::string_view text) {
 size_t id_from(const TokenizerJson& value, size_t pieces, const std::string& what, const std::string& name) {
   const size_t end = 2 * pieces + 1024;
   require(value.is_number_integer() && value >= 0 && value < end, [&] {
-    return name + ": the id of " + what + " is " + shortened(value.dump()) + "; expected a number below " +
+    return name + ": the id of " + what + " is " + excerpt(value.dump()) + "; expected a number below " +
            std::to_string(end);
   });
   return value.get<size_t>();
@@ -59,7 +59,7 @@ void add_template_ids(const TokenizerJson& part, size_t size, const std::string&
     const std::string token = item.at("SpecialToken").at("id").get<std::string>();
     for (const TokenizerJson& id : part.at("special_tokens").at(token).at("ids")) {
       require(id.is_number_integer() && id >= 0 && id < size, [&] {
-        return name + ": the post-processor puts " + shortened(id.dump()) + " for " + in_quotes(token) +
+        return name + ": the post-processor puts " + excerpt(id.dump()) + " for " + in_quotes(token) +
                ", which is no id of " + std::to_string(size);
       });
       (is_behind ? ids.behind : ids.before).push_back(id.get<int64_t>());
@@ -70,14 +70,14 @@ void add_template_ids(const TokenizerJson& part, size_t size, const std::string&
 int64_t id_of_pair(const TokenizerJson& pair, size_t size, const std::string& name) {
   const TokenizerJson& id = pair.at(1);
   require(id.is_number_integer() && id >= 0 && id < size, [&] {
-    return name + ": the post-processor puts " + shortened(id.dump()) + ", which is no id of " + std::to_string(size);
+    return name + ": the post-processor puts " + excerpt(id.dump()) + ", which is no id of " + std::to_string(size);
   });
   return id.get<int64_t>();
 }
 
 }  // namespace
 
-std::string shortened(std::string_view text) {
+std::string excerpt(std::string_view text) {
   constexpr size_t kMost = 200;
   std::string line(text.substr(0, kMost));
   std::replace(line.begin(), line.end(), '\n', ' ');
@@ -85,7 +85,7 @@ std::string shortened(std::string_view text) {
 }
 
 std::string in_quotes(std::string_view text) {
-  return '"' + shortened(text) + '"';
+  return '"' + excerpt(text) + '"';
 }
 
 TokenizerJson parse_json(std::string_view text, const std::string& name) {

@@ -16,7 +16,7 @@ namespace adjoin::data {
 using TokenizerJson = nlohmann::json;
 
 /// At most 200 bytes of a text that may come from a file, on one line.
-std::string shortened(std::string_view text);
+std::string excerpt(std::string_view text);
 /// The same between quotes: "Precompiled".
 std::string in_quotes(std::string_view text);
 
@@ -27,7 +27,7 @@ auto reading_json(const std::string& name, Read&& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(name + ": " + shortened(error.what()));
+    throw InvalidArgument(name + ": " + excerpt(error.what()));
   }
 }
 

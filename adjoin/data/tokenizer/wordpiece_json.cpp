@@ -26,7 +26,7 @@ size_t longest_word_of(const TokenizerJson& model, const std::string& name) {
   const TokenizerJson& longest = field(model, "max_input_chars_per_word");
   if (longest.is_null()) return kLongestWord;
   require(longest.is_number_integer() && longest >= 0,
-          [&] { return name + ": max_input_chars_per_word is " + shortened(longest.dump()); });
+          [&] { return name + ": max_input_chars_per_word is " + excerpt(longest.dump()); });
   return longest.get<size_t>();
 }
 
@@ -52,7 +52,7 @@ WordPieceJson read(const std::string& content, const std::string& name) {
           [&] { return name + ": model " + in_quotes(type) + " is no classifier's; expected \"WordPiece\""; });
   const TokenizerJson& prefix = field(model, "continuing_subword_prefix");
   require(prefix.is_null() || prefix == "##", [&] {
-    return name + ": model \"WordPiece\" with the prefix " + shortened(prefix.dump()) + " is none that adjoin knows";
+    return name + ": model \"WordPiece\" with the prefix " + excerpt(prefix.dump()) + " is none that adjoin knows";
   });
 
   WordPieceJson result;
