@@ -1,6 +1,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -9,6 +12,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/data/token_folder.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
 
 namespace adjoin::cli {
@@ -22,14 +26,35 @@ struct TokenizeOptions {
   int64_t vocabulary_size = 8000;
 };
 
+using Encoder = std::function<std::vector<int64_t>(const std::string&)>;
+
+/// A classifier's tokenizer, or a decoder's. Special tokens count in both.
+Encoder encoder_of(const std::string& vocab) {
+  const auto with_words = [](data::WordPiece pieces) -> Encoder {
+    return [pieces = std::move(pieces)](const std::string& text) { return pieces.encode(text); };
+  };
+  const auto with_texts = [](std::shared_ptr<const data::TextVocabulary> pieces) -> Encoder {
+    return [pieces = std::move(pieces)](const std::string& text) {
+      std::vector<int64_t> ids;
+      pieces->encode_with_special_tokens(text, ids);
+      return ids;
+    };
+  };
+  if (data::is_text_vocabulary(vocab)) return with_texts(data::load_text_vocabulary(vocab));
+  if (!data::is_tokenizer(vocab)) return with_words(data::WordPiece::load(vocab));
+  std::string content = data::read_tokenizer(vocab);
+  if (data::is_classifiers(content)) return with_words(data::WordPiece::from_json(std::move(content), vocab));
+  return with_texts(data::text_vocabulary(std::move(content), vocab));
+}
+
 /// From one text a line on standard input to its ids a line.
 void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
-  const data::WordPiece pieces = data::WordPiece::load(vocab);
+  const Encoder encode = encoder_of(vocab);
   if (!prints()) return;
   LineReader input(STDIN_FILENO);
   for (std::vector<std::string> lines; !(lines = input.next(kLinesAtOnce)).empty();)
-    for (const std::string& line : lines) std::puts(joined(pieces.encode(line), " ").c_str());
+    for (const std::string& line : lines) std::puts(joined(encode(line), " ").c_str());
 }
 
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,
@@ -74,7 +99,8 @@ void add_tokenize(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "tokenize",
                   "Write documents as tokens into a folder, to train a language model on. Without --out: "
-                  "read one text a line and print its WordPiece ids a line, without special tokens",
+                  "read one text a line and print its ids a line: special tokens that stand in the text count, "
+                  "and none are put around it",
                   [options] { run_tokenize(*options); });
   add_text(*command, "--out", options->out, "DIR",
            "A new folder, for vocab.model, train.tokens and test.tokens, which are mapped, not read");
@@ -87,8 +113,9 @@ void add_tokenize(Program& program) {
   add_text(*command, "--text-column", options->source.text_column, "NAME",
            "Name of the column of texts; without it \"text\" or \"review\"");
   add_text(*command, "--vocab", options->vocab, "FILE",
-           "bytes; subword: learned from the training part; or the vocab.model of another such folder [subword]. "
-           "Without --out a WordPiece vocabulary, one piece a line (required)");
+           "bytes; subword: learned from the training part; the vocab.model of another such folder; or a tokenizer.json "
+           "of transformers, or its folder [subword]. Without --out also a WordPiece vocabulary, one piece a line "
+           "(required)");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }

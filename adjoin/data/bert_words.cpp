@@ -83,7 +83,8 @@ class Decomposed {
 
 class WordCutter {
  public:
-  explicit WordCutter(const std::function<void(std::string_view)>& visit) : visit_(visit) {}
+  WordCutter(const std::function<void(std::string_view)>& visit, const BertWordOptions& options)
+      : visit_(visit), options_(options) {}
 
   void cut(std::string_view text) {
     for (size_t at = 0; at < text.size();) {
@@ -110,7 +111,7 @@ class WordCutter {
     if (kind == AsciiKind::control) return;
     put_marks();
     if (kind == AsciiKind::letter)
-      word_ += to_lower_ascii(c);
+      word_ += options_.lower_case ? to_lower_ascii(c) : c;
     else
       put_separator(kind == AsciiKind::space ? std::string_view{} : std::string_view(&c, 1));
   }
@@ -119,11 +120,17 @@ class WordCutter {
     if (is_control(point) || point == 0xfffd) return;
     if (is_white_space(point)) {
       end_word();
-    } else if (is_cjk_ideograph(point)) {
+    } else if (is_cjk_ideograph(point) && options_.sets_ideographs_apart) {
       end_word();
-      decompose(point);
+      take_letter(point);
       end_word();
-    } else if (is_left_composed(point)) {
+    } else {
+      take_letter(point);
+    }
+  }
+
+  void take_letter(char32_t point) {
+    if (!options_.strip_accents || is_left_composed(point)) {
       put_marks();
       put(point);
     } else {
@@ -156,7 +163,8 @@ class WordCutter {
 
   void put(char32_t point) {
     std::string text;
-    append_utf8(text, to_lower(point));
+    append_utf8(text, options_.lower_case ? to_lower(point) : point);
+    if (options_.lower_case && point == 0x130) text = "i\u0307";  // the one letter whose lower case is two characters
     if (is_punctuation(point))
       put_separator(text);
     else
@@ -180,14 +188,16 @@ class WordCutter {
   }
 
   const std::function<void(std::string_view)>& visit_;
+  const BertWordOptions options_;
   std::string word_;
   std::vector<Mark> marks_;
 };
 
 }  // namespace
 
-void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit) {
-  WordCutter(visit).cut(text);
+void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit,
+                        const BertWordOptions& options) {
+  WordCutter(visit, options).cut(text);
 }
 
 }  // namespace adjoin::data

@@ -31,13 +31,14 @@ About about_of(const TokenFile& file, const std::string& path) {
   return {json["vocabulary"], {json["documents"], json["bytes"], file.tokens.length(0)}};
 }
 
-/// Calls `take` with the ids of each document, its end behind them.
+/// Calls `take` with the ids of each document, its beginning before and its end behind them.
 template <class Take>
 DocumentCounts for_each_document(SampleReader& documents, const TextVocabulary& vocabulary, Take take) {
   DocumentCounts counts;
+  const std::vector<int64_t> beginning = vocabulary.beginning();
   std::vector<int64_t> ids;
   for (Sample document; documents.next(document);) {
-    ids.clear();
+    ids = beginning;
     vocabulary.encode(document.text, ids);
     ids.push_back(vocabulary.end_of_document());
     take(ids);

@@ -17,10 +17,10 @@ namespace adjoin::data {
 struct DocumentCounts {
   int64_t documents = 0;
   int64_t bytes = 0;   // of their texts
-  int64_t tokens = 0;  // the ends of the documents among them
+  int64_t tokens = 0;  // the beginnings and ends of the documents among them
 };
 
-/// Documents as one run of tokens: those of each, and the end of a document.
+/// Documents as one run of tokens: of each its beginning, where the vocabulary has one, its text, and the end of a document.
 struct DocumentTokens {
   std::string name;   // the file
   TokenStore tokens;  // one sample

@@ -10,6 +10,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -50,6 +52,12 @@ std::vector<int64_t> TextVocabulary::encode(std::string_view text) const {
   return ids;
 }
 
+std::vector<int64_t> TextVocabulary::encode_prompt(std::string_view text) const {
+  std::vector<int64_t> ids = beginning();
+  encode_with_special_tokens(text, ids);
+  return ids;
+}
+
 std::string TextVocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (const int64_t id : ids) text += bytes_of(id);
@@ -78,11 +86,19 @@ std::shared_ptr<const TextVocabulary> byte_vocabulary() {
 
 std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const std::string& name) {
   auto bytes = byte_vocabulary();
+  if (content.starts_with('{')) return bpe_vocabulary(std::move(content), name);
   return content == bytes->content() ? bytes : subword_vocabulary(std::move(content), name);
 }
 
+bool is_text_vocabulary(const std::string& path) {
+  const std::filesystem::path place(path);
+  return place.filename() == kVocabularyFile || std::filesystem::is_regular_file(place / kVocabularyFile);
+}
+
 std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path) {
-  require(!std::filesystem::is_directory(path), [&] { return path + ": is a folder; expected a vocabulary's file"; });
+  const std::filesystem::path ours = std::filesystem::path(path) / kVocabularyFile;
+  if (std::filesystem::is_regular_file(ours)) return load_text_vocabulary(ours.string());
+  if (is_tokenizer(path)) return text_vocabulary(read_tokenizer(path), path);
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });
   std::string content(std::istreambuf_iterator<char>(file), {});

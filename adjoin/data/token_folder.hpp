@@ -9,9 +9,6 @@
 
 namespace adjoin::data {
 
-/// The file of a language model's vocabulary, in such a folder and in a model's.
-inline constexpr const char* kVocabularyFile = "vocab.model";
-
 /// Documents as tokens in a folder: vocab.model, the vocabulary; train.tokens and test.tokens, a part each.
 struct TokenFolder {
   std::shared_ptr<const TextVocabulary> vocabulary;

@@ -3,40 +3,45 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
+#include "adjoin/data/tokenizer/wordpiece_json.hpp"
 
 namespace adjoin::data {
 namespace {
 
 constexpr std::string_view kContinuation = "##";
-constexpr size_t kLongestWord = 100;  // characters
-constexpr std::string_view kSpecialTokens[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
 
 bool is_first_byte(char c) {
   return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
 }
 
-/// The special token at the beginning of `text`, or nothing.
-std::string_view special_token_at(std::string_view text) {
-  for (const std::string_view token : kSpecialTokens)
-    if (text.starts_with(token)) return token;
-  return {};
+/// The special tokens that a vocabulary has, by themselves in a text.
+std::vector<AddedToken> special_tokens(const std::vector<std::string>& pieces, const WordPieceOptions& options) {
+  std::vector<AddedToken> tokens;
+  for (const std::string& token : {options.unknown, options.last, options.padding, options.first, options.mask})
+    if (const auto found = std::find(pieces.begin(), pieces.end(), token); found != pieces.end())
+      tokens.push_back({.content = token, .id = found - pieces.begin(), .special = true});
+  return tokens;
 }
 
 }  // namespace
 
-bool is_too_long(std::string_view word) {
-  return word.size() > kLongestWord &&
-         static_cast<size_t>(std::count_if(word.begin(), word.end(), is_first_byte)) > kLongestWord;
+bool is_too_long(std::string_view word, size_t longest) {
+  return word.size() > longest && static_cast<size_t>(std::count_if(word.begin(), word.end(), is_first_byte)) > longest;
 }
 
-WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name) : pieces_(std::move(pieces)) {
+WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name)
+    : WordPiece(pieces, pieces.size(), {}, special_tokens(pieces, {}), name) {}
+
+WordPiece::WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, const WordPieceOptions& options,
+                     std::vector<AddedToken> added, const std::string& name)
+    : pieces_(std::move(pieces)), options_(options), added_(std::move(added)) {
   std::unordered_map<std::string_view, size_t> seen;
   for (size_t id = 0; id < pieces_.size(); ++id) {
     const std::string_view piece = pieces_[id];
@@ -45,26 +50,36 @@ WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name) :
       return name + ": line " + std::to_string(id + 1) + " repeats \"" + std::string(piece) + "\" of line " +
              std::to_string(earlier->second + 1);
     });
+    if (id >= pieces_of_words) continue;
     longest_ = std::max(longest_, piece.size());
     if (piece.starts_with(kContinuation)) continuations_.emplace(piece.substr(2), static_cast<int64_t>(id));
     beginnings_.emplace(piece, static_cast<int64_t>(id));
   }
   std::vector<std::string_view> missing;
   const auto id_of = [&](std::string_view token) {
-    const auto found = beginnings_.find(token);
-    if (found != beginnings_.end()) return found->second;
+    const auto found = seen.find(token);
+    if (found != seen.end()) return static_cast<int64_t>(found->second);
     missing.push_back(token);
     return int64_t{-1};
   };
-  unknown_ = id_of("[UNK]"), class_ = id_of("[CLS]"), separator_ = id_of("[SEP]"), padding_ = id_of("[PAD]");
+  unknown_ = id_of(options.unknown), class_ = id_of(options.first), separator_ = id_of(options.last);
+  padding_ = id_of(options.padding);
   require(missing.empty(), [&] {
     return name + ": a vocabulary of " + std::to_string(pieces_.size()) + " entries that lacks " + joined(missing) +
-           "; expected one entry a line, among them [UNK], [CLS], [SEP] and [PAD]";
+           "; expected one entry a line, among them " + joined(std::vector{options.unknown, options.first, options.last}) +
+           " and " + options.padding;
   });
 }
 
+WordPiece WordPiece::from_json(std::string content, const std::string& name) {
+  WordPieceJson read = read_wordpiece_json(content, name);
+  WordPiece made(std::move(read.pieces), read.pieces_of_words, read.options, std::move(read.added), name);
+  made.json_ = std::move(content);
+  return made;
+}
+
 WordPiece WordPiece::load(const std::string& path) {
-  require(!std::filesystem::is_directory(path), [&] { return path + ": is a folder; expected a vocab.txt"; });
+  if (is_tokenizer(path)) return from_json(read_tokenizer(path), path);
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });
   std::vector<std::string> pieces;
@@ -78,27 +93,25 @@ WordPiece WordPiece::load(const std::string& path) {
 }
 
 std::string WordPiece::content() const {
+  if (!json_.empty()) return json_;
   std::string lines;
   for (const std::string& piece : pieces_) lines += piece + '\n';
   return lines;
 }
 
+std::string WordPiece::json() const {
+  return json_.empty() ? wordpiece_json(pieces_, options_, added_.tokens()) : json_;
+}
+
 std::vector<int64_t> WordPiece::encode(std::string_view text, size_t limit) const {
   std::vector<int64_t> ids;
-  size_t begin = 0;
-  for (size_t at = text.find('['); at != std::string_view::npos && ids.size() < limit;) {
-    const std::string_view token = special_token_at(text.substr(at));
-    const auto special = token.empty() ? beginnings_.end() : beginnings_.find(token);
-    if (special == beginnings_.end()) {
-      at = text.find('[', at + 1);
-      continue;
-    }
-    encode_plain(text.substr(begin, at - begin), limit, ids);
-    ids.push_back(special->second);
-    begin = at + token.size();
-    at = text.find('[', begin);
-  }
-  if (ids.size() < limit) encode_plain(text.substr(begin), limit, ids);
+  added_.cut(text, Specials::count, [&](std::string_view part, const AddedToken* token) {
+    if (ids.size() >= limit) return;
+    if (token != nullptr)
+      ids.push_back(token->id);
+    else
+      encode_plain(part, limit, ids);
+  });
   ids.resize(std::min(ids.size(), limit));
   return ids;
 }
@@ -115,13 +128,16 @@ std::vector<int64_t> WordPiece::encode_review(std::string_view text, int64_t max
 }
 
 void WordPiece::encode_plain(std::string_view text, size_t limit, std::vector<int64_t>& ids) const {
-  for_each_bert_word(text, [&](std::string_view word) {
-    if (ids.size() < limit) encode_word(word, ids);
-  });
+  for_each_bert_word(
+      text,
+      [&](std::string_view word) {
+        if (ids.size() < limit) encode_word(word, ids);
+      },
+      options_.words);
 }
 
 void WordPiece::encode_word(std::string_view word, std::vector<int64_t>& ids) const {
-  if (is_too_long(word)) return ids.push_back(unknown_);
+  if (is_too_long(word, options_.longest_word)) return ids.push_back(unknown_);
   const size_t before = ids.size();
   for (size_t begin = 0; begin < word.size();) {
     const Ids& known = begin == 0 ? beginnings_ : continuations_;

@@ -8,28 +8,53 @@
 #include <unordered_map>
 #include <vector>
 
+#include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/added_tokens.hpp"
+
 namespace adjoin::data {
 
-/// Whether a word is longer than the 100 characters (BERT's max_input_chars_per_word) beyond which it is [UNK] in any
-/// case.
-bool is_too_long(std::string_view word);
+/// BERT's max_input_chars_per_word, beyond which a word is [UNK] in any case.
+inline constexpr size_t kLongestWord = 100;
 
-/// BERT's uncased WordPiece tokenizer: the same ids as Hugging Face's BertWordPieceTokenizer with its defaults.
+/// Whether a word has more characters than the longest that is cut into pieces.
+bool is_too_long(std::string_view word, size_t longest = kLongestWord);
+
+/// What WordPiece tokenizers do differently: the defaults are BERT's uncased one.
+struct WordPieceOptions {
+  BertWordOptions words;
+  size_t longest_word = kLongestWord;
+  std::string unknown = "[UNK]", first = "[CLS]", last = "[SEP]", padding = "[PAD]";
+  std::string mask = "[MASK]";  // which a vocabulary may lack
+};
+
+/// BERT's WordPiece tokenizer, uncased unless its options say otherwise: the same ids as transformers' BertTokenizer.
 /// All methods are const after construction, so threads may share one.
 class WordPiece {
  public:
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
+  /// The file that a model's folder keeps it in: the plain one where it is BERT's uncased one, with which such a folder began.
+  static constexpr const char* kPlainFile = "vocab.txt";
+  static constexpr const char* kFile = "tokenizer.json";
+
   /// A tokenizer of these pieces; a piece's id is its place. Pieces inside a word begin with "##".
   /// Throws: InvalidArgument that begins with `name` where a special token lacks or a piece stands twice.
   explicit WordPiece(std::vector<std::string> pieces, const std::string& name = "vocabulary");
 
-  /// Reads a vocab.txt: one piece a line.
+  /// A tokenizer of a tokenizer.json's content; `name` begins what is said about a wrong one.
+  /// Throws: InvalidArgument
+  static WordPiece from_json(std::string content, const std::string& name);
+
+  /// Reads a vocab.txt, one piece a line, of BERT's uncased tokenizer; a tokenizer.json; or a folder as transformers writes it.
   /// Throws: InvalidArgument where the file is missing or is no vocabulary.
   static WordPiece load(const std::string& path);
 
-  /// The text of a vocab.txt that load() reads.
+  /// The file that load() reads again: its name, kPlainFile or kFile, and its text.
+  const char* file() const { return json_.empty() ? kPlainFile : kFile; }
   std::string content() const;
+
+  /// The text of a tokenizer.json, which transformers reads.
+  std::string json() const;
 
   /// The ids of the text, without [CLS] and [SEP] around them; at most `limit` of them, the first.
   /// A special token that stands in the text is taken for itself.
@@ -48,6 +73,9 @@ class WordPiece {
   int64_t padding_id() const { return padding_; }
 
  private:
+  WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, const WordPieceOptions& options,
+            std::vector<AddedToken> added, const std::string& name);
+
   struct Hash {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
@@ -58,9 +86,12 @@ class WordPiece {
   void encode_word(std::string_view word, std::vector<int64_t>& ids) const;
 
   std::vector<std::string> pieces_;
-  Ids beginnings_;     // pieces that begin a word, and the special tokens
+  Ids beginnings_;     // pieces that begin a word
   Ids continuations_;  // pieces that go on, without their "##"
   size_t longest_ = 0;
+  WordPieceOptions options_;
+  AddedTokens added_;
+  std::string json_;  // where it was made of one
   int64_t unknown_ = 0, class_ = 0, separator_ = 0, padding_ = 0;
 };
 

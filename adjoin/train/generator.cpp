@@ -53,7 +53,7 @@ std::vector<models::Tokens> encoded(const GenerationRequest& request, const data
                                     int64_t context) {
   std::vector<models::Tokens> prompts;
   for (const std::string& text : request.prompts) {
-    prompts.push_back(vocabulary.encode(text));
+    prompts.push_back(vocabulary.encode_prompt(text));
     const auto length = std::ssize(prompts.back());
     const std::string name =
         request.prompts.size() == 1 ? "the prompt" : "prompt " + std::to_string(std::ssize(prompts));
@@ -83,7 +83,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const Stages stages = stages_of(configuration, segments);
   models::GenerateOptions options{.tokens = request.tokens,
                                   .sampling = request.sampling,
-                                  .ends = {vocabulary.end_of_document()},
+                                  .ends = vocabulary.ends(),
                                   .pieces = vocabulary.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const Grid grid(world, request.grid.shape());

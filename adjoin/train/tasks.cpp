@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/token_folder.hpp"
+#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/wordpiece.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
 
@@ -19,7 +20,7 @@ constexpr TaskKind kKinds[] = {
 }  // namespace
 
 std::vector<std::string> files_of_tasks() {
-  return {"vocab.txt", "classes.json", data::kVocabularyFile};
+  return {data::WordPiece::kPlainFile, data::WordPiece::kFile, "classes.json", data::kVocabularyFile};
 }
 
 const TaskKind& task_kind(const Configuration& configuration) {

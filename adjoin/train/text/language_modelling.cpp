@@ -140,8 +140,10 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
   texts_.clear();
   counted_.reset();
   for (const std::string& text : texts) {
-    std::vector<int64_t> ids = vocabulary_->encode(text);
-    require(!ids.empty(), "is empty, so that there is no byte of it to score");
+    std::vector<int64_t> ids = vocabulary_->beginning();
+    const size_t before = ids.size();
+    vocabulary_->encode(text, ids);
+    require(ids.size() > before, "is empty, so that there is no byte of it to score");
     require(ids.size() > 1, "is a single token, which nothing comes before, so that there is no byte of it to score");
     ids.push_back(vocabulary_->end_of_document());
     data::Sequence read{.ids = {ids.begin(), ids.end() - 1}, .targets = {ids.begin() + 1, ids.end()}, .lengths = {}};

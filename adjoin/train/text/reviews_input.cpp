@@ -52,6 +52,7 @@ Given given_by(const Configuration& configuration) {
 Json described(const data::WordPiece& tokenizer) {
   uint64_t hash = 0;
   for (int64_t id = 0; id < tokenizer.size(); ++id) hash = mix(hash + hash_of(tokenizer.piece(id)));
+  if (tokenizer.file() != std::string(data::WordPiece::kPlainFile)) hash = mix(hash + hash_of(tokenizer.content()));
   return {{"pieces", tokenizer.size()}, {"hash", hash}};
 }
 
@@ -133,7 +134,9 @@ data::ClassNames read_classes(const std::filesystem::path& path) {
 }  // namespace
 
 Words read_words(const std::filesystem::path& folder) {
-  return {data::WordPiece::load((folder / "vocab.txt").string()), read_classes(folder / "classes.json")};
+  const bool is_plain = !std::filesystem::is_regular_file(folder / data::WordPiece::kFile);
+  const std::filesystem::path file = folder / (is_plain ? data::WordPiece::kPlainFile : data::WordPiece::kFile);
+  return {data::WordPiece::load(file.string()), read_classes(folder / "classes.json")};
 }
 
 TrainingInput read_training_input(const Configuration& c) {

@@ -100,7 +100,7 @@ std::string TextClassification::description() const {
 }
 
 std::vector<TaskFile> TextClassification::files() const {
-  return {{"vocab.txt", input_.tokenizer.content()},
+  return {{input_.tokenizer.file(), input_.tokenizer.content()},
           {"classes.json", nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
 }
 

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace adjoin::data {
+
+/// A text that a tokenizer takes for one id before it cuts and merges.
+struct AddedToken {
+  std::string content;
+  int64_t id = 0;
+  bool special = false;                 // it counts in prompts and not in documents
+  bool lstrip = false, rstrip = false;  // it takes the white space at its left or right
+  bool normalized = false;              // it is looked for in the normalised text
+};
+
+/// Whether special tokens that stand in a text are taken for themselves, or are text as any other.
+enum class Specials { count, are_text };
+
+/// Added tokens, and where they stand in a text: the first from the left, and of those that begin at one place the longest,
+/// as the tokenizers package takes them.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  /// Of several with one content the first counts.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+
+  /// Calls `visit` with the parts of a text in their order, none of them empty: a part and a null pointer, or a token with what
+  /// it takes.
+  template <class Visit>
+  void cut(std::string_view text, Specials specials, Visit visit) const {
+    size_t begin = 0;
+    for (size_t from = 0; const auto match = find(text, from);) {
+      from = match->end;
+      if (specials == Specials::are_text && match->token->special) continue;
+      const Match taken = with_spaces(*match, text, begin);
+      if (begin < taken.begin) visit(text.substr(begin, taken.begin - begin), static_cast<const AddedToken*>(nullptr));
+      visit(text.substr(taken.begin, taken.end - taken.begin), taken.token);
+      begin = taken.end;
+    }
+    if (begin < text.size()) visit(text.substr(begin), static_cast<const AddedToken*>(nullptr));
+  }
+
+ private:
+  struct Match {
+    size_t begin, end;
+    const AddedToken* token;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+
+  std::optional<Match> find(std::string_view text, size_t from) const;
+  static Match with_spaces(Match match, std::string_view text, size_t begin);
+
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::string, size_t, Hash, std::equal_to<>> places_;
+  std::array<std::vector<size_t>, 256> lengths_;  // of the tokens that begin with a byte, the longest first
+  std::string first_bytes_;
+};
+
+}  // namespace adjoin::data

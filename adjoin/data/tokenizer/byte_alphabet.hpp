@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace adjoin::data {
+
+/// The bytes of a piece of a byte-level tokenizer, which writes each byte as a character that can be seen; nothing where a
+/// character stands for no byte.
+/// Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, whose encoder has this alphabet.
+std::optional<std::string> bytes_of_piece(std::string_view piece);
+
+}  // namespace adjoin::data

@@ -1,0 +1,191 @@
+#include "adjoin/data/tokenizer/tokenizer_json.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace adjoin::data {
+namespace {
+
+constexpr size_t kDeepest = 32;  // brackets; a tokenizer's are 6 deep
+
+/// How deep brackets are nested in a JSON text, those in strings left out.
+size_t depth_of(std::string_view text) {
+  size_t depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\')
+        ++at;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+/// An id that a file states, where it is one. `pieces`: how many there are; some ids may have none, but not most.
+size_t id_from(const TokenizerJson& value, size_t pieces, const std::string& what, const std::string& name) {
+  const size_t end = 2 * pieces + 1024;
+  require(value.is_number_integer() && value >= 0 && value < end, [&] {
+    return name + ": the id of " + what + " is " + excerpt(value.dump()) + "; expected a number below " +
+           std::to_string(end);
+  });
+  return value.get<size_t>();
+}
+
+void put_piece(std::vector<std::string>& pieces, size_t id, const std::string& piece, const std::string& name) {
+  if (id >= pieces.size()) pieces.resize(id + 1);
+  require(pieces[id].empty(), [&] {
+    return name + ": " + in_quotes(pieces[id]) + " and " + in_quotes(piece) + " have the same id, " + std::to_string(id);
+  });
+  pieces[id] = piece;
+}
+
+void add_template_ids(const TokenizerJson& part, size_t size, const std::string& name, Surroundings& ids) {
+  bool is_behind = false;
+  for (const TokenizerJson& item : part.at("single")) {
+    if (item.contains("Sequence")) {
+      is_behind = true;
+      continue;
+    }
+    const std::string token = item.at("SpecialToken").at("id").get<std::string>();
+    for (const TokenizerJson& id : part.at("special_tokens").at(token).at("ids")) {
+      require(id.is_number_integer() && id >= 0 && id < size, [&] {
+        return name + ": the post-processor puts " + excerpt(id.dump()) + " for " + in_quotes(token) +
+               ", which is no id of " + std::to_string(size);
+      });
+      (is_behind ? ids.behind : ids.before).push_back(id.get<int64_t>());
+    }
+  }
+}
+
+int64_t id_of_pair(const TokenizerJson& pair, size_t size, const std::string& name) {
+  const TokenizerJson& id = pair.at(1);
+  require(id.is_number_integer() && id >= 0 && id < size, [&] {
+    return name + ": the post-processor puts " + excerpt(id.dump()) + ", which is no id of " + std::to_string(size);
+  });
+  return id.get<int64_t>();
+}
+
+}  // namespace
+
+std::string excerpt(std::string_view text) {
+  constexpr size_t kMost = 200;
+  std::string line(text.substr(0, kMost));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return printable(line) + (text.size() > kMost ? "..." : "");
+}
+
+std::string in_quotes(std::string_view text) {
+  return '"' + excerpt(text) + '"';
+}
+
+TokenizerJson parse_json(std::string_view text, const std::string& name) {
+  require(depth_of(text) <= kDeepest, [&] { return name + ": its JSON is nested too deeply for a tokenizer"; });
+  return reading_json(name, [&] { return TokenizerJson::parse(text); });
+}
+
+const TokenizerJson& field(const TokenizerJson& object, const char* key) {
+  static const TokenizerJson nothing;
+  const auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
+}
+
+bool flag(const TokenizerJson& object, const char* key, bool otherwise) {
+  const TokenizerJson& value = field(object, key);
+  return value.is_null() ? otherwise : value.get_ref<const TokenizerJson::boolean_t&>();
+}
+
+std::string text_field(const TokenizerJson& object, const char* key) {
+  const TokenizerJson& value = field(object, key);
+  return value.is_null() ? std::string() : value.get<std::string>();
+}
+
+std::string type_of(const TokenizerJson& part) {
+  return part.is_null() ? std::string() : part.at("type").get<std::string>();
+}
+
+void refuse_part(const std::string& name, const char* part, const std::string& type) {
+  throw InvalidArgument(name + ": " + part + " " + in_quotes(type) + " is none that adjoin knows");
+}
+
+std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::string& name) {
+  require(vocabulary.is_object() && !vocabulary.empty(), [&] { return name + ": the tokenizer has no vocabulary"; });
+  std::vector<std::string> pieces;
+  pieces.reserve(vocabulary.size());
+  for (const auto& [piece, id] : vocabulary.items()) {
+    require(!piece.empty(), [&] { return name + ": a piece is empty"; });
+    put_piece(pieces, id_from(id, vocabulary.size(), in_quotes(piece), name), piece, name);
+  }
+  return pieces;
+}
+
+std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vector<std::string>& pieces,
+                                        const std::string& name) {
+  std::vector<AddedToken> tokens;
+  const TokenizerJson& list = field(tokenizer, "added_tokens");
+  const size_t most = pieces.size() + list.size();
+  std::unordered_map<std::string_view, size_t> known;
+  std::vector<std::string> of_model = pieces;  // whose strings stay where they are
+  for (size_t id = 0; id < of_model.size(); ++id) known.emplace(of_model[id], id);
+  for (const TokenizerJson& item : list) {
+    AddedToken token{.content = item.at("content").get<std::string>(),
+                     .special = flag(item, "special"),
+                     .lstrip = flag(item, "lstrip"),
+                     .rstrip = flag(item, "rstrip"),
+                     .normalized = flag(item, "normalized")};
+    require(!token.content.empty(), [&] { return name + ": an added token is empty"; });
+    require(!flag(item, "single_word"), [&] {
+      return name + ": added token " + in_quotes(token.content) + " is a single word (single_word), which adjoin does not know";
+    });
+    const size_t id = id_from(item.at("id"), most, "added token " + in_quotes(token.content), name);
+    const auto place = known.find(token.content);
+    if (place == known.end())
+      put_piece(pieces, id, token.content, name);
+    else
+      require(place->second == id, [&] {
+        return name + ": added token " + in_quotes(token.content) + " has id " + std::to_string(id) + ", but " +
+               std::to_string(place->second) + " in the vocabulary";
+      });
+    token.id = static_cast<int64_t>(id);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+TokenizerJson json_of(const AddedToken& token) {
+  return {{"id", token.id},         {"content", token.content}, {"single_word", false},
+          {"lstrip", token.lstrip}, {"rstrip", token.rstrip},   {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
+Surroundings surroundings_of(const TokenizerJson& tokenizer, int64_t size, const std::string& name) {
+  Surroundings ids;
+  const auto end = static_cast<size_t>(size);
+  for_each_part(field(tokenizer, "post_processor"), "processors", [&](const TokenizerJson& part) {
+    const std::string type = type_of(part);
+    if (type == "ByteLevel") return;  // it changes where tokens lie, which nobody asks for
+    Surroundings its;
+    if (type == "TemplateProcessing") {
+      add_template_ids(part, end, name, its);
+    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+      its.before = {id_of_pair(part.at("cls"), end, name)};
+      its.behind = {id_of_pair(part.at("sep"), end, name)};
+    } else {
+      refuse_part(name, "post_processor", type);
+    }
+    ids.before.insert(ids.before.begin(), its.before.begin(), its.before.end());
+    ids.behind.insert(ids.behind.end(), its.behind.begin(), its.behind.end());
+  });
+  return ids;
+}
+
+}  // namespace adjoin::data

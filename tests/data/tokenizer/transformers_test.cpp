@@ -1,0 +1,164 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
+#include "adjoin/data/tokenizer/nfc.hpp"
+#include "adjoin/data/wordpiece.hpp"
+#include "tests/data/data_files.hpp"
+
+namespace adjoin::data {
+namespace {
+
+constexpr size_t kRandomTexts = 10'000, kReviews = 10'000, kFewReviews = 1'000;
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Records that the oracle wrote: a 32-bit count, and so many items of so many bytes.
+std::vector<std::string> records(const std::string& path, size_t bytes_an_item) {
+  const std::string all = bytes_of_file(path);
+  EXPECT_FALSE(all.empty()) << path;
+  std::vector<std::string> found;
+  for (size_t at = 0; at + sizeof(uint32_t) <= all.size();) {
+    uint32_t count = 0;
+    std::memcpy(&count, all.data() + at, sizeof count);
+    at += sizeof count;
+    found.push_back(all.substr(at, count * bytes_an_item));
+    at += count * bytes_an_item;
+  }
+  return found;
+}
+
+std::vector<int64_t> ids_of(const std::string& record) {
+  std::vector<int64_t> ids;
+  for (size_t at = 0; at < record.size(); at += 2)
+    ids.push_back(static_cast<unsigned char>(record[at]) | static_cast<unsigned char>(record[at + 1]) << 8);
+  return ids;
+}
+
+/// What the oracle makes in its folder, made once.
+class Oracle {
+ public:
+  Oracle() {
+    const std::string command = "'" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR "/tests/tools/tokenizers_oracle.py' '" +
+                                real_data("imdb/train.csv.gz") + "' '" + folder_.path() + "' > '" +
+                                folder_.path("printed") + "' 2>&1";
+    if (std::system(command.c_str()) != 0)
+      throw Error(command + " failed; tools/setup installs what it needs:\n" + bytes_of_file(folder_.path("printed")));
+    texts_ = records(path("texts"), 1);
+  }
+
+  std::string path(const std::string& name) const { return folder_.path(name); }
+
+  /// Compares the ids of the first texts with those of a file.
+  void compare(const std::string& name, size_t texts, const std::function<std::vector<int64_t>(const std::string&)>& encode) const {
+    const std::vector<std::string> expected = records(path(name), 2);
+    ASSERT_EQ(expected.size(), texts) << name;
+    size_t wrong = 0;
+    for (size_t i = 0; i < texts; ++i) {
+      const std::vector<int64_t> ids = encode(texts_[i]);
+      if (ids == ids_of(expected[i]) || ++wrong > 3) continue;
+      ADD_FAILURE() << name << ", text " << i << " has other ids: " << printable(texts_[i].substr(0, 500));
+    }
+    EXPECT_EQ(wrong, 0u) << name;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<std::string> texts_;
+};
+
+void compare_classifiers(const Oracle& oracle) {
+  const std::map<std::string, size_t> kinds{{"wordpiece_uncased", kReviews},        {"wordpiece_cased", kReviews},
+                                            {"wordpiece_accents", kFewReviews},     {"wordpiece_cased_stripped", kFewReviews},
+                                            {"wordpiece_files", kFewReviews}};
+  for (const auto& [kind, reviews] : kinds) {
+    const WordPiece tokenizer = WordPiece::load(oracle.path(kind));
+    const auto whole = [&](const std::string& text) { return tokenizer.encode_review(text, 1 << 30); };
+    oracle.compare(kind + ".prompts", kRandomTexts + reviews, whole);
+  }
+}
+
+void compare_decoders(const Oracle& oracle) {
+  const std::map<std::string, size_t> kinds{
+      {"gpt2", kReviews},           {"gpt2_prefix", kFewReviews},  {"llama3", kReviews},
+      {"qwen2", kReviews},          {"digits", kReviews},          {"digit_runs", kFewReviews},
+      {"llama", kReviews},          {"llama_legacy", kFewReviews}, {"pairs_gpt2", kFewReviews},
+      {"pairs_llama3", kFewReviews}, {"pairs_qwen2", kFewReviews}, {"pairs_digits", kFewReviews},
+      {"pairs_digit_runs", kFewReviews}, {"gpt2_files", kFewReviews}, {"qwen2_files", kFewReviews},
+      {"llama_files_True", kFewReviews}, {"llama_files_False", kFewReviews}};
+  for (const auto& [kind, reviews] : kinds) {
+    const auto vocabulary = load_text_vocabulary(oracle.path(kind));
+    oracle.compare(kind + ".prompts", kRandomTexts + reviews,
+                   [&](const std::string& text) { return vocabulary->encode_prompt(text); });
+    oracle.compare(kind + ".documents", kRandomTexts,
+                   [&](const std::string& text) { return vocabulary->encode(text); });
+  }
+}
+
+void compare_classes(const Oracle& oracle) {
+  const std::string classes = bytes_of_file(oracle.path("classes")), numeric = bytes_of_file(oracle.path("numeric"));
+  constexpr char32_t kEnd = 0x110000;
+  ASSERT_EQ(classes.size(), kEnd);
+  ASSERT_EQ(numeric.size(), kEnd);
+  size_t wrong = 0;
+  for (char32_t point = 0; point < kEnd; ++point) {
+    const bool is_right = static_cast<int>(class_of(point)) == classes[point] && is_numeric(point) == (numeric[point] != 0);
+    if (!is_right && ++wrong < 4) ADD_FAILURE() << "code point " << static_cast<uint32_t>(point) << " is of another class";
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
+/// Compares what becomes of texts with what the oracle wrote beside them.
+void compare_texts(const Oracle& oracle, const std::string& name, const std::function<std::string(const std::string&)>& changed) {
+  const std::vector<std::string> pairs = records(oracle.path(name), 1);
+  ASSERT_GT(pairs.size(), 20u) << name;
+  size_t wrong = 0;
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    const std::string ours = changed(pairs[i]);
+    if (ours == pairs[i + 1] || ++wrong > 3) continue;
+    const auto [at, expected] = std::mismatch(ours.begin(), ours.end(), pairs[i + 1].begin(), pairs[i + 1].end());
+    ADD_FAILURE() << name << ": text " << i << " differs at "
+                  << printable(std::string(expected, std::min(expected + 30, pairs[i + 1].cend())));
+  }
+  EXPECT_EQ(wrong, 0u) << name;
+}
+
+void compare_words(const Oracle& oracle) {
+  const std::map<std::string, BertWordOptions> options{
+      {"words.111", {}},
+      {"words.001", {.lower_case = false, .strip_accents = false}},
+      {"words.100", {.strip_accents = false, .sets_ideographs_apart = false}},
+      {"words.010", {.lower_case = false, .sets_ideographs_apart = false}}};
+  for (const auto& [name, its] : options)
+    compare_texts(oracle, name, [&](const std::string& text) {
+      std::string words;
+      for_each_bert_word(text, [&](std::string_view word) { words.append(word) += '\n'; }, its);
+      return words;
+    });
+}
+
+// One test, as it waits for one Python process, which makes all of it.
+TEST(TransformersTokenizers, give_the_same_ids) {
+  const Oracle oracle;
+  compare_classes(oracle);
+  compare_texts(oracle, "nfc", [](const std::string& text) { return nfc(text); });
+  compare_words(oracle);
+  compare_classifiers(oracle);
+  compare_decoders(oracle);
+}
+
+}  // namespace
+}  // namespace adjoin::data
