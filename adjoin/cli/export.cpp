@@ -45,15 +45,19 @@ void run_export(ExportOptions& options) {
   if (!prints()) return;
   const train::ExportResult result = train::export_model(request);
   if (options.json) {
-    const nlohmann::ordered_json json = {{"architecture", result.architecture}, {"tensors", result.tensors},
-                                         {"bytes", result.bytes},               {"files", result.files},
-                                         {"tokenizer", result.has_tokenizer},   {"out", request.out}};
+    const nlohmann::ordered_json json = {{"architecture", result.architecture},
+                                         {"tensors", result.tensors},
+                                         {"bytes", result.bytes},
+                                         {"files", result.files},
+                                         {"tokenizer", result.has_tokenizer},
+                                         {"out", request.out}};
     std::puts(json.dump().c_str());
   } else {
-    const std::string text = result.architecture + ": " + counted(result.tensors, "tensor") + " of " +
-                             counted(result.bytes, "byte") + " in " + counted(result.files, "file") +
-                             (result.has_tokenizer ? "" : ", without a tokenizer, as transformers has none like the model's") +
-                             ", in " + request.out;
+    const std::string text =
+        result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") +
+        " in " + counted(result.files, "file") +
+        (result.has_tokenizer ? "" : ", without a tokenizer, as transformers has none like the model's") + ", in " +
+        request.out;
     std::puts(wrapped(text, 80, 0).c_str());
   }
   flush_output();
@@ -67,7 +71,8 @@ void add_export(Program& program) {
                                   "Write a trained model as Hugging Face's transformers opens it: config.json, "
                                   "safetensors and its tokenizer",
                                   [options] { run_export(*options); });
-  add_text(*command, "--model", options->request.model, "DIR", "Output folder of a training run, or one of transformers (required)");
+  add_text(*command, "--model", options->request.model, "DIR",
+           "Output folder of a training run, or one of transformers (required)");
   add_step(*command, options->request.step);
   add_text(*command, "--out", options->request.out, "FOLDER", "A folder that is not there yet, or empty (required)");
   add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16", "Numbers of the weights [as they are]");

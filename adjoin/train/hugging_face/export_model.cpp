@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/hugging_face/export_tokenizer.hpp"
 #include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_piece.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/state_sums.hpp"
+#include "adjoin/train/text/reviews_input.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -43,7 +46,8 @@ std::map<std::string, StackedTensor> tensors_of_saved(const SavedModel& saved) {
   if (saved.is_finished)
     open(saved.place.run / kWeightsFile);
   else
-    read_checkpoint(saved.place, {}, [&](const SavedCheckpoint& checkpoint) { open(checkpoint.folder / kWeightsFile); });
+    read_checkpoint(saved.place, {},
+                    [&](const SavedCheckpoint& checkpoint) { open(checkpoint.folder / kWeightsFile); });
   return tensors;
 }
 
@@ -135,7 +139,10 @@ void write_shard(const fs::path& path, const std::vector<ExportedTensor>& tensor
 
 /// As PyTorch calls a type.
 std::string name_of(at::ScalarType type) {
-  return type == at::kDouble ? "float64" : type == at::kHalf ? "float16" : type == at::kBFloat16 ? "bfloat16" : "float32";
+  return type == at::kDouble     ? "float64"
+         : type == at::kHalf     ? "float16"
+         : type == at::kBFloat16 ? "bfloat16"
+                                 : "float32";
 }
 
 std::vector<std::string> classes_of(const Task& task) {
@@ -160,8 +167,7 @@ ExportResult export_model(const ExportRequest& request) {
   const SavedModel saved = open_model({request.model, request.step});
   const Family& family = family_for(saved);
   const std::map<std::string, StackedTensor> sources = tensors_of_saved(saved);
-  const auto shards =
-      shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);
+  const auto shards = shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);
   ExportResult result{.architecture = std::string(family.architecture), .files = std::ssize(shards)};
   Json places;
   for (size_t i = 0; i < shards.size(); ++i)
@@ -170,9 +176,13 @@ ExportResult export_model(const ExportRequest& request) {
       result.bytes += bytes_of(tensor.entry);
       places[tensor.entry.name] = shard_name(i, shards.size());
     }
-  Json config = to_config(family, saved.configuration, sources.at("embedding.weight").shape().front(),
-                          classes_of(*saved.task));
+  Json config =
+      to_config(family, saved.configuration, sources.at("embedding.weight").shape().front(), classes_of(*saved.task));
   config["torch_dtype"] = name_of(shards.front().front().entry.dtype);
+  const std::vector<TaskFile> of_tokenizer =
+      saved.weights ? copied_tokenizer_files(saved.place.run, config)
+                    : tokenizer_files(*saved.task, context_of(saved.configuration), config);
+  result.has_tokenizer = !of_tokenizer.empty();
   on_disk([&] {
     fs::remove_all(fresh);
     fs::create_directories(fresh);
@@ -181,6 +191,7 @@ ExportResult export_model(const ExportRequest& request) {
       if (shards.size() > 1)
         write_atomically(fresh / "model.safetensors.index.json",
                          Json{{"metadata", {{"total_size", result.bytes}}}, {"weight_map", places}}.dump(2) + "\n");
+      for (const TaskFile& file : of_tokenizer) write_atomically(fresh / file.name, file.content);
       write_atomically(fresh / "config.json", config.dump(2) + "\n");
       fs::rename(fresh, out);
     } catch (...) {

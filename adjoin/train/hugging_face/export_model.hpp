@@ -15,7 +15,7 @@ struct ExportRequest {
   int64_t step = 0;   ///< of the run's checkpoint; 0: the finished model, or the newest checkpoint
   std::string out;    ///< a folder that is not there yet, or empty
   std::optional<Precision> precision = {};  ///< of the weights; else each keeps its type
-  int64_t shard_bytes = 0;                  ///< most bytes of a file of weights, but for one tensor that is larger; 0: one file
+  int64_t shard_bytes = 0;  ///< most bytes of a file of weights, but for one tensor that is larger; 0: one file
 };
 
 /// What was written.
