@@ -1,5 +1,6 @@
 #include "adjoin/data/tokenizer/text_steps.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "adjoin/data/tokenizer/nfc.hpp"
@@ -8,6 +9,7 @@ namespace adjoin::data {
 namespace {
 
 constexpr size_t kMostSteps = 8;
+constexpr size_t kMostGrowth = 16;  // how many times longer a normaliser may make a text, or the text that it puts first
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -43,20 +45,24 @@ size_t digits_end(std::string_view text, size_t begin, bool apart) {
 }  // namespace
 
 Normalizer::Normalizer(const TokenizerJson& normalizer, const std::string& name) {
+  size_t growth = 1;
   for_each_part(normalizer, "normalizers", [&](const TokenizerJson& part) {
     const std::string type = type_of(part);
     if (type == "NFC") {
       steps_.emplace_back(ToNfc{});
     } else if (type == "Prepend") {
       steps_.emplace_back(Prepend{part.at("prepend").get<std::string>()});
+      growth = std::max(growth, std::get<Prepend>(steps_.back()).text.size());
     } else if (type == "Replace") {
       Replace step{literal_pattern(part, "normalizer", name), part.at("content").get<std::string>()};
       require(!step.from.empty(), [&] { return name + ": normalizer \"Replace\" replaces nothing"; });
+      growth *= std::max<size_t>(1, (step.to.size() + step.from.size() - 1) / step.from.size());
       steps_.emplace_back(std::move(step));
     } else {
       refuse_part(name, "normalizer", type);
     }
-    require(steps_.size() <= kMostSteps, [&] { return name + ": the normalizer has too many parts"; });
+    require(steps_.size() <= kMostSteps && growth <= kMostGrowth,
+            [&] { return name + ": the normalizer has too many parts, or makes texts too long"; });
   });
 }
 

@@ -82,6 +82,17 @@ TEST(BadTokenizers, are_refused_where_their_parts_do_not_fit) {
   expect_refused(changed(good, "/post_processor", around), "5000 for \"x\"");
 }
 
+TEST(BadTokenizers, are_refused_where_they_would_make_texts_endless) {
+  const auto longer = [](size_t times) {
+    return Json{{"type", "Replace"}, {"pattern", Json::object({{"String", "a"}})}, {"content", std::string(times, 'a')}};
+  };
+  const Json good = small_decoder();
+  EXPECT_NO_THROW(text_vocabulary(changed(good, "/normalizer", longer(16)).dump(), "a"));
+  expect_refused(changed(good, "/normalizer", longer(17)), "makes texts too long");
+  const Json twice = {{"type", "Sequence"}, {"normalizers", Json::array({longer(5), longer(4)})}};
+  expect_refused(changed(good, "/normalizer", twice), "makes texts too long");
+}
+
 TEST(BadTokenizers, are_refused_where_they_are_no_json) {
   expect_refused_text("{", "parse error");
   expect_refused_text("{}", "model \"\"");

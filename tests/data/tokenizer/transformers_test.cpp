@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "adjoin/data/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/nfc.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 
@@ -150,6 +152,19 @@ void compare_words(const Oracle& oracle) {
     });
 }
 
+/// Compares what older files become with what transformers makes of them.
+void compare_older_files(const Oracle& oracle) {
+  for (const std::string kind : {"gpt2_files", "qwen2_files", "wordpiece_files", "llama_files_True", "llama_files_False"}) {
+    const auto ours = nlohmann::json::parse(read_tokenizer(oracle.path(kind)));
+    const auto theirs = nlohmann::json::parse(bytes_of_file(oracle.path(kind + ".json")));
+    EXPECT_EQ(ours["model"]["vocab"], theirs["model"]["vocab"]) << kind;
+    if (kind != "wordpiece_files") EXPECT_EQ(ours["normalizer"], theirs["normalizer"]) << kind;
+    EXPECT_EQ(ours["pre_tokenizer"], theirs["pre_tokenizer"]) << kind;
+    EXPECT_EQ(ours["decoder"], theirs["decoder"]) << kind;
+    if (kind.starts_with("llama")) EXPECT_TRUE(ours["model"]["merges"] == theirs["model"]["merges"]) << kind;
+  }
+}
+
 // One test, as it waits for one Python process, which makes all of it.
 TEST(TransformersTokenizers, give_the_same_ids) {
   const Oracle oracle;
@@ -158,6 +173,7 @@ TEST(TransformersTokenizers, give_the_same_ids) {
   compare_words(oracle);
   compare_classifiers(oracle);
   compare_decoders(oracle);
+  compare_older_files(oracle);
 }
 
 }  // namespace
