@@ -23,6 +23,7 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_generate(Program& program);
 void add_checkpoint(Program& program);
+void add_export(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
 /// The commands below `bench`: `attention`, `layers`, `matmul` and `moves`, which time work beside other work.

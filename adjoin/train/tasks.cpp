@@ -20,7 +20,7 @@ constexpr TaskKind kKinds[] = {
 }  // namespace
 
 std::vector<std::string> files_of_tasks() {
-  return {data::WordPiece::kPlainFile, data::WordPiece::kFile, "classes.json", data::kVocabularyFile};
+  return {data::WordPiece::kPlainFile, data::WordPiece::kFile, kClassesFile, data::kVocabularyFile};
 }
 
 const TaskKind& task_kind(const Configuration& configuration) {

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/checkpoint_folders.hpp"
 #include "adjoin/train/storage/read_text.hpp"
@@ -127,6 +128,11 @@ void check_belongs(const SafetensorsFile& file, const std::filesystem::path& pat
   if (name != checkpoint)
     throw DamagedFile(path.string() + ": is of another checkpoint than state.json beside it (" +
                       (name.empty() ? "none" : name) + ", expected " + checkpoint + ")");
+}
+
+void read_model_folder(const fs::path& folder, const std::function<void(const fs::path&)>& use) {
+  if (is_pretrained(folder) || fs::exists(folder / "model.safetensors")) return use(folder);
+  read_checkpoint({folder, 0}, {}, [&](const SavedCheckpoint& checkpoint) { use(checkpoint.folder); });
 }
 
 }  // namespace adjoin::train

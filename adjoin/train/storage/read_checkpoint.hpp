@@ -41,4 +41,9 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
 /// Throws: DamagedFile where the file, by its metadata, is not of the checkpoint of this name
 void check_belongs(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& checkpoint);
 
+/// Calls `use` with the folder of a model: that of a finished run or of transformers itself, or a run's newest checkpoint.
+/// Throws: InvalidArgument as read_checkpoint
+void read_model_folder(const std::filesystem::path& folder,
+                       const std::function<void(const std::filesystem::path& folder)>& use);
+
 }  // namespace adjoin::train

@@ -19,6 +19,7 @@
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/text/reviews_input.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -54,7 +55,7 @@ Configuration saved_configuration(const std::filesystem::path& folder) {
 
 std::string class_names_of(const Task& task) {
   for (const TaskFile& file : task.files())
-    if (file.name == "classes.json") return file.content;
+    if (file.name == kClassesFile) return file.content;
   return "";
 }
 

@@ -6,6 +6,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/token_folder.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/token_cache.hpp"
@@ -23,6 +24,11 @@ Vocabulary given_vocabulary(const Configuration& c) {
     Vocabulary vocabulary;
     read_checkpoint({c.resume, c.step}, {},
                     [&](const SavedCheckpoint& checkpoint) { vocabulary = read_vocabulary(checkpoint.folder); });
+    return vocabulary;
+  }
+  if (!c.from.empty()) {
+    Vocabulary vocabulary;
+    read_model_folder(c.from, [&](const fs::path& folder) { vocabulary = read_vocabulary(folder); });
     return vocabulary;
   }
   return data::named_text_vocabulary(c.vocab);
@@ -126,6 +132,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
 }  // namespace
 
 std::shared_ptr<const data::TextVocabulary> read_vocabulary(const fs::path& folder) {
+  if (is_pretrained(folder)) return data::load_text_vocabulary(folder.string());
   return data::load_text_vocabulary((folder / data::kVocabularyFile).string());
 }
 
@@ -138,7 +145,9 @@ LanguageInput read_language_input(const Configuration& c) {
     input = of_folder(data::open_token_folder(c.data), c.data);
     require(!given || given->hash() == input.vocabulary->hash(), [&] {
       return "--data " + c.data + ": its tokens are of another vocabulary than " +
-             (c.resume.empty() ? "--vocab " + c.vocab : "the run's in " + c.resume);
+             (!c.resume.empty() ? "the run's in " + c.resume
+              : !c.from.empty() ? "the model's in " + c.from
+                                : "--vocab " + c.vocab);
     });
   } else {
     input = read_documents({c.data, c.test, c.text_column}, given, c.vocabulary_size);

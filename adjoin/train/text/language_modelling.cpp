@@ -120,7 +120,7 @@ std::vector<Measure> LanguageModelling::measures(double loss, std::span<const do
 std::string LanguageModelling::description() const {
   const Configuration& c = configuration_;
   return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head") +
-         ", context " + grouped(c.sequence);
+         ", context " + grouped(context_of(c));
 }
 
 std::vector<TaskFile> LanguageModelling::files() const {

@@ -6,6 +6,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/vocabulary.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/read_text.hpp"
@@ -36,7 +37,20 @@ struct Given {
   std::optional<data::ClassNames> classes;
 };
 
-Given given_by(const Configuration& configuration) {
+/// The words of a model that training begins with, and its classes where they are those of the texts.
+Given given_by_beginning(const std::string& from, const TextSource& source) {
+  Given given;
+  read_model_folder(from, [&](const std::filesystem::path& folder) {
+    Words words = read_words(folder);
+    given = {std::move(words.tokenizer), std::move(words.classes)};
+  });
+  const TextPart texts(source, data::Part::train, std::nullopt);
+  for (const std::string& name : texts.classes().names())
+    if (given.classes && !given.classes->find(name)) given.classes.reset();
+  return given;
+}
+
+Given given_by(const Configuration& configuration, const TextSource& source) {
   if (!configuration.resume.empty()) {
     Given given;
     read_checkpoint({configuration.resume, configuration.step}, {}, [&](const SavedCheckpoint& checkpoint) {
@@ -45,6 +59,7 @@ Given given_by(const Configuration& configuration) {
     });
     return given;
   }
+  if (!configuration.from.empty()) return given_by_beginning(configuration.from, source);
   if (!configuration.vocab.empty()) return {data::WordPiece::load(configuration.vocab), std::nullopt};
   return {};
 }
@@ -134,9 +149,11 @@ data::ClassNames read_classes(const std::filesystem::path& path) {
 }  // namespace
 
 Words read_words(const std::filesystem::path& folder) {
+  if (is_pretrained(folder))
+    return {data::WordPiece::load(folder.string()), data::ClassNames(read_pretrained_classes(folder))};
   const bool is_plain = !std::filesystem::is_regular_file(folder / data::WordPiece::kFile);
   const std::filesystem::path file = folder / (is_plain ? data::WordPiece::kPlainFile : data::WordPiece::kFile);
-  return {data::WordPiece::load(file.string()), read_classes(folder / "classes.json")};
+  return {data::WordPiece::load(file.string()), read_classes(folder / kClassesFile)};
 }
 
 TrainingInput read_training_input(const Configuration& c) {
@@ -146,7 +163,7 @@ TrainingInput read_training_input(const Configuration& c) {
   source.columns.label = c.label_column;
   source.samples = c.samples;
   source.splits = std::filesystem::is_regular_file(c.data);
-  auto [tokenizer, given_classes] = given_by(c);
+  auto [tokenizer, given_classes] = given_by(c, source);
   const bool is_learned = !tokenizer;
   const auto request = [&](data::Part part, const Json& vocabulary, const std::optional<data::ClassNames>& classes) {
     return request_of(source, part, vocabulary, classes, c.sequence);

@@ -17,7 +17,10 @@ struct Words {
   data::ClassNames classes;
 };
 
-/// Those in a model's folder. Throws: InvalidArgument where a file lacks or is not what it should be
+/// The names of the classes, in a model's folder.
+inline constexpr const char* kClassesFile = "classes.json";
+
+/// Those in a model's folder, or in one of transformers. Throws: InvalidArgument where a file lacks or is not what it should be
 Words read_words(const std::filesystem::path& folder);
 
 /// What a training run works on.

@@ -101,7 +101,7 @@ std::string TextClassification::description() const {
 
 std::vector<TaskFile> TextClassification::files() const {
   return {{input_.tokenizer.file(), input_.tokenizer.content()},
-          {"classes.json", nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
+          {kClassesFile, nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
 }
 
 void TextClassification::read_test(const TextSource& source) {

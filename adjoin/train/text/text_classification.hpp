@@ -32,6 +32,8 @@ class TextClassification : public Task {
   std::vector<TaskFile> files() const override;
 
   /// Without names of columns those of the training run.
+  const data::WordPiece& tokenizer() const { return input_.tokenizer; }
+
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
   /// The likeliest class, and all. Throws: Error where the scores are not finite

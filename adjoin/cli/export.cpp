@@ -1,0 +1,85 @@
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/cli/wrap.hpp"
+#include "adjoin/train/configuration.hpp"
+#include "adjoin/train/hugging_face/export_model.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct ExportOptions {
+  train::ExportRequest request;
+  std::string precision, shard_size;
+  bool json = false;
+};
+
+/// "2G", "500M", "64K" or a number of bytes.
+int64_t bytes_from(const std::string& text) {
+  constexpr std::string_view kUnits = "KMG";
+  int64_t unit = 1;
+  std::string_view number = text;
+  if (const size_t place = number.empty() ? kUnits.npos : kUnits.find(number.back()); place != kUnits.npos) {
+    for (size_t i = 0; i <= place; ++i) unit *= 1000;
+    number.remove_suffix(1);
+  }
+  return unit * number_of(number, "--shard-size", 1, int64_t{1} << 40 / 2, "a number of bytes, as 500M or 2G");
+}
+
+void run_export(ExportOptions& options) {
+  train::ExportRequest& request = options.request;
+  require_given(request.model, "--model");
+  require_given(request.out, "--out");
+  check_least("--step", request.step, 0);
+  if (!options.precision.empty()) {
+    train::Configuration asked;
+    train::set(train::field_named("precision"), options.precision, asked);
+    request.precision = asked.precision;
+  }
+  if (!options.shard_size.empty()) request.shard_bytes = bytes_from(options.shard_size);
+  if (!prints()) return;
+  const train::ExportResult result = train::export_model(request);
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"architecture", result.architecture},
+                                         {"tensors", result.tensors},
+                                         {"bytes", result.bytes},
+                                         {"files", result.files},
+                                         {"tokenizer", result.has_tokenizer},
+                                         {"out", request.out}};
+    std::puts(json.dump().c_str());
+  } else {
+    const std::string text =
+        result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") +
+        " in " + counted(result.files, "file") +
+        (result.has_tokenizer ? "" : ", without a tokenizer, as transformers has none like the model's") + ", in " +
+        request.out;
+    std::puts(wrapped(text, 80, 0).c_str());
+  }
+  flush_output();
+}
+
+}  // namespace
+
+void add_export(Program& program) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = add_command(program, program.app, "export",
+                                  "Write a trained model as Hugging Face's transformers opens it: config.json, "
+                                  "safetensors and its tokenizer",
+                                  [options] { run_export(*options); });
+  add_text(*command, "--model", options->request.model, "DIR",
+           "Output folder of a training run, or one of transformers (required)");
+  add_step(*command, options->request.step);
+  add_text(*command, "--out", options->request.out, "FOLDER", "A folder that is not there yet, or empty (required)");
+  add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16", "Numbers of the weights [as they are]");
+  add_text(*command, "--shard-size", options->shard_size, "BYTES",
+           "Most bytes of a file of weights, as 500M or 2G; several files get an index [one file]");
+  command->add_flag("--json", options->json,
+                    "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out [false]");
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,206 @@
+#include "adjoin/train/hugging_face/export_model.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/hugging_face/export_tokenizer.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
+#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/train/storage/read_piece.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/storage/state_sums.hpp"
+#include "adjoin/train/text/reviews_input.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// A tensor of theirs, which is rows of one of ours.
+struct ExportedTensor {
+  TensorEntry entry;
+  std::string ours;
+  int64_t first_row, rows;
+  bool is_transposed;
+};
+
+/// The weights by our names. A run's are compared with their checksums.
+std::map<std::string, StackedTensor> tensors_of_saved(const SavedModel& saved) {
+  if (saved.weights) return saved.weights->tensors;
+  std::map<std::string, StackedTensor> tensors;
+  const auto open = [&](const fs::path& path) {
+    const auto file = std::make_shared<const SafetensorsFile>(path);
+    verify_sums(*file, path);
+    tensors.clear();
+    for (const auto& [name, shape] : file->shapes()) tensors.emplace(name, StackedTensor{{{file, name}}});
+  };
+  if (saved.is_finished)
+    open(saved.place.run / kWeightsFile);
+  else
+    read_checkpoint(saved.place, {},
+                    [&](const SavedCheckpoint& checkpoint) { open(checkpoint.folder / kWeightsFile); });
+  return tensors;
+}
+
+/// The family of a folder of transformers, if it can express the model, else the first that can.
+const Family& family_for(const SavedModel& saved) {
+  std::vector<const Family*> candidates;
+  if (saved.weights) candidates.push_back(&family_of(read_config(saved.place.run)));
+  for (const Family& family : families()) candidates.push_back(&family);
+  std::string reasons;
+  for (const Family* family : candidates) {
+    const std::string reason = not_expressed(*family, saved.configuration);
+    if (reason.empty()) return *family;
+    if (family->model == saved.configuration.model)
+      reasons += (reasons.empty() ? "" : ", ") + std::string(family->model_type) + " has no " + reason;
+  }
+  throw InvalidArgument(saved.place.run.string() + ": transformers has no such model: " + reasons);
+}
+
+/// How many rows of ours each of theirs has.
+std::vector<int64_t> rows_of_parts(const std::string& ours, size_t parts, int64_t rows, const Configuration& c) {
+  if (parts == 3) {
+    const int64_t key_heads = c.key_heads == 0 ? c.heads : c.key_heads, size = rows / (c.heads + 2 * key_heads);
+    return {c.heads * size, key_heads * size, key_heads * size};
+  }
+  if (rows % static_cast<int64_t>(parts) != 0) throw InternalError(ours + ": its rows do not make equal parts");
+  return std::vector<int64_t>(parts, rows / static_cast<int64_t>(parts));
+}
+
+std::vector<ExportedTensor> exported_tensors(const Family& family, const SavedModel& saved,
+                                             const std::map<std::string, StackedTensor>& tensors,
+                                             const std::optional<Precision>& precision) {
+  std::vector<ExportedTensor> exported;
+  for (const auto& [ours, stacked] : tensors) {
+    const std::vector<FamilyTensor> theirs = tensors_of(family, ours);
+    const std::vector<int64_t> shape = stacked.shape();
+    const std::vector<int64_t> rows = rows_of_parts(ours, theirs.size(), shape.front(), saved.configuration);
+    int64_t first = 0;
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      std::vector<int64_t> of_part = shape;
+      of_part.front() = rows[i];
+      if (theirs[i].is_transposed) std::reverse(of_part.begin(), of_part.end());
+      const at::ScalarType type = precision ? product_type(*precision) : stacked.dtype();
+      const std::string name = (theirs[i].is_head ? "" : std::string(family.prefix)) + theirs[i].name;
+      exported.push_back({{name, type, of_part}, ours, first, rows[i], theirs[i].is_transposed});
+      first += rows[i];
+    }
+  }
+  std::ranges::sort(exported, {}, [](const ExportedTensor& tensor) { return tensor.entry.name; });
+  return exported;
+}
+
+/// The tensors of each file.
+std::vector<std::vector<ExportedTensor>> shards_of(std::vector<ExportedTensor> tensors, int64_t most_bytes) {
+  std::vector<std::vector<ExportedTensor>> shards(1);
+  int64_t bytes = 0;
+  for (ExportedTensor& tensor : tensors) {
+    const int64_t more = bytes_of(tensor.entry);
+    if (most_bytes > 0 && !shards.back().empty() && bytes + more > most_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    bytes += more;
+    shards.back().push_back(std::move(tensor));
+  }
+  return shards;
+}
+
+std::string shard_name(size_t shard, size_t shards) {
+  if (shards == 1) return kWeightsFile;
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", shard + 1, shards);
+  return name;
+}
+
+void write_shard(const fs::path& path, const std::vector<ExportedTensor>& tensors,
+                 const std::map<std::string, StackedTensor>& sources) {
+  std::vector<TensorEntry> entries;
+  for (const ExportedTensor& tensor : tensors) entries.push_back(tensor.entry);
+  make_safetensors(path, entries, {{"format", "pt"}});
+  SafetensorsFilling filling(path);
+  for (const ExportedTensor& tensor : tensors) {
+    at::Tensor rows = read(sources.at(tensor.ours)).narrow(0, tensor.first_row, tensor.rows);
+    if (tensor.is_transposed) rows = rows.t();
+    rows = rows.to(tensor.entry.dtype).contiguous();
+    filling.write(tensor.entry.name, 0, rows.const_data_ptr(), rows.numel());
+  }
+  filling.sync();
+}
+
+/// As PyTorch calls a type.
+std::string name_of(at::ScalarType type) {
+  return type == at::kDouble     ? "float64"
+         : type == at::kHalf     ? "float16"
+         : type == at::kBFloat16 ? "bfloat16"
+                                 : "float32";
+}
+
+std::vector<std::string> classes_of(const Task& task) {
+  for (const TaskFile& file : task.files())
+    if (file.name == kClassesFile) return Json::parse(file.content).get<std::vector<std::string>>();
+  return {};
+}
+
+void check_place(const fs::path& out) {
+  std::error_code error;
+  const auto status = fs::status(out, error);
+  if (!fs::exists(status)) return;
+  require(fs::is_directory(status) && fs::is_empty(out, error) && !error,
+          [&] { return "--out " + out.string() + ": is there already, and is no empty folder"; });
+}
+
+}  // namespace
+
+ExportResult export_model(const ExportRequest& request) {
+  const fs::path out = request.out, fresh = request.out + ".adjoin-new";
+  check_place(out);
+  const SavedModel saved = open_model({request.model, request.step});
+  const Family& family = family_for(saved);
+  const std::map<std::string, StackedTensor> sources = tensors_of_saved(saved);
+  const auto shards = shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);
+  ExportResult result{.architecture = std::string(family.architecture), .files = std::ssize(shards)};
+  Json places;
+  for (size_t i = 0; i < shards.size(); ++i)
+    for (const ExportedTensor& tensor : shards[i]) {
+      ++result.tensors;
+      result.bytes += bytes_of(tensor.entry);
+      places[tensor.entry.name] = shard_name(i, shards.size());
+    }
+  Json config =
+      to_config(family, saved.configuration, sources.at("embedding.weight").shape().front(), classes_of(*saved.task));
+  config["torch_dtype"] = name_of(shards.front().front().entry.dtype);
+  const std::vector<TaskFile> of_tokenizer =
+      saved.weights ? copied_tokenizer_files(saved.place.run, config)
+                    : tokenizer_files(*saved.task, context_of(saved.configuration), config);
+  result.has_tokenizer = !of_tokenizer.empty();
+  on_disk([&] {
+    fs::remove_all(fresh);
+    fs::create_directories(fresh);
+    try {
+      for (size_t i = 0; i < shards.size(); ++i) write_shard(fresh / shard_name(i, shards.size()), shards[i], sources);
+      if (shards.size() > 1)
+        write_atomically(fresh / "model.safetensors.index.json",
+                         Json{{"metadata", {{"total_size", result.bytes}}}, {"weight_map", places}}.dump(2) + "\n");
+      for (const TaskFile& file : of_tokenizer) write_atomically(fresh / file.name, file.content);
+      write_atomically(fresh / "config.json", config.dump(2) + "\n");
+      fs::rename(fresh, out);
+    } catch (...) {
+      std::error_code ignored;
+      fs::remove_all(fresh, ignored);
+      throw;
+    }
+  });
+  return result;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,75 @@
+#include "adjoin/train/hugging_face/export_tokenizer.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/train/hugging_face/pretrained.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/text/language_modelling.hpp"
+#include "adjoin/train/text/text_classification.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kTokenizer = "tokenizer.json", *kTokenizerConfig = "tokenizer_config.json";
+
+Json configuration_of_tokenizer(int64_t context) {
+  Json json{{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  if (context > 0) json["model_max_length"] = context;
+  return json;
+}
+
+std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Json& config) {
+  Json of_tokenizer = configuration_of_tokenizer(context);
+  of_tokenizer["unk_token"] = words.piece(words.unknown_id());
+  of_tokenizer["cls_token"] = words.piece(words.class_id());
+  of_tokenizer["sep_token"] = words.piece(words.separator_id());
+  of_tokenizer["pad_token"] = words.piece(words.padding_id());
+  config["pad_token_id"] = words.padding_id();
+  return {{kTokenizer, words.json()}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
+}
+
+std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t context, Json& config) {
+  if (!vocabulary.content().starts_with('{')) return {};
+  Json content = Json::parse(vocabulary.content());
+  content["model"].erase(data::kEndsField);
+  Json of_tokenizer = configuration_of_tokenizer(context);
+  const auto name_token = [&](int64_t id, const char* role) {
+    for (const Json& token : content["added_tokens"])
+      if (token["id"] == id) of_tokenizer[role] = token["content"];
+  };
+  const std::vector<int64_t> beginning = vocabulary.beginning(), ends = vocabulary.ends();
+  name_token(vocabulary.end_of_document(), "eos_token");
+  config["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+  if (!beginning.empty()) {
+    name_token(beginning.front(), "bos_token");
+    config["bos_token_id"] = beginning.front();
+  }
+  return {{kTokenizer, content.dump()}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
+}
+
+}  // namespace
+
+std::vector<TaskFile> tokenizer_files(const Task& task, int64_t context, Json& config) {
+  if (const auto* classifier = dynamic_cast<const TextClassification*>(&task))
+    return files_of(classifier->tokenizer(), context, config);
+  if (const auto* decoder = dynamic_cast<const LanguageModelling*>(&task))
+    return files_of(decoder->vocabulary(), context, config);
+  return {};
+}
+
+std::vector<TaskFile> copied_tokenizer_files(const std::filesystem::path& folder, Json& config) {
+  std::vector<TaskFile> files;
+  for (const char* name : {kTokenizer, kTokenizerConfig, "special_tokens_map.json", "added_tokens.json", "vocab.txt",
+                           "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json"})
+    if (std::filesystem::exists(folder / name)) files.push_back({name, read_text(folder / name)});
+  const Json original = read_config(folder);
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    if (original.contains(key)) config[key] = original[key];
+  return files;
+}
+
+}  // namespace adjoin::train
