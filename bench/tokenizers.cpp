@@ -34,7 +34,8 @@ std::vector<std::string> read_texts(const char* path) {
 
 std::function<size_t(const std::string&)> encoder(const std::string& path) {
   if (adjoin::data::is_classifiers(adjoin::data::read_tokenizer(path)))
-    return [pieces = adjoin::data::WordPiece::load(path)](const std::string& text) { return pieces.encode(text).size(); };
+    return
+        [pieces = adjoin::data::WordPiece::load(path)](const std::string& text) { return pieces.encode(text).size(); };
   return [pieces = adjoin::data::load_text_vocabulary(path)](const std::string& text) {
     return pieces->encode(text).size();
   };

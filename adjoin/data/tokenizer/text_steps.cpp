@@ -9,7 +9,8 @@ namespace adjoin::data {
 namespace {
 
 constexpr size_t kMostSteps = 8;
-constexpr size_t kMostGrowth = 16;  // how many times longer a normaliser may make a text, or the text that it puts first
+constexpr size_t kMostGrowth =
+    16;  // how many times longer a normaliser may make a text, or the text that it puts first
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -105,19 +106,21 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     // Their words cover each text, so that to keep the words and to drop what lies between is the same.
     const std::string behavior = text_field(part, "behavior");
     const bool inverted = flag(part, "invert");
-    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted),
-            [&] { return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is none that adjoin knows"; });
+    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted), [&] {
+      return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is none that adjoin knows";
+    });
     steps_.emplace_back(*known);
   } else if (type == "Digits") {
     steps_.emplace_back(Digits{flag(part, "individual_digits")});
   } else if (type == "Metaspace") {
-    const std::string scheme = part.contains("prepend_scheme")          ? text_field(part, "prepend_scheme")
+    const std::string scheme = part.contains("prepend_scheme")        ? text_field(part, "prepend_scheme")
                                : flag(part, "add_prefix_space", true) ? "always"
-                                                                        : "never";
+                                                                      : "never";
     using Prefix = Metaspace::Prefix;
     const auto prefix = scheme == "always" ? Prefix::always : scheme == "first" ? Prefix::first : Prefix::never;
-    require(prefix != Prefix::never || scheme == "never",
-            [&] { return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is none that adjoin knows"; });
+    require(prefix != Prefix::never || scheme == "never", [&] {
+      return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is none that adjoin knows";
+    });
     require(text_field(part, "replacement") == kSpaceSign, [&] {
       return name + ": pre_tokenizer \"Metaspace\" with the replacement " + in_quotes(text_field(part, "replacement")) +
              " is none that adjoin knows; expected " + std::string(kSpaceSign);
@@ -133,8 +136,8 @@ std::optional<std::string> WordCutting::changed(const Step& step, std::string_vi
     return text.starts_with(' ') ? std::nullopt : std::optional(' ' + std::string(text));
   if (const auto* metaspace = std::get_if<Metaspace>(&step)) {
     std::string result = replaced(text, " ", kSpaceSign);
-    const bool takes_prefix = metaspace->prefix == Metaspace::Prefix::always ||
-                              (metaspace->prefix == Metaspace::Prefix::first && is_first);
+    const bool takes_prefix =
+        metaspace->prefix == Metaspace::Prefix::always || (metaspace->prefix == Metaspace::Prefix::first && is_first);
     return takes_prefix && !result.starts_with(kSpaceSign) ? std::string(kSpaceSign) + result : result;
   }
   return std::nullopt;

@@ -29,13 +29,23 @@ AddedToken token_from(const TokenizerJson& token, int64_t id) {
 }
 
 TokenizerJson read_if_there(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return TokenizerJson::object();
+  if (!is_file(path)) return TokenizerJson::object();
   TokenizerJson json = parse_json(read_tokenizer_file(path), path.string());
   require(json.is_object(), [&] { return path.string() + ": is no object of JSON"; });
   return json;
 }
 
 }  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code none;
+  return fs::is_regular_file(path, none);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code none;
+  return fs::is_directory(path, none);
+}
 
 std::string read_tokenizer_file(const fs::path& path) {
   const std::string name = path.string();

@@ -8,6 +8,10 @@
 
 namespace adjoin::data {
 
+/// Whether there is such a file or folder; not where it cannot be looked at, which opening it then says.
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
 /// The text of a file. Throws: InvalidArgument where it cannot be read or is larger than any tokenizer's
 std::string read_tokenizer_file(const std::filesystem::path& path);
 

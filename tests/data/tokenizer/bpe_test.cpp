@@ -127,13 +127,25 @@ TEST(Bpe, writes_characters_that_are_no_piece_in_bytes_or_as_unknown) {
   parts.unit = BpeParts::Unit::character;
   EXPECT_THAT(encoded(Bpe(parts), "\xc3\xa9"), IsEmpty());
   parts.unknown = 7;
-  EXPECT_THAT(encoded(Bpe(parts), "a\xc3\xa9\xc3\xa9" "b"), ElementsAre(0, 7, 7, 1));
+  EXPECT_THAT(encoded(Bpe(parts),
+                      "a\xc3\xa9\xc3\xa9"
+                      "b"),
+              ElementsAre(0, 7, 7, 1));
   parts.fuse_unknown = true;
-  EXPECT_THAT(encoded(Bpe(parts), "a\xc3\xa9\xc3\xa9" "b"), ElementsAre(0, 7, 1));
+  EXPECT_THAT(encoded(Bpe(parts),
+                      "a\xc3\xa9\xc3\xa9"
+                      "b"),
+              ElementsAre(0, 7, 1));
   parts.fallback[0xc3] = 20;
-  EXPECT_THAT(encoded(Bpe(parts), "a\xc3\xa9" "b"), ElementsAre(0, 7, 1));
+  EXPECT_THAT(encoded(Bpe(parts),
+                      "a\xc3\xa9"
+                      "b"),
+              ElementsAre(0, 7, 1));
   parts.fallback[0xa9] = 21;
-  EXPECT_THAT(encoded(Bpe(parts), "a\xc3\xa9" "b\xc3"), ElementsAre(0, 20, 21, 1, 20));
+  EXPECT_THAT(encoded(Bpe(parts),
+                      "a\xc3\xa9"
+                      "b\xc3"),
+              ElementsAre(0, 20, 21, 1, 20));
 }
 
 }  // namespace

@@ -28,11 +28,10 @@ Json with_beginning() {
     token["content"] = content, token["id"] = id;
     json["added_tokens"].push_back(token);
   }
-  json["post_processor"] = {
-      {"type", "TemplateProcessing"},
-      {"single", Json::array({Json::object({{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}),
-                              Json::object({{"Sequence", {{"id", "A"}, {"type_id", 0}}}})})},
-      {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", Json::array({24})}}}}}};
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", Json::array({Json::object({{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}),
+                                                    Json::object({{"Sequence", {{"id", "A"}, {"type_id", 0}}}})})},
+                            {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", Json::array({24})}}}}}};
   return json;
 }
 
