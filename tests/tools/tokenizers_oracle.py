@@ -206,7 +206,8 @@ def older_folders(out, vocab, merges, words, reviews):
                                 "normalized": False, "single_word": False}
              for i, token in enumerate(["<|im_start|>", "<|im_end|>", "<tool>"])}
     yield "gpt2_files", GPT2Tokenizer.from_pretrained(folder(
-        "gpt2_files", files, tokenizer_class="GPT2Tokenizer", add_bos_token=True, bos_token="<|eot|>", pad_token="<pad>"))
+        "gpt2_files", files, tokenizer_class="GPT2Tokenizer", add_bos_token=True, bos_token="<|eot|>", pad_token="<pad>",
+        eos_token="<end>", unk_token="<?>", additional_special_tokens=["<tool>", "<s>"]))
     yield "qwen2_files", Qwen2Tokenizer.from_pretrained(folder(
         "qwen2_files", files, tokenizer_class="Qwen2TokenizerFast", eos_token="<|im_end|>", added_tokens_decoder=added))
     yield "wordpiece_files", BertTokenizer.from_pretrained(folder(
@@ -220,7 +221,8 @@ def older_folders(out, vocab, merges, words, reviews):
                                user_defined_symbols=["<tool>"], num_threads=1, minloglevel=4)
     for legacy in (True, False):
         place = folder(f"llama_files_{legacy}", {}, tokenizer_class="LlamaTokenizer", add_bos_token=True, legacy=legacy,
-                       bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+                       bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="[PAD]",
+                       additional_special_tokens=["[MASK]"])
         (place / "tokenizer.model").write_bytes(model.getvalue())
         yield place.name, LlamaTokenizer.from_pretrained(place)
 

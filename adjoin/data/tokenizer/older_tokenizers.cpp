@@ -146,8 +146,9 @@ std::string from_vocab_json(const fs::path& vocab, const fs::path& merges, const
   const std::string beginning = settings.token("bos_token", is_qwen ? "" : kEnd);
   const std::string end = settings.token("eos_token", kEnd);
   for (const std::string& token :
-       {settings.token("unk_token", kEnd), beginning, end, settings.token("pad_token", is_qwen ? kEnd : "")})
+       {beginning, end, settings.token("unk_token", kEnd), settings.token("pad_token", is_qwen ? kEnd : "")})
     tokens.add(token);
+  for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
 
   const bool prefix_space = settings.flag("add_prefix_space", false);
   TokenizerJson json = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
@@ -190,10 +191,11 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   TokenList tokens(vocabulary, settings);
   const std::string beginning = settings.token("bos_token", "<s>"), end = settings.token("eos_token", "</s>");
   const std::string unknown = settings.token("unk_token", "<unk>");
-  for (const std::string& token : {unknown, beginning, end}) tokens.add(token);
+  for (const std::string& token : {beginning, end, unknown, settings.token("pad_token")}) tokens.add(token);
   for (const auto& piece : model.pieces)
     if (piece.kind == Kind::control || piece.kind == Kind::user_defined)
       tokens.add(piece.text, piece.kind == Kind::control);
+  for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
   TokenizerJson pairs = TokenizerJson::array();
   for (const auto& [left, right] : merges_of(model)) pairs.push_back(TokenizerJson::array({left, right}));
 

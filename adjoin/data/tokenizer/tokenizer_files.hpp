@@ -23,13 +23,15 @@ class TokenizerSettings {
   /// Of a class that writes older files: "LlamaTokenizer", without the "Fast" that some have; "" where none is named.
   std::string tokenizer_class() const;
   bool flag(const char* key, bool otherwise) const { return data::flag(config_, key, otherwise); }
-  bool has(const char* key) const { return !field(config_, key).is_null(); }
 
-  /// The text of a token, such as "eos_token"; `otherwise` where none is named.
+  /// The text of a token, such as "eos_token"; "" where it is said to be none, `otherwise` where nothing is said.
   std::string token(const char* key, const std::string& otherwise = "") const;
 
   /// The tokens, or ids, at which a text ends.
   TokenizerJson ends() const;
+
+  /// Special tokens that have no role of their own.
+  std::vector<std::string> more_special_tokens() const;
 
   /// The tokens that stand in the lists of added ones.
   std::vector<AddedToken> added() const;
