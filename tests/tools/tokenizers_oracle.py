@@ -219,10 +219,9 @@ def older_folders(out, vocab, merges, words, reviews):
                                model_writer=model,
                                vocab_size=2000, model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
                                user_defined_symbols=["<tool>"], num_threads=1, minloglevel=4)
-    for legacy in (True, False):
+    for legacy, more in ((True, {}), (False, {"additional_special_tokens": ["[MASK]"]})):
         place = folder(f"llama_files_{legacy}", {}, tokenizer_class="LlamaTokenizer", add_bos_token=True, legacy=legacy,
-                       bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="[PAD]",
-                       additional_special_tokens=["[MASK]"])
+                       bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="[PAD]", **more)
         (place / "tokenizer.model").write_bytes(model.getvalue())
         yield place.name, LlamaTokenizer.from_pretrained(place)
 

@@ -192,10 +192,11 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   const std::string beginning = settings.token("bos_token", "<s>"), end = settings.token("eos_token", "</s>");
   const std::string unknown = settings.token("unk_token", "<unk>");
   for (const std::string& token : {beginning, end, unknown, settings.token("pad_token")}) tokens.add(token);
-  for (const auto& piece : model.pieces)
-    if (piece.kind == Kind::control || piece.kind == Kind::user_defined)
-      tokens.add(piece.text, piece.kind == Kind::control);
   for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
+  const bool lists_others = settings.lists_special_tokens();  // then transformers passes over those of the model
+  for (const auto& piece : model.pieces)
+    if (!lists_others && (piece.kind == Kind::control || piece.kind == Kind::user_defined))
+      tokens.add(piece.text, piece.kind == Kind::control);
   TokenizerJson pairs = TokenizerJson::array();
   for (const auto& [left, right] : merges_of(model)) pairs.push_back(TokenizerJson::array({left, right}));
 

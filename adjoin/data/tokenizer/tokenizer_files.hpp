@@ -32,6 +32,8 @@ class TokenizerSettings {
 
   /// Special tokens that have no role of their own.
   std::vector<std::string> more_special_tokens() const;
+  /// Whether tokenizer_config.json has a list of them, which may be empty.
+  bool lists_special_tokens() const { return field(config_, "additional_special_tokens").is_array(); }
 
   /// The tokens that stand in the lists of added ones.
   std::vector<AddedToken> added() const;
