@@ -112,10 +112,11 @@ void add_tokenize(Program& program) {
            "last 5 % are held out");
   add_text(*command, "--text-column", options->source.text_column, "NAME",
            "Name of the column of texts; without it \"text\" or \"review\"");
-  add_text(*command, "--vocab", options->vocab, "FILE",
-           "bytes; subword: learned from the training part; the vocab.model of another such folder; or a tokenizer.json "
-           "of transformers, or its folder [subword]. Without --out also a WordPiece vocabulary, one piece a line "
-           "(required)");
+  add_text(
+      *command, "--vocab", options->vocab, "FILE",
+      "bytes; subword: learned from the training part; the vocab.model of another such folder; or a tokenizer.json "
+      "of transformers, or its folder [subword]. Without --out also a WordPiece vocabulary, one piece a line "
+      "(required)");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }

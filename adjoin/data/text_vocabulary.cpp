@@ -11,6 +11,7 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/subword_vocabulary.hpp"
 #include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/data/tokenizer/tokenizer_files.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 
 namespace adjoin::data {
@@ -92,12 +93,12 @@ std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const
 
 bool is_text_vocabulary(const std::string& path) {
   const std::filesystem::path place(path);
-  return place.filename() == kVocabularyFile || std::filesystem::is_regular_file(place / kVocabularyFile);
+  return place.filename() == kVocabularyFile || is_file(place / kVocabularyFile);
 }
 
 std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path) {
   const std::filesystem::path ours = std::filesystem::path(path) / kVocabularyFile;
-  if (std::filesystem::is_regular_file(ours)) return load_text_vocabulary(ours.string());
+  if (is_file(ours)) return load_text_vocabulary(ours.string());
   if (is_tokenizer(path)) return text_vocabulary(read_tokenizer(path), path);
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });

@@ -66,8 +66,8 @@ WordPiece::WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, co
   padding_ = id_of(options.padding);
   require(missing.empty(), [&] {
     return name + ": a vocabulary of " + std::to_string(pieces_.size()) + " entries that lacks " + joined(missing) +
-           "; expected one entry a line, among them " + joined(std::vector{options.unknown, options.first, options.last}) +
-           " and " + options.padding;
+           "; expected one entry a line, among them " +
+           joined(std::vector{options.unknown, options.first, options.last}) + " and " + options.padding;
   });
 }
 

@@ -81,10 +81,8 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
   const std::vector<models::Segment> segments = models::decoder(sizes, configuration.tied_scores);
   const Stages stages = stages_of(configuration, segments);
-  models::GenerateOptions options{.tokens = request.tokens,
-                                  .sampling = request.sampling,
-                                  .ends = vocabulary.ends(),
-                                  .pieces = vocabulary.size()};
+  models::GenerateOptions options{
+      .tokens = request.tokens, .sampling = request.sampling, .ends = vocabulary.ends(), .pieces = vocabulary.size()};
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const Grid grid(world, request.grid.shape());
     const at::TensorOptions tensor = tensor_options(configuration);

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "adjoin/models/model.hpp"
 #include "adjoin/models/text_classifier.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/configuration.hpp"

@@ -7,6 +7,7 @@
 
 #include "adjoin/data/token_folder.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/data/tokenizer/small_tokenizers.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -83,6 +84,38 @@ TEST_F(Tokenize, refuses_a_folder_that_holds_something) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(lines_of(outcome.err), ElementsAre(HasSubstr("tokens: exists and is no empty folder; choose another")));
   EXPECT_EQ(tree_of(folder_.path()), before);
+}
+
+TEST_F(Tokenize, prints_the_ids_of_a_classifier_s_and_of_a_decoder_s_tokenizer) {
+  put(folder_ / "texts", "ab [SEP] Ab\n<|endoftext|>ab\n");
+  const auto ids = [&](const fs::path& vocab) {
+    const Outcome outcome = run("tokenize --vocab " + shell_quoted(vocab), {.input = (folder_ / "texts").string()});
+    EXPECT_EQ(outcome.err, "");
+    return lines_of(outcome.out);
+  };
+  put(folder_ / "tokenizer.json", data::small_classifier().dump());
+  EXPECT_THAT(ids(folder_.path()), ElementsAre("4 5 3 6", StartsWith("1 ")));
+  EXPECT_EQ(ids(folder_ / "tokenizer.json"), ids(folder_.path()));
+  put(folder_ / "tokenizer.json", data::small_decoder().dump());
+  EXPECT_THAT(ids(folder_.path()), ElementsAre(StartsWith("4 6"), "0 4"));
+}
+
+TEST_F(Tokenize, takes_a_decoder_s_tokenizer_into_its_folder) {
+  fs::create_directories(folder_ / "made_elsewhere");
+  put(folder_ / "made_elsewhere/tokenizer.json", data::small_decoder().dump());
+  put(folder_ / "made_elsewhere/tokenizer_config.json", R"({"eos_token": "|"})");
+  put(folder_ / "a.txt", "ab <|endoftext|>\n\nabc\n\nab\n");
+  const std::string arguments = " --data " + shell_quoted(folder_ / "a.txt");
+  EXPECT_EQ(tokenize("--vocab " + shell_quoted(folder_ / "made_elsewhere") + arguments).err, "");
+  const data::TokenFolder made = data::open_token_folder(out());
+  EXPECT_EQ(made.train.end_of_document, 20);
+  EXPECT_EQ(made.test.tokens.ids(0).size(), 2u);
+  const fs::path again = folder_ / "again";
+  EXPECT_EQ(run("tokenize --vocab " + shell_quoted(out()) + arguments + into(again)).err, "");
+  EXPECT_EQ(tree_of(again), tree_of(out()));
+  put(folder_ / "made_elsewhere/tokenizer.json", data::small_classifier().dump());
+  fs::remove_all(folder_ / "made");
+  refuses("--vocab " + shell_quoted(folder_ / "made_elsewhere") + arguments, "model \"WordPiece\" is no decoder's");
 }
 
 TEST_F(Tokenize, wants_a_folder_for_documents) {

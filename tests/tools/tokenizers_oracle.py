@@ -115,7 +115,8 @@ def random_texts(draw):
         lambda: draw.choice(APOSTROPHES),
         lambda: draw.choice(SPECIAL),
         lambda: draw.choice(".,!?-_#$%&()*+/<=>[]^`{|}~\"\u2581\u2014\u20ac"),
-        lambda: draw.choice(["the", " film", " movie", "<br />", " I", "ing", "\u2581", "<0x41>", "nau\u0308ve"]),
+        lambda: draw.choice(["the", " film", " movie", "<br />", " I", "ing", "\u2581", "<0x41>", "nau\u0308ve", " filmmovie"]),
+        lambda: draw.choice(["ha", "!", "-", "a", "."]) * draw.randrange(1, 15),
         lambda: " ",
     ]
     texts = ["", " ", "  ", "\n", "\u2581", "'", "a" * 300, " " * 300, "\u0301" * 300, "1" * 300]
@@ -205,19 +206,22 @@ def older_folders(out, vocab, merges, words, reviews):
                                 "normalized": False, "single_word": False}
              for i, token in enumerate(["<|im_start|>", "<|im_end|>", "<tool>"])}
     yield "gpt2_files", GPT2Tokenizer.from_pretrained(folder(
-        "gpt2_files", files, tokenizer_class="GPT2Tokenizer", add_bos_token=True, bos_token="<|eot|>", pad_token="<pad>"))
+        "gpt2_files", files, tokenizer_class="GPT2Tokenizer", add_bos_token=True, bos_token="<|eot|>", pad_token="<pad>",
+        eos_token="<end>", unk_token="<?>", additional_special_tokens=["<tool>", "<s>"]))
     yield "qwen2_files", Qwen2Tokenizer.from_pretrained(folder(
         "qwen2_files", files, tokenizer_class="Qwen2TokenizerFast", eos_token="<|im_end|>", added_tokens_decoder=added))
     yield "wordpiece_files", BertTokenizer.from_pretrained(folder(
         "wordpiece_files", {"vocab.txt": "".join(piece + "\n" for piece in sorted(words, key=words.get))},
         tokenizer_class="BertTokenizer", do_lower_case=False))
     model = io.BytesIO()
-    SentencePieceTrainer.train(sentence_iterator=iter(text.replace("\n", " ") for text in reviews), model_writer=model,
+    repeated = [sign * count for sign in ("ha", "!", "-", "a", ".") for count in range(2, 15)] * 20  # joined in several ways
+    SentencePieceTrainer.train(sentence_iterator=iter(text.replace("\n", " ") for text in reviews + repeated),
+                               model_writer=model,
                                vocab_size=2000, model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
                                user_defined_symbols=["<tool>"], num_threads=1, minloglevel=4)
-    for legacy in (True, False):
+    for legacy, more in ((True, {}), (False, {"additional_special_tokens": ["[MASK]"]})):
         place = folder(f"llama_files_{legacy}", {}, tokenizer_class="LlamaTokenizer", add_bos_token=True, legacy=legacy,
-                       bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+                       bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="[PAD]", **more)
         (place / "tokenizer.model").write_bytes(model.getvalue())
         yield place.name, LlamaTokenizer.from_pretrained(place)
 
@@ -238,8 +242,10 @@ def tokenizers_of_all_kinds(texts, out, reviews):
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     llama3 = with_beginning(train_bytes(texts, 3000, split(LLAMA3), ignore_merges=True), "<|endoftext|>")
     # A piece that merges do not lead to, which ignore_merges gives all the same.
-    state = json.loads(llama3.to_str())
-    state["model"]["vocab"]["\u0120filmmovie"] = max(state["model"]["vocab"].values()) + 1
+    state, piece = json.loads(llama3.to_str()), "\u0120filmmovie"
+    model = state["model"]
+    model["vocab"].setdefault(piece, max(model["vocab"].values()) + 1)
+    model["merges"] = [merge for merge in model["merges"] if "".join(merge) != piece]
     yield "llama3", PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)), eos_token="<|eot|>",
                                             bos_token="<|endoftext|>")
     vocab, merges = model_of(train_bytes(texts, 3000, split(LLAMA3.replace("{1,3}", "")), normalizers.NFC()))
@@ -292,7 +298,9 @@ def main():
     write_code_points(out)
     whole = {"wordpiece_uncased", "wordpiece_cased", "gpt2", "llama3", "qwen2", "digits", "llama"}
     for kind, tokenizer in tokenizers_of_all_kinds(reviews[:1000] + random_ones[:2000], out, reviews[:1000]):
-        if not kind.endswith(("_files", "_True", "_False")):
+        if (out / kind).exists():  # older files, of which transformers makes this
+            (out / f"{kind}.json").write_text(tokenizer.backend_tokenizer.to_str())
+        else:
             tokenizer.save_pretrained(out / kind)
         write_ids(out / f"{kind}.prompts",
                   encode(tokenizer, texts if kind in whole else texts[:RANDOM_TEXTS + FEW_REVIEWS], as_prompts=True))

@@ -14,7 +14,8 @@ struct BpeTokenizer {
   BpeParts parts;
   std::vector<AddedToken> added;
   std::vector<std::string> pieces;  // by id, those of added tokens among them; "" where an id has none
-  std::vector<std::string> bytes;   // by id, of the text that a piece stands for; special tokens and the unknown one have none
+  std::vector<std::string>
+      bytes;  // by id, of the text that a piece stands for; special tokens and the unknown one have none
 };
 
 /// Throws: InvalidArgument that begins with `name` where the model is another one than byte-pair encoding, or one of its kinds

@@ -68,9 +68,9 @@ class BpeVocabulary final : public TextVocabulary {
 
  private:
   BpeVocabulary(std::string content, const TokenizerJson& json, WordCutting words, const std::string& name)
-      : BpeVocabulary(
-            std::move(content), json, words,
-            read_bpe(json, words.is_byte_level() ? BpeParts::Unit::byte : BpeParts::Unit::character, name), name) {}
+      : BpeVocabulary(std::move(content), json, words,
+                      read_bpe(json, words.is_byte_level() ? BpeParts::Unit::byte : BpeParts::Unit::character, name),
+                      name) {}
 
   BpeVocabulary(std::string content, const TokenizerJson& json, WordCutting words, BpeTokenizer tokenizer,
                 const std::string& name)

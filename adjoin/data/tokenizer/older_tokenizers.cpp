@@ -45,9 +45,7 @@ class TokenList {
       return;
     }
     const TokenizerJson& known = field(vocabulary_, content.c_str());
-    tokens_.push_back({.content = content,
-                       .id = known.is_null() ? next_++ : known.get<int64_t>(),
-                       .special = special});
+    tokens_.push_back({.content = content, .id = known.is_null() ? next_++ : known.get<int64_t>(), .special = special});
   }
 
   int64_t id_of(const std::string& content) const {
@@ -74,9 +72,8 @@ TokenizerJson surroundings(const TokenizerSettings& settings, const TokenList& t
   TokenizerJson single = TokenizerJson::array(), special = TokenizerJson::object();
   const auto add = [&](const std::string& token) {
     single.push_back(TokenizerJson::object({{"SpecialToken", {{"id", token}, {"type_id", 0}}}}));
-    special[token] = {{"id", token},
-                      {"ids", TokenizerJson::array({tokens.id_of(token)})},
-                      {"tokens", TokenizerJson::array({token})}};
+    special[token] = {
+        {"id", token}, {"ids", TokenizerJson::array({tokens.id_of(token)})}, {"tokens", TokenizerJson::array({token})}};
   };
   if (settings.flag("add_bos_token", false) && !beginning.empty()) add(beginning);
   single.push_back(TokenizerJson::object({{"Sequence", {{"id", "A"}, {"type_id", 0}}}}));
@@ -87,10 +84,7 @@ TokenizerJson surroundings(const TokenizerSettings& settings, const TokenList& t
 }
 
 TokenizerJson byte_level(bool prefix_space, bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", prefix_space},
-          {"trim_offsets", true},
-          {"use_regex", use_regex}};
+  return {{"type", "ByteLevel"}, {"add_prefix_space", prefix_space}, {"trim_offsets", true}, {"use_regex", use_regex}};
 }
 
 TokenizerJson split_by(const char* expression) {
@@ -151,9 +145,10 @@ std::string from_vocab_json(const fs::path& vocab, const fs::path& merges, const
   TokenList tokens(vocabulary, settings);
   const std::string beginning = settings.token("bos_token", is_qwen ? "" : kEnd);
   const std::string end = settings.token("eos_token", kEnd);
-  for (const std::string& token : {settings.token("unk_token", kEnd), beginning, end,
-                                   settings.token("pad_token", is_qwen ? kEnd : "")})
+  for (const std::string& token :
+       {beginning, end, settings.token("unk_token", kEnd), settings.token("pad_token", is_qwen ? kEnd : "")})
     tokens.add(token);
+  for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
 
   const bool prefix_space = settings.flag("add_prefix_space", false);
   TokenizerJson json = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
@@ -161,13 +156,19 @@ std::string from_vocab_json(const fs::path& vocab, const fs::path& merges, const
   json["normalizer"] = is_qwen ? TokenizerJson{{"type", "NFC"}} : TokenizerJson();
   json["pre_tokenizer"] =
       is_qwen ? TokenizerJson{{"type", "Sequence"},
-                              {"pretokenizers", TokenizerJson::array({split_by(kQwen2Pattern),
-                                                                      byte_level(prefix_space, false)})}}
+                              {"pretokenizers",
+                               TokenizerJson::array({split_by(kQwen2Pattern), byte_level(prefix_space, false)})}}
               : byte_level(prefix_space, true);
   json["post_processor"] = surroundings(settings, tokens, beginning, end);
   json["decoder"] = byte_level(true, true);
-  json["model"] = {{"type", "BPE"}, {"dropout", nullptr},      {"unk_token", nullptr},   {"continuing_subword_prefix", ""},
-                   {"end_of_word_suffix", ""}, {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", false}};
+  json["model"] = {{"type", "BPE"},
+                   {"dropout", nullptr},
+                   {"unk_token", nullptr},
+                   {"continuing_subword_prefix", ""},
+                   {"end_of_word_suffix", ""},
+                   {"fuse_unk", false},
+                   {"byte_fallback", false},
+                   {"ignore_merges", false}};
   json["model"]["vocab"] = vocabulary;
   json["model"]["merges"] = std::move(pairs);
   return json.dump();
@@ -190,9 +191,11 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   TokenList tokens(vocabulary, settings);
   const std::string beginning = settings.token("bos_token", "<s>"), end = settings.token("eos_token", "</s>");
   const std::string unknown = settings.token("unk_token", "<unk>");
-  for (const std::string& token : {unknown, beginning, end}) tokens.add(token);
+  for (const std::string& token : {beginning, end, unknown, settings.token("pad_token")}) tokens.add(token);
+  for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
+  const bool lists_others = settings.lists_special_tokens();  // then transformers passes over those of the model
   for (const auto& piece : model.pieces)
-    if (piece.kind == Kind::control || piece.kind == Kind::user_defined)
+    if (!lists_others && (piece.kind == Kind::control || piece.kind == Kind::user_defined))
       tokens.add(piece.text, piece.kind == Kind::control);
   TokenizerJson pairs = TokenizerJson::array();
   for (const auto& [left, right] : merges_of(model)) pairs.push_back(TokenizerJson::array({left, right}));
@@ -207,8 +210,7 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   if (prefix_space) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   TokenizerJson json = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"normalizer", nullptr}};
   json["added_tokens"] = tokens.json();
-  json["pre_tokenizer"] = {
-      {"type", "Metaspace"}, {"replacement", sign}, {"prepend_scheme", scheme}, {"split", false}};
+  json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", sign}, {"prepend_scheme", scheme}, {"split", false}};
   json["post_processor"] = surroundings(settings, tokens, beginning, end);
   json["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
   json["model"] = {{"type", "BPE"},

@@ -45,7 +45,9 @@ class Fields {
   std::string_view bytes;  // of one that is a text or a message
 
  private:
-  [[noreturn]] void refuse() const { throw InvalidArgument(name_ + ": is no model of sentencepiece, or a damaged one"); }
+  [[noreturn]] void refuse() const {
+    throw InvalidArgument(name_ + ": is no model of sentencepiece, or a damaged one");
+  }
 
   std::string_view take(uint64_t size) {
     if (size > rest_.size()) refuse();

@@ -1,5 +1,6 @@
 #include "adjoin/data/tokenizer/text_steps.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "adjoin/data/tokenizer/nfc.hpp"
@@ -8,6 +9,8 @@ namespace adjoin::data {
 namespace {
 
 constexpr size_t kMostSteps = 8;
+constexpr size_t kMostGrowth =
+    16;  // how many times longer a normaliser may make a text, or the text that it puts first
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -43,20 +46,24 @@ size_t digits_end(std::string_view text, size_t begin, bool apart) {
 }  // namespace
 
 Normalizer::Normalizer(const TokenizerJson& normalizer, const std::string& name) {
+  size_t growth = 1;
   for_each_part(normalizer, "normalizers", [&](const TokenizerJson& part) {
     const std::string type = type_of(part);
     if (type == "NFC") {
       steps_.emplace_back(ToNfc{});
     } else if (type == "Prepend") {
       steps_.emplace_back(Prepend{part.at("prepend").get<std::string>()});
+      growth = std::max(growth, std::get<Prepend>(steps_.back()).text.size());
     } else if (type == "Replace") {
       Replace step{literal_pattern(part, "normalizer", name), part.at("content").get<std::string>()};
       require(!step.from.empty(), [&] { return name + ": normalizer \"Replace\" replaces nothing"; });
+      growth *= std::max<size_t>(1, (step.to.size() + step.from.size() - 1) / step.from.size());
       steps_.emplace_back(std::move(step));
     } else {
       refuse_part(name, "normalizer", type);
     }
-    require(steps_.size() <= kMostSteps, [&] { return name + ": the normalizer has too many parts"; });
+    require(steps_.size() <= kMostSteps && growth <= kMostGrowth,
+            [&] { return name + ": the normalizer has too many parts, or makes texts too long"; });
   });
 }
 
@@ -99,19 +106,21 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     // Their words cover each text, so that to keep the words and to drop what lies between is the same.
     const std::string behavior = text_field(part, "behavior");
     const bool inverted = flag(part, "invert");
-    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted),
-            [&] { return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is none that adjoin knows"; });
+    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted), [&] {
+      return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is none that adjoin knows";
+    });
     steps_.emplace_back(*known);
   } else if (type == "Digits") {
     steps_.emplace_back(Digits{flag(part, "individual_digits")});
   } else if (type == "Metaspace") {
-    const std::string scheme = part.contains("prepend_scheme")          ? text_field(part, "prepend_scheme")
+    const std::string scheme = part.contains("prepend_scheme")        ? text_field(part, "prepend_scheme")
                                : flag(part, "add_prefix_space", true) ? "always"
-                                                                        : "never";
+                                                                      : "never";
     using Prefix = Metaspace::Prefix;
     const auto prefix = scheme == "always" ? Prefix::always : scheme == "first" ? Prefix::first : Prefix::never;
-    require(prefix != Prefix::never || scheme == "never",
-            [&] { return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is none that adjoin knows"; });
+    require(prefix != Prefix::never || scheme == "never", [&] {
+      return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is none that adjoin knows";
+    });
     require(text_field(part, "replacement") == kSpaceSign, [&] {
       return name + ": pre_tokenizer \"Metaspace\" with the replacement " + in_quotes(text_field(part, "replacement")) +
              " is none that adjoin knows; expected " + std::string(kSpaceSign);
@@ -127,8 +136,8 @@ std::optional<std::string> WordCutting::changed(const Step& step, std::string_vi
     return text.starts_with(' ') ? std::nullopt : std::optional(' ' + std::string(text));
   if (const auto* metaspace = std::get_if<Metaspace>(&step)) {
     std::string result = replaced(text, " ", kSpaceSign);
-    const bool takes_prefix = metaspace->prefix == Metaspace::Prefix::always ||
-                              (metaspace->prefix == Metaspace::Prefix::first && is_first);
+    const bool takes_prefix =
+        metaspace->prefix == Metaspace::Prefix::always || (metaspace->prefix == Metaspace::Prefix::first && is_first);
     return takes_prefix && !result.starts_with(kSpaceSign) ? std::string(kSpaceSign) + result : result;
   }
   return std::nullopt;

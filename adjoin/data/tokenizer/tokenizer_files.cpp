@@ -29,13 +29,23 @@ AddedToken token_from(const TokenizerJson& token, int64_t id) {
 }
 
 TokenizerJson read_if_there(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return TokenizerJson::object();
+  if (!is_file(path)) return TokenizerJson::object();
   TokenizerJson json = parse_json(read_tokenizer_file(path), path.string());
   require(json.is_object(), [&] { return path.string() + ": is no object of JSON"; });
   return json;
 }
 
 }  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code none;
+  return fs::is_regular_file(path, none);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code none;
+  return fs::is_directory(path, none);
+}
 
 std::string read_tokenizer_file(const fs::path& path) {
   const std::string name = path.string();
@@ -67,7 +77,7 @@ std::string TokenizerSettings::tokenizer_class() const {
 
 std::string TokenizerSettings::token(const char* key, const std::string& otherwise) const {
   for (const TokenizerJson* json : {&config_, &special_})
-    if (const std::string named = content_of(field(*json, key)); !named.empty()) return named;
+    if (json->contains(key)) return content_of(field(*json, key));
   return otherwise;
 }
 
@@ -78,6 +88,15 @@ TokenizerJson TokenizerSettings::ends() const {
   if (ids.is_number()) ends.push_back(ids);
   if (ids.is_array()) ends.insert(ends.end(), ids.begin(), ids.end());
   return ends;
+}
+
+std::vector<std::string> TokenizerSettings::more_special_tokens() const {
+  std::vector<std::string> tokens;
+  for (const TokenizerJson* json : {&config_, &special_})
+    for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+      if (const TokenizerJson& list = field(*json, key); list.is_array())
+        for (const TokenizerJson& token : list) tokens.push_back(content_of(token));
+  return tokens;
 }
 
 std::vector<AddedToken> TokenizerSettings::added() const {

@@ -23,20 +23,17 @@ std::string with_ends(std::string content, const TokenizerJson& ends, const std:
 }
 
 std::string read_folder(const fs::path& folder, const std::string& wanted) {
-  const auto has = [&](const char* file) {
-    return (wanted.empty() || wanted == file) && fs::is_regular_file(folder / file);
-  };
+  const auto has = [&](const char* file) { return (wanted.empty() || wanted == file) && is_file(folder / file); };
   const TokenizerSettings settings(folder);
   const fs::path json = folder / "tokenizer.json", merges = folder / "merges.txt";
   if (has("tokenizer.json")) return with_ends(read_tokenizer_file(json), settings.ends(), json.string());
-  if ((has("vocab.json") || has("merges.txt")) && fs::is_regular_file(folder / "vocab.json") &&
-      fs::is_regular_file(merges))
+  if ((has("vocab.json") || has("merges.txt")) && is_file(folder / "vocab.json") && is_file(merges))
     return with_ends(from_vocab_json(folder / "vocab.json", merges, settings), settings.ends(), merges.string());
   if (has("vocab.txt")) return from_vocab_txt(folder / "vocab.txt", settings);
   const fs::path model = folder / "tokenizer.model";
-  if (has("tokenizer.model"))
-    return with_ends(from_tokenizer_model(model, settings), settings.ends(), model.string());
-  throw InvalidArgument(folder.string() + ": is a folder without a tokenizer; expected tokenizer.json, vocab.json with " +
+  if (has("tokenizer.model")) return with_ends(from_tokenizer_model(model, settings), settings.ends(), model.string());
+  throw InvalidArgument(folder.string() +
+                        ": is a folder without a tokenizer; expected tokenizer.json, vocab.json with " +
                         "merges.txt, vocab.txt or tokenizer.model");
 }
 
@@ -44,7 +41,7 @@ std::string read_folder(const fs::path& folder, const std::string& wanted) {
 
 bool is_tokenizer(const std::string& path) {
   const fs::path name = fs::path(path).filename();
-  return fs::is_directory(path) || name.extension() == ".json" || name == "merges.txt" || name == "tokenizer.model";
+  return is_folder(path) || name.extension() == ".json" || name == "merges.txt" || name == "tokenizer.model";
 }
 
 bool is_classifiers(std::string_view content) {
@@ -59,13 +56,13 @@ bool is_classifiers(std::string_view content) {
 
 std::string read_tokenizer(const std::string& path) {
   return reading_json(path, [&] {
-    if (fs::is_directory(path)) return read_folder(path, "");
+    if (is_folder(path)) return read_folder(path, "");
     const fs::path file(path), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
     const std::string name = file.filename().string();
-    const bool is_usual = name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" ||
-                          name == "tokenizer.model";
+    const bool is_usual =
+        name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" || name == "tokenizer.model";
     if (!is_usual) return read_tokenizer_file(path);
-    require(fs::is_regular_file(file), [&] { return path + ": cannot open the tokenizer: it is no file"; });
+    require(is_file(file), [&] { return path + ": cannot open the tokenizer: it is no file"; });
     return read_folder(folder, name);
   });
 }

@@ -44,7 +44,8 @@ size_t id_from(const TokenizerJson& value, size_t pieces, const std::string& wha
 void put_piece(std::vector<std::string>& pieces, size_t id, const std::string& piece, const std::string& name) {
   if (id >= pieces.size()) pieces.resize(id + 1);
   require(pieces[id].empty(), [&] {
-    return name + ": " + in_quotes(pieces[id]) + " and " + in_quotes(piece) + " have the same id, " + std::to_string(id);
+    return name + ": " + in_quotes(pieces[id]) + " and " + in_quotes(piece) + " have the same id, " +
+           std::to_string(id);
   });
   pieces[id] = piece;
 }
@@ -144,7 +145,8 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
                      .normalized = flag(item, "normalized")};
     require(!token.content.empty(), [&] { return name + ": an added token is empty"; });
     require(!flag(item, "single_word"), [&] {
-      return name + ": added token " + in_quotes(token.content) + " is a single word (single_word), which adjoin does not know";
+      return name + ": added token " + in_quotes(token.content) +
+             " is a single word (single_word), which adjoin does not know";
     });
     const size_t id = id_from(item.at("id"), most, "added token " + in_quotes(token.content), name);
     const auto place = known.find(token.content);
@@ -162,8 +164,8 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
 }
 
 TokenizerJson json_of(const AddedToken& token) {
-  return {{"id", token.id},         {"content", token.content}, {"single_word", false},
-          {"lstrip", token.lstrip}, {"rstrip", token.rstrip},   {"normalized", token.normalized},
+  return {{"id", token.id},          {"content", token.content}, {"single_word", false},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
           {"special", token.special}};
 }
 

@@ -89,8 +89,7 @@ TokenizerJson post_processor(const WordPieceOptions& options, const std::vector<
   TokenizerJson tokens = TokenizerJson::object();
   for (const std::string& token : {options.first, options.last}) {
     const auto id = std::find(pieces.begin(), pieces.end(), token) - pieces.begin();
-    tokens[token] = {
-        {"id", token}, {"ids", TokenizerJson::array({id})}, {"tokens", TokenizerJson::array({token})}};
+    tokens[token] = {{"id", token}, {"ids", TokenizerJson::array({id})}, {"tokens", TokenizerJson::array({token})}};
   }
   TokenizerJson end_of_second = special_item(options.last);
   end_of_second["SpecialToken"]["type_id"] = 1;

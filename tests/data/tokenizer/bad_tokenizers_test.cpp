@@ -40,11 +40,10 @@ TEST(BadTokenizers, are_refused_by_the_name_of_the_part_that_is_unknown) {
   ASSERT_NO_THROW(text_vocabulary(good.dump(), "a"));
   expect_refused(changed(good, "/normalizer", {{"type", "Precompiled"}}), "normalizer \"Precompiled\"");
   expect_refused(changed(good, "/pre_tokenizer", {{"type", "Whitespace"}}), "pre_tokenizer \"Whitespace\"");
-  expect_refused(changed(good, "/pre_tokenizer", {{"type", "Split"},
-                                                  {"pattern", {{"Regex", "\\w+"}}},
-                                                  {"behavior", "Isolated"},
-                                                  {"invert", false}}),
-                 R"(pre_tokenizer "Split" of the pattern {"Regex":"\\w+"})");
+  expect_refused(
+      changed(good, "/pre_tokenizer",
+              {{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}, {"behavior", "Isolated"}, {"invert", false}}),
+      R"(pre_tokenizer "Split" of the pattern {"Regex":"\\w+"})");
   expect_refused(changed(good, "/post_processor", {{"type", "Other"}}), "post_processor \"Other\"");
   expect_refused(changed(good, "/decoder", {{"type", "CTC"}}), "decoder \"CTC\"");
   expect_refused(changed(good, "/model/type", "Unigram"), "model \"Unigram\"");
@@ -53,8 +52,9 @@ TEST(BadTokenizers, are_refused_by_the_name_of_the_part_that_is_unknown) {
   expect_refused(changed(good, "/added_tokens/0/single_word", true), "single_word");
   expect_refused(small_classifier(), "model \"WordPiece\" is no decoder's");
   EXPECT_THAT(refusal([&] { WordPiece::from_json(good.dump(), "b"); }), HasSubstr("model \"BPE\" is no classifier's"));
-  EXPECT_THAT(refusal([] { WordPiece::from_json(changed(small_classifier(), "/normalizer/type", "NFKC").dump(), "b"); }),
-              HasSubstr("normalizer \"NFKC\""));
+  EXPECT_THAT(
+      refusal([] { WordPiece::from_json(changed(small_classifier(), "/normalizer/type", "NFKC").dump(), "b"); }),
+      HasSubstr("normalizer \"NFKC\""));
 }
 
 TEST(BadTokenizers, are_refused_where_their_parts_do_not_fit) {
@@ -80,6 +80,18 @@ TEST(BadTokenizers, are_refused_where_their_parts_do_not_fit) {
                  {"single", Json::array({Json::object({{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}})})},
                  {"special_tokens", {{"x", {{"id", "x"}, {"ids", Json::array({5000})}}}}}};
   expect_refused(changed(good, "/post_processor", around), "5000 for \"x\"");
+}
+
+TEST(BadTokenizers, are_refused_where_they_would_make_texts_endless) {
+  const auto longer = [](size_t times) {
+    return Json{
+        {"type", "Replace"}, {"pattern", Json::object({{"String", "a"}})}, {"content", std::string(times, 'a')}};
+  };
+  const Json good = small_decoder();
+  EXPECT_NO_THROW(text_vocabulary(changed(good, "/normalizer", longer(16)).dump(), "a"));
+  expect_refused(changed(good, "/normalizer", longer(17)), "makes texts too long");
+  const Json twice = {{"type", "Sequence"}, {"normalizers", Json::array({longer(5), longer(4)})}};
+  expect_refused(changed(good, "/normalizer", twice), "makes texts too long");
 }
 
 TEST(BadTokenizers, are_refused_where_they_are_no_json) {
@@ -112,8 +124,12 @@ TEST(BadTokenizers, are_refused_as_folders_with_the_file_that_is_wrong) {
 
 TEST(BadTokenizers, are_refused_as_damaged_models_of_sentencepiece) {
   const TemporaryFolder folder;
-  for (const std::string content : {std::string(), std::string("not a model"), std::string("\x0a\xff\xff\xff\xff\x0f", 6),
-                                    std::string("\x0a\x04\x0a\x02" "ab", 6), std::string("\x0a\x02\x18\x63", 4)}) {
+  for (const std::string content :
+       {std::string(), std::string("not a model"), std::string("\x0a\xff\xff\xff\xff\x0f", 6),
+        std::string("\x0a\x04\x0a\x02"
+                    "ab",
+                    6),
+        std::string("\x0a\x02\x18\x63", 4)}) {
     folder.write("tokenizer.model", content);
     EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }), HasSubstr("tokenizer.model: "));
   }
@@ -180,16 +196,20 @@ void expect_no_harm(const std::string& content, unsigned seed, Read read) {
 
 TEST(MutatedTokenizers, are_read_or_refused) {
   for (const Json& good : {small_decoder(), small_decoder_of_characters()}) {
-    const auto read = [](const std::string& text) { use(*text_vocabulary("{" + text.substr(text.empty() ? 0 : 1), "a")); };
+    const auto read = [](const std::string& text) {
+      use(*text_vocabulary("{" + text.substr(text.empty() ? 0 : 1), "a"));
+    };
     expect_no_harm(good.dump(), 1, read);
   }
-  expect_no_harm(small_classifier().dump(), 2,
-                 [](const std::string& text) { WordPiece::from_json(text, "a").encode_review("a ab [SEP] \xc3\xa9", 20); });
+  expect_no_harm(small_classifier().dump(), 2, [](const std::string& text) {
+    WordPiece::from_json(text, "a").encode_review("a ab [SEP] \xc3\xa9", 20);
+  });
 }
 
 TEST(MutatedMerges, are_read_or_refused) {
   const TemporaryFolder folder;
-  folder.write("vocab.json", R"({"a":0,"b":1,"c":2,"ab":3,"abc":4,"cc":5,"ca":6,"bc":7,"aa":8,"#":9,"<|endoftext|>":10})");
+  folder.write("vocab.json",
+               R"({"a":0,"b":1,"c":2,"ab":3,"abc":4,"cc":5,"ca":6,"bc":7,"aa":8,"#":9,"<|endoftext|>":10})");
   expect_no_harm("#version: 0.2\na b\nab c\nc c\nc a\nb c\na a\n", 3, [&](const std::string& text) {
     folder.write("merges.txt", text);
     use(*load_text_vocabulary(folder.path()));
@@ -200,8 +220,11 @@ TEST(MutatedModels, of_sentencepiece_are_read_or_refused) {
   const TemporaryFolder folder;
   std::string model;
   for (const std::string piece : {"<unk>", "<s>", "</s>", "a", "b", "ab", "\xe2\x96\x81"})
-    model += std::string("\x0a") + static_cast<char>(piece.size() + 4) + "\x0a" + static_cast<char>(piece.size()) + piece +
-             "\x18" + (piece == "<unk>" ? "\x02" : piece[0] == '<' ? "\x03" : "\x01");
+    model += std::string("\x0a") + static_cast<char>(piece.size() + 4) + "\x0a" + static_cast<char>(piece.size()) +
+             piece + "\x18" +
+             (piece == "<unk>"  ? "\x02"
+              : piece[0] == '<' ? "\x03"
+                                : "\x01");
   model += std::string("\x12\x02\x18\x02", 4);
   expect_no_harm(model, 4, [&](const std::string& text) {
     folder.write("tokenizer.model", text);

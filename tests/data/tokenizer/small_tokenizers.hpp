@@ -10,8 +10,10 @@ namespace adjoin::data {
 inline nlohmann::json small_decoder() {
   using Json = nlohmann::json;
   Json vocabulary = Json::object();
-  for (const char* piece : {"<|endoftext|>", "a", "b", "c", "ab", "abc", "\u0120", "\u0120ab", "1", "2", "12", "'", "s",
-                            "'s", "\u010a", "\u00e4", "\u00b8", "\u0143", "<", ">", "|", "e", "n", "d"})
+  for (
+      const char* piece :
+      {"<|endoftext|>", "a",      "b",      "c",      "ab", "abc", "\u0120", "\u0120ab", "1", "2", "12", "'", "s", "'s",
+       "\u010a",        "\u00e4", "\u00b8", "\u0143", "<",  ">",   "|",      "e",        "n", "d"})
     vocabulary[piece] = vocabulary.size();
   return {{"version", "1.0"},
           {"added_tokens", Json::array({{{"id", 0},
@@ -43,11 +45,12 @@ inline nlohmann::json small_decoder_of_characters() {
   json["added_tokens"][0]["content"] = "</s>";
   json["added_tokens"][0]["id"] = 1;
   json["normalizer"] = nullptr;
-  json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
+  json["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
   json["post_processor"] = nullptr;
   json["decoder"] = nullptr;
-  json["model"] = {{"type", "BPE"},           {"unk_token", "<unk>"},    {"fuse_unk", true},
-                   {"byte_fallback", true},   {"vocab", vocabulary},     {"merges", Json::array({"a b", "\u2581 ab"})}};
+  json["model"] = {{"type", "BPE"},         {"unk_token", "<unk>"}, {"fuse_unk", true},
+                   {"byte_fallback", true}, {"vocab", vocabulary},  {"merges", Json::array({"a b", "\u2581 ab"})}};
   return json;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "adjoin/data/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/nfc.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 
@@ -63,7 +65,8 @@ class Oracle {
   std::string path(const std::string& name) const { return folder_.path(name); }
 
   /// Compares the ids of the first texts with those of a file.
-  void compare(const std::string& name, size_t texts, const std::function<std::vector<int64_t>(const std::string&)>& encode) const {
+  void compare(const std::string& name, size_t texts,
+               const std::function<std::vector<int64_t>(const std::string&)>& encode) const {
     const std::vector<std::string> expected = records(path(name), 2);
     ASSERT_EQ(expected.size(), texts) << name;
     size_t wrong = 0;
@@ -81,8 +84,10 @@ class Oracle {
 };
 
 void compare_classifiers(const Oracle& oracle) {
-  const std::map<std::string, size_t> kinds{{"wordpiece_uncased", kReviews},        {"wordpiece_cased", kReviews},
-                                            {"wordpiece_accents", kFewReviews},     {"wordpiece_cased_stripped", kFewReviews},
+  const std::map<std::string, size_t> kinds{{"wordpiece_uncased", kReviews},
+                                            {"wordpiece_cased", kReviews},
+                                            {"wordpiece_accents", kFewReviews},
+                                            {"wordpiece_cased_stripped", kFewReviews},
                                             {"wordpiece_files", kFewReviews}};
   for (const auto& [kind, reviews] : kinds) {
     const WordPiece tokenizer = WordPiece::load(oracle.path(kind));
@@ -92,13 +97,23 @@ void compare_classifiers(const Oracle& oracle) {
 }
 
 void compare_decoders(const Oracle& oracle) {
-  const std::map<std::string, size_t> kinds{
-      {"gpt2", kReviews},           {"gpt2_prefix", kFewReviews},  {"llama3", kReviews},
-      {"qwen2", kReviews},          {"digits", kReviews},          {"digit_runs", kFewReviews},
-      {"llama", kReviews},          {"llama_legacy", kFewReviews}, {"pairs_gpt2", kFewReviews},
-      {"pairs_llama3", kFewReviews}, {"pairs_qwen2", kFewReviews}, {"pairs_digits", kFewReviews},
-      {"pairs_digit_runs", kFewReviews}, {"gpt2_files", kFewReviews}, {"qwen2_files", kFewReviews},
-      {"llama_files_True", kFewReviews}, {"llama_files_False", kFewReviews}};
+  const std::map<std::string, size_t> kinds{{"gpt2", kReviews},
+                                            {"gpt2_prefix", kFewReviews},
+                                            {"llama3", kReviews},
+                                            {"qwen2", kReviews},
+                                            {"digits", kReviews},
+                                            {"digit_runs", kFewReviews},
+                                            {"llama", kReviews},
+                                            {"llama_legacy", kFewReviews},
+                                            {"pairs_gpt2", kFewReviews},
+                                            {"pairs_llama3", kFewReviews},
+                                            {"pairs_qwen2", kFewReviews},
+                                            {"pairs_digits", kFewReviews},
+                                            {"pairs_digit_runs", kFewReviews},
+                                            {"gpt2_files", kFewReviews},
+                                            {"qwen2_files", kFewReviews},
+                                            {"llama_files_True", kFewReviews},
+                                            {"llama_files_False", kFewReviews}};
   for (const auto& [kind, reviews] : kinds) {
     const auto vocabulary = load_text_vocabulary(oracle.path(kind));
     oracle.compare(kind + ".prompts", kRandomTexts + reviews,
@@ -115,14 +130,17 @@ void compare_classes(const Oracle& oracle) {
   ASSERT_EQ(numeric.size(), kEnd);
   size_t wrong = 0;
   for (char32_t point = 0; point < kEnd; ++point) {
-    const bool is_right = static_cast<int>(class_of(point)) == classes[point] && is_numeric(point) == (numeric[point] != 0);
-    if (!is_right && ++wrong < 4) ADD_FAILURE() << "code point " << static_cast<uint32_t>(point) << " is of another class";
+    const bool is_right =
+        static_cast<int>(class_of(point)) == classes[point] && is_numeric(point) == (numeric[point] != 0);
+    if (!is_right && ++wrong < 4)
+      ADD_FAILURE() << "code point " << static_cast<uint32_t>(point) << " is of another class";
   }
   EXPECT_EQ(wrong, 0u);
 }
 
 /// Compares what becomes of texts with what the oracle wrote beside them.
-void compare_texts(const Oracle& oracle, const std::string& name, const std::function<std::string(const std::string&)>& changed) {
+void compare_texts(const Oracle& oracle, const std::string& name,
+                   const std::function<std::string(const std::string&)>& changed) {
   const std::vector<std::string> pairs = records(oracle.path(name), 1);
   ASSERT_GT(pairs.size(), 20u) << name;
   size_t wrong = 0;
@@ -145,9 +163,24 @@ void compare_words(const Oracle& oracle) {
   for (const auto& [name, its] : options)
     compare_texts(oracle, name, [&](const std::string& text) {
       std::string words;
-      for_each_bert_word(text, [&](std::string_view word) { words.append(word) += '\n'; }, its);
+      for_each_bert_word(
+          text, [&](std::string_view word) { words.append(word) += '\n'; }, its);
       return words;
     });
+}
+
+/// Compares what older files become with what transformers makes of them.
+void compare_older_files(const Oracle& oracle) {
+  for (const std::string kind :
+       {"gpt2_files", "qwen2_files", "wordpiece_files", "llama_files_True", "llama_files_False"}) {
+    const auto ours = nlohmann::json::parse(read_tokenizer(oracle.path(kind)));
+    const auto theirs = nlohmann::json::parse(bytes_of_file(oracle.path(kind + ".json")));
+    EXPECT_EQ(ours["model"]["vocab"], theirs["model"]["vocab"]) << kind;
+    if (kind != "wordpiece_files") EXPECT_EQ(ours["normalizer"], theirs["normalizer"]) << kind;
+    EXPECT_EQ(ours["pre_tokenizer"], theirs["pre_tokenizer"]) << kind;
+    EXPECT_EQ(ours["decoder"], theirs["decoder"]) << kind;
+    if (kind.starts_with("llama")) EXPECT_TRUE(ours["model"]["merges"] == theirs["model"]["merges"]) << kind;
+  }
 }
 
 // One test, as it waits for one Python process, which makes all of it.
@@ -158,6 +191,7 @@ TEST(TransformersTokenizers, give_the_same_ids) {
   compare_words(oracle);
   compare_classifiers(oracle);
   compare_decoders(oracle);
+  compare_older_files(oracle);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// How quickly adjoin tokenizes reviews on one thread, for bench/peers/tokenizers_speed.py, which measures others in turns.
+//
+// usage: bench_tokenizers TOKENIZER TEXTS     TEXTS: of each its 32-bit length and its bytes
+// For each line on standard input it tokenizes all texts and prints the seconds and the number of ids.
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
+#include "adjoin/data/wordpiece.hpp"
+
+namespace {
+
+std::vector<std::string> read_texts(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string all(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> texts;
+  for (size_t at = 0; at + 4 <= all.size();) {
+    uint32_t length = 0;
+    std::memcpy(&length, all.data() + at, sizeof length);
+    texts.push_back(all.substr(at + 4, length));
+    at += 4 + length;
+  }
+  return texts;
+}
+
+std::function<size_t(const std::string&)> encoder(const std::string& path) {
+  if (adjoin::data::is_classifiers(adjoin::data::read_tokenizer(path)))
+    return
+        [pieces = adjoin::data::WordPiece::load(path)](const std::string& text) { return pieces.encode(text).size(); };
+  return [pieces = adjoin::data::load_text_vocabulary(path)](const std::string& text) {
+    return pieces->encode(text).size();
+  };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return std::fputs("usage: bench_tokenizers TOKENIZER TEXTS\n", stderr), 2;
+  const auto count_ids = encoder(argv[1]);
+  const std::vector<std::string> texts = read_texts(argv[2]);
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto begin = std::chrono::steady_clock::now();
+    size_t ids = 0;
+    for (const std::string& text : texts) ids += count_ids(text);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    std::printf("%.6f %zu\n", seconds.count(), ids);
+    std::fflush(stdout);
+  }
+}
