@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "adjoin/train/hugging_face/family.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -80,7 +81,13 @@ inline Seen seen_in_a_step(const Configuration& c, const Task& task, const Commu
 
 /// Large enough for what grows with the model to be nearly all; of a narrow decoder the scores are much of it.
 inline Configuration large(const std::string& model, Precision precision) {
-  Configuration c = configuration_of(model == "classifier" ? "small" : "gpt-small");
+  Configuration c = configuration_of(model == "classifier" || model == "bert" ? "small" : "gpt-small");
+  if (model == "bert" || model == "llama") {
+    const nlohmann::ordered_json config{{"model_type", model}};
+    read_model(family_of(config), config, c);
+    c.inner = c.words = c.context = 0;
+    c.attention_dropout = 0.1;
+  }
   c.precision = precision;
   c.layers = model == "narrow decoder" ? 2 : 3;
   c.hidden = model == "narrow decoder" ? 64 : 128;

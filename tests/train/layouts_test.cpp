@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/hugging_face/family.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/pytorch_schedules.hpp"
 #include "tests/support/random_task.hpp"
@@ -35,6 +37,22 @@ Configuration odd_sizes(const std::string& model) {
   c.token_dropout = 0.1;
   c.batch = 7;
   c.lr = 3e-3;
+  return c;
+}
+
+/// A model as transformers has it, of such sizes, with more rows in its embedding than there are pieces.
+Configuration odd_sizes_of(const nlohmann::ordered_json& config) {
+  const Family& family = family_of(config);
+  Configuration c = odd_sizes(std::string(family.model));
+  read_model(family, config, c);
+  c.layers = 3;
+  c.hidden = 40;
+  c.heads = family.is_rotary ? 10 : 5;
+  if (family.is_rotary) c.key_heads = 5;
+  c.inner = 37;
+  c.context = 25;
+  c.words = family.model == "decoder" ? 301 : 59;
+  c.attention_dropout = 0.1;
   return c;
 }
 
@@ -131,6 +149,27 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
           ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
               << model << " on " << grid_sizes(c).to_string() << " by " << c.cp_method << ", recomputes " << c.recompute
               << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", step " << step;
+      }
+    });
+  }
+}
+
+TEST(Layouts, train_the_same_models_of_transformers_whatever_lies_where) {
+  for (const char* config : {R"({"model_type": "bert"})", R"({"model_type": "gpt2"})",
+                             R"({"model_type": "llama", "head_dim": 6, "attention_bias": true, "mlp_bias": true})"}) {
+    const Configuration one = odd_sizes_of(nlohmann::ordered_json::parse(config));
+    const std::vector<double> expected = losses_in(one, Communicator());
+    EXPECT_LT(expected[kLayoutSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
+    for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+      std::mt19937 random(static_cast<unsigned>(100 * world.size()));
+      for (int i = 0; i < 3; ++i) {
+        const Configuration c = drawn(one, world.size(), random);
+        const std::vector<double> found = losses_in(c, world);
+        for (size_t step = 0; step < expected.size(); ++step)
+          ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+              << config << " on " << grid_sizes(c).to_string() << " by " << c.cp_method << ", recomputes "
+              << c.recompute << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero
+              << ", step " << step;
       }
     });
   }

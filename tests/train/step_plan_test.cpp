@@ -97,7 +97,7 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_micro_batches_need) {
-  for (const char* model : {"classifier", "decoder", "narrow decoder"})
+  for (const char* model : {"classifier", "decoder", "narrow decoder", "bert", "llama"})
     for (const Precision precision : {Precision::fp32, Precision::bf16})
       for (const int tp : {1, 2})
         for (const int64_t microbatches : {1, 2, 4}) {

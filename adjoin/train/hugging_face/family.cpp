@@ -104,10 +104,29 @@ Json rotary_to_config(const Configuration& c) {
   return rope;
 }
 
+/// Of a qwen2: whether any of its layers has a window.
+bool has_sliding_layers(const Json& config, int64_t layers) {
+  const Json types = value_of(config, "layer_types", "null");
+  if (types.is_array()) return std::ranges::find(types, Json("sliding_attention")) != types.end();
+  const Json first = value_of(config, "max_window_layers", "28");
+  require(first.is_number_integer(), [&] { return with_value("max_window_layers", first) + ": expected an integer"; });
+  return layers > first.get<int64_t>();
+}
+
 /// A window within which tokens see each other: no further than that a text is read.
-void read_window(const Json& config, Configuration& into) {
-  if (into.positions != "rotary" || !value_of(config, "use_sliding_window", "true").get<bool>()) return;
-  const Json window = value_of(config, "sliding_window", "null");
+void read_window(const Family& family, const Json& config, Configuration& into) {
+  const bool has_key = config.contains("sliding_window");
+  Json window = value_of(config, "sliding_window", "null");
+  if (family.model_type == "qwen2") {
+    const Json uses = value_of(config, "use_sliding_window", "false");
+    require(uses.is_boolean(), [&] { return with_value("use_sliding_window", uses) + ": expected true or false"; });
+    if (!uses.get<bool>() || !has_sliding_layers(config, into.layers)) return;
+    if (!has_key) window = 4096;
+  } else if (family.model_type == "mistral") {
+    if (!has_key) window = 4096;
+  } else {
+    return;
+  }
   if (window.is_null()) return;
   require(window.is_number_integer() && window.get<int64_t>() >= 2,
           [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
@@ -161,7 +180,7 @@ void read_model(const Family& family, const Json& config, Configuration& into) {
   for (const FamilyKey& key : family.keys) read_key(key, config, into);
   if (family.is_rotary) {
     read_rotary(config, into);
-    read_window(config, into);
+    read_window(family, config, into);
   }
 }
 
