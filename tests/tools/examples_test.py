@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|DataParallel|Sharded|OwnTask|Pipeline|Heat|LeNet5|Networks
+usage: examples_test.py Examples|DataParallel|Sharded|OwnTask|HuggingFace|Pipeline|Heat|LeNet5|Networks
 """
 
 import json
@@ -26,7 +26,7 @@ ENVIRONMENT = os.environ | {
 
 
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
-LOOPS = ["own_task"]  # which prints what the training loop does
+LOOPS = ["hugging_face", "own_task"]  # which print what training does
 BARE = ["tensor_parallel_mlp"]  # which shows a whole program, without options
 REPORTERS = ["deadlock", "my_broadcast", "wrong_gradient"]  # which print what the library reports, however long a line is
 
@@ -122,6 +122,26 @@ class OwnTask(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = run(example_of("own_task"), "--data", "/none", "--out", Path(folder) / "run")
             assert_refused(self, result, "expected at least 20 lines")
+
+
+class HuggingFace(unittest.TestCase):
+    def probabilities(self, *options):
+        result = run(example_of("hugging_face"), *options)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        lines = [line.split() for line in result.stdout.splitlines() if " probability " in line]
+        self.assertEqual([line[0] in ("negative", "positive") for line in lines], [True, True], result)
+        return [(line[0], float(line[2].rstrip(":"))) for line in lines]
+
+    def test_scores_texts_on_one_worker_and_on_two(self):
+        one, two = self.probabilities(), self.probabilities("--tp", "2")
+        for (label, probability), (same, found) in zip(one, two, strict=True):
+            self.assertEqual(same, label)
+            self.assertAlmostEqual(found, probability, 4)
+
+    def test_refuses_a_folder_without_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            assert_refused(self, run(example_of("hugging_face"), folder), folder)
+            assert_refused(self, run(example_of("hugging_face"), "/nowhere"), "/nowhere: there is no such folder")
 
 
 class Pipeline(unittest.TestCase):
