@@ -138,7 +138,8 @@ TEST(Pretrained, has_the_logits_loss_and_gradients_of_transformers) {
     if (SafetensorsFile(one.tensors()).contains("own.logits")) {
       EXPECT_LT(difference(logits, expected_tensor(one, "own.logits")), 1e-5) << "angles are float32 there";
     }
-    const at::Tensor loss = task.loss(logits, batch, model->stage()) / task.loss_denominator(data::Part::train, samples);
+    const at::Tensor loss =
+        task.loss(logits, batch, model->stage()) / task.loss_denominator(data::Part::train, samples);
     EXPECT_NEAR(loss.item<double>(), one.expected.at("loss").get<double>(), 1e-9);
     loss.backward();
     const Family& family = family_named(one.family);
