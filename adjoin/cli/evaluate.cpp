@@ -58,9 +58,10 @@ void run(const Options& options) {
 
 void add_evaluate(Program& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(program, program.app, "evaluate", "Measure a trained model on test texts",
-                                  [options] { run(*options); });
-  add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
+  CLI::App* command =
+      add_command(program, program.app, "evaluate", "Measure a model on test texts", [options] { run(*options); });
+  add_text(*command, "--model", options->model, "DIR",
+           "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
   add_step(*command, options->step);
   add_text(*command, "--data", options->source.data, "PATH",
            "Texts, as for adjoin train; the test part is used (required)");

@@ -1,3 +1,4 @@
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,13 +23,19 @@ struct ExportOptions {
 /// "2G", "500M", "64K" or a number of bytes.
 int64_t bytes_from(const std::string& text) {
   constexpr std::string_view kUnits = "KMG";
+  constexpr int64_t kMost = int64_t{1} << 60;
   int64_t unit = 1;
   std::string_view number = text;
   if (const size_t place = number.empty() ? kUnits.npos : kUnits.find(number.back()); place != kUnits.npos) {
     for (size_t i = 0; i <= place; ++i) unit *= 1000;
     number.remove_suffix(1);
   }
-  return unit * number_of(number, "--shard-size", 1, int64_t{1} << 40 / 2, "a number of bytes, as 500M or 2G");
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), count);
+  require(error == std::errc() && end == number.data() + number.size() && count >= 1 && count <= kMost / unit, [&] {
+    return "--shard-size is " + (text.empty() ? "empty" : text) + ", expected a number of bytes, such as 500M or 2G";
+  });
+  return count * unit;
 }
 
 void run_export(ExportOptions& options) {
@@ -68,16 +75,19 @@ void run_export(ExportOptions& options) {
 void add_export(Program& program) {
   auto options = std::make_shared<ExportOptions>();
   CLI::App* command = add_command(program, program.app, "export",
-                                  "Write a trained model as Hugging Face's transformers opens it: config.json, "
-                                  "safetensors and its tokenizer",
+                                  "Write a model into a folder that Hugging Face's transformers opens: config.json, "
+                                  "safetensors and tokenizer",
                                   [options] { run_export(*options); });
   add_text(*command, "--model", options->request.model, "DIR",
-           "Output folder of a training run, or one of transformers (required)");
+           "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
   add_step(*command, options->request.step);
-  add_text(*command, "--out", options->request.out, "FOLDER", "A folder that is not there yet, or empty (required)");
-  add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16", "Numbers of the weights [as they are]");
+  add_text(*command, "--out", options->request.out, "DIR",
+           "Folder to write, which is not there yet or is empty (required)");
+  add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16",
+           "Numbers of the weights in the new folder [those of the model]");
   add_text(*command, "--shard-size", options->shard_size, "BYTES",
-           "Most bytes of a file of weights, as 500M or 2G; several files get an index [one file]");
+           "Most bytes of a file of weights, such as 500M or 2G, but for a single larger tensor; several files get an "
+           "index [one file]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out [false]");
 }

@@ -94,10 +94,12 @@ void run_generate(GenerateCommand& options) {
 
 void add_generate(Program& program) {
   auto options = std::make_shared<GenerateCommand>();
-  CLI::App* command = add_command(program, program.app, "generate", "Write texts on by a trained decoder",
+  CLI::App* command = add_command(program, program.app, "generate", "Continue texts with a decoder",
                                   [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
-  add_text(*command, "--model", request.model, "DIR", "Output folder of a training run of a decoder (required)");
+  add_text(
+      *command, "--model", request.model, "DIR",
+      "Output folder of a training run, or a folder of Hugging Face's transformers; its model is a decoder (required)");
   add_step(*command, request.step);
   add_number(
       *command, "--tokens", request.tokens,

@@ -26,6 +26,7 @@ using train::Configuration;
 using train::Field;
 
 std::string metavariable(const Field& field) {
+  if (field.name == "preset") return "NAME";  // the table of presets has them
   if (!field.choices.empty()) return std::string(field.choices);
   if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
   if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";

@@ -69,7 +69,8 @@ void add_predict(Program& program) {
                                   "tab; or how many bits a decoder needs for a byte of it",
                                   [options, &program] { run_predict(*options, program.texts); });
   options->command = command;
-  add_text(*command, "--model", options->model, "DIR", "Output folder of a training run (required)");
+  add_text(*command, "--model", options->model, "DIR",
+           "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
   add_step(*command, options->step);
   command->add_flag("--all", options->all,
                     "Print behind it the other classes with their probabilities, the likeliest first; with --json "

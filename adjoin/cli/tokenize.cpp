@@ -99,11 +99,11 @@ void add_tokenize(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "tokenize",
                   "Write documents as tokens into a folder, to train a language model on. Without --out: "
-                  "read one text a line and print its ids a line: special tokens that stand in the text count, "
-                  "and none are put around it",
+                  "read one text a line and print its ids, one line a text. A special token in a text is one id, and "
+                  "none are added around the text",
                   [options] { run_tokenize(*options); });
   add_text(*command, "--out", options->out, "DIR",
-           "A new folder, for vocab.model, train.tokens and test.tokens, which are mapped, not read");
+           "New folder for the tokens: vocab.model, train.tokens and test.tokens");
   add_text(*command, "--data", options->source.data, "PATH",
            "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
            ".txt files of a folder or the rows of its others, or \"sample\" (required with --out)");
@@ -114,9 +114,9 @@ void add_tokenize(Program& program) {
            "Name of the column of texts; without it \"text\" or \"review\"");
   add_text(
       *command, "--vocab", options->vocab, "FILE",
-      "bytes; subword: learned from the training part; the vocab.model of another such folder; or a tokenizer.json "
-      "of transformers, or its folder [subword]. Without --out also a WordPiece vocabulary, one piece a line "
-      "(required)");
+      "bytes; subword, which is learned from the training part; the vocab.model of another such folder; or a tokenizer "
+      "of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is required, and a "
+      "WordPiece vocabulary will do too, one piece a line");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }

@@ -134,8 +134,9 @@ void validate(const Configuration& c) {
            ": the model has positions for no more tokens";
   });
   require(c.from.empty() == !c.preset.starts_with("fine-tune"), [&] {
-    return c.from.empty() ? "--preset " + c.preset + ": is what --from begins with, which is needed"
-                          : "--preset " + c.preset + ": --from decides the model";
+    return c.from.empty()
+               ? "--preset " + c.preset + " is the recipe for training on a model, and --from does not name one"
+               : "--preset " + c.preset + ": --from decides the model";
   });
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
