@@ -31,7 +31,7 @@ constexpr Field kFields[] = {
     {"Data", "validation", &C::validation, "Part of the training samples, below 1, that is held out and evaluated instead of the test samples while the run goes on; the weights that do best on it become the model; 0: none", "", 0, 1},
 
     {"Model", "from", &C::from, "Folder of a model with which training begins: one of Hugging Face's transformers (config.json, safetensors and tokenizer, of the kind bert, gpt2, llama, mistral or qwen2), or of an earlier run. It decides the model and its vocabulary", ""},
-    {"Model", "preset", &C::preset, "Sizes and training recipe, a column of the tables below; options that are given win over it. Of a decoder it is gpt-small unless one is named, with --from fine-tune, of a decoder fine-tune-gpt", "tiny|small|bert-base|bert-large|fine-tune|gpt-tiny|gpt-small|gpt2|fine-tune-gpt"},
+    {"Model", "preset", &C::preset, "Sizes and training recipe, a column of the tables below; options that are given win over it. Without it: small, of a decoder gpt-small; with --from: fine-tune, of a decoder fine-tune-gpt", "tiny|small|bert-base|bert-large|fine-tune|gpt-tiny|gpt-small|gpt2|fine-tune-gpt"},
     {"Model", "model", &C::model, "What is trained: a classifier of texts, or a decoder, which says what comes next", "classifier|decoder"},
     {"Model", "vocabulary_size", &C::vocabulary_size, "Pieces in a vocabulary that is trained on the texts (where --vocab names none)", "", 64, kLarge},
     {"Model", "layers", &C::layers, "Transformer blocks", "", 1, 10000},
