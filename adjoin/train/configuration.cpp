@@ -24,7 +24,7 @@ constexpr Field kFields[] = {
     {"Data", "test", &C::test, "File or folder of a decoder's test texts; without it the last 20th of the documents are held out", ""},
     {"Data", "text_column", &C::text_column, "Name of the column of texts; without it \"text\" or \"review\"", ""},
     {"Data", "label_column", &C::label_column, "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", ""},
-    {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the file of a vocabulary that adjoin wrote. Without it one is trained on the training texts", ""},
+    {"Data", "vocab", &C::vocab, "WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the file of a vocabulary that adjoin wrote; for both a tokenizer of transformers, its folder or its tokenizer.json. Without it one is trained on the training texts", ""},
     {"Data", "samples", &C::samples, "Training and test samples to use: a classifier's in a balanced order, a decoder's first sequences; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put samples of similar length into one batch, so that ranks have equally much to do", ""},
 
