@@ -28,9 +28,10 @@ from sentencepiece import SentencePieceTrainer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizer, GPT2Tokenizer, LlamaTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
-REVIEWS = 10_000
-FEW_REVIEWS = 1_000  # for the kinds that are variants of others
-RANDOM_TEXTS = 10_000
+SCALE = int(os.environ.get("ADJOIN_TEST_SCALE", 1))
+REVIEWS = 1_000 * SCALE
+FEW_REVIEWS = 100 * SCALE  # for the kinds that are variants of others
+RANDOM_TEXTS = 1_000 * SCALE
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 SPECIAL = ["<|endoftext|>", "<|eot|>", "<s>", "</s>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]", "<tool>"]

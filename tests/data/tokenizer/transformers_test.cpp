@@ -21,7 +21,9 @@
 namespace adjoin::data {
 namespace {
 
-constexpr size_t kRandomTexts = 10'000, kReviews = 10'000, kFewReviews = 1'000;
+/// As the oracle has it: ten times as many texts of each kind in `make check-deep`.
+const size_t kScale = std::getenv("ADJOIN_TEST_SCALE") ? std::stoul(std::getenv("ADJOIN_TEST_SCALE")) : 1;
+const size_t kRandomTexts = 1'000 * kScale, kReviews = 1'000 * kScale, kFewReviews = 100 * kScale;
 
 std::string bytes_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
