@@ -65,7 +65,7 @@ constexpr Field kFields[] = {
     {"Model", "rotary_trained", &C::rotary_trained, "With llama3: length in tokens of the texts on which the model was first trained", "", 1, kLarge},
     {"Model", "dropout", &C::dropout, "Probability that a feature is dropped, 0 up to below 1", "", 0, 1},
     {"Model", "attention_dropout", &C::attention_dropout, "Dropout of the attention probabilities, 0 up to below 1", "", 0, 1},
-    {"Model", "embedding_dropout", &C::embedding_dropout, "Dropout of the embeddings, 0 up to below 1; -1: in a decoder as --dropout, in a classifier 0", "", -1, 1},
+    {"Model", "embedding_dropout", &C::embedding_dropout, "Dropout of the embeddings, 0 up to below 1; -1: as --dropout in a decoder and with --embedding-norm, else 0", "", -1, 1},
     {"Model", "classifier_dropout", &C::classifier_dropout, "Dropout between the two layers of a classifier's head, 0 up to below 1; -1: as --dropout", "", -1, 1},
     {"Model", "token_dropout", &C::token_dropout, "Probability that a token is left out of a text to classify in training, 0 up to below 1", "", 0, 1},
     {"Model", "experts", &C::experts, "Feed-forward layers of a block, its experts, of which a router chooses --top-k for each token; 1: one layer, and no router", "", 1, kMostExperts},

@@ -38,6 +38,8 @@ std::map<std::string, std::vector<int64_t>> shapes_of(const Task& task) {
 
 SavedModel open_pretrained(const std::filesystem::path& folder, const TaskMaker& make) {
   SavedModel saved{read_pretrained(folder), nullptr, {folder, 0}, true};
+  constexpr int64_t kLongest = 2048;  // of texts that are evaluated
+  saved.configuration.sequence = std::clamp<int64_t>(saved.configuration.context, 2, kLongest);
   saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, folder);
   saved.weights = std::make_shared<const FamilyWeights>(find_pretrained_weights(folder, shapes_of(*saved.task)));
   return saved;

@@ -62,9 +62,9 @@ TransformerOptions transformer_options(const Configuration& c, int64_t pieces) {
                              .feed_forward_bias = c.feed_forward_bias,
                              .activation = activation_of(c),
                              .dropout = c.dropout,
-                             .embedding_dropout = c.embedding_dropout >= 0 ? c.embedding_dropout
-                                                  : is_decoder             ? c.dropout
-                                                                           : 0,
+                             .embedding_dropout = c.embedding_dropout >= 0         ? c.embedding_dropout
+                                                  : is_decoder || c.embedding_norm ? c.dropout
+                                                                                   : 0,
                              .attention_dropout = c.attention_dropout,
                              .experts = expert_options(c)};
   if (c.score_scale == "hidden") options.scale = 1 / std::sqrt(static_cast<double>(c.hidden));
