@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <optional>
+#include <set>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
@@ -99,11 +100,12 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
 std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task) {
   if (configuration.from.empty() || !configuration.resume.empty()) return std::nullopt;
   SavedModel beginning = open_beginning(configuration);
-  std::string text = "begins with the weights of " + configuration.from;
-  if (const auto drawn = drawn_anew(beginning, task); !drawn.empty()) text += "; draws " + joined(drawn);
+  say("begins with the weights of " + configuration.from);
+  std::set<std::string> drawn;
+  for (const std::string& name : drawn_anew(beginning, task)) drawn.insert(name.substr(0, name.rfind('.')));
+  if (!drawn.empty()) say("draws by the seed what is not there, or is of other classes: " + joined(drawn));
   if (beginning.weights && !beginning.weights->left_out.empty())
-    text += "; leaves out " + joined(beginning.weights->left_out);
-  say(text);
+    say("leaves out the weights of other heads: " + joined(beginning.weights->left_out));
   return beginning;
 }
 
