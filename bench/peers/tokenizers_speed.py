@@ -3,8 +3,8 @@
     .venv/bin/pip install tiktoken==0.14.0
     .venv/bin/python bench/peers/tokenizers_speed.py build/release/bench/bench_tokenizers ../shared/data/imdb [VOCAB.TXT]
 
-The reviews are those of test.csv.gz. Byte-level tokenizers of 30,000 pieces are trained on 5,000 reviews of train.csv.gz; WordPiece
-is of VOCAB.TXT, a vocabulary of BERT's, or trained likewise. Each contender gives equally many ids. Prints medians of 5 turns.
+The reviews are those of test.csv.gz. Byte-level tokenizers of 30,000 pieces are trained on 5,000 reviews of train.csv.gz;
+WordPiece has VOCAB.TXT, a vocabulary of BERT's, or is trained likewise. All contenders give equally many ids. Prints medians.
 """
 
 import csv

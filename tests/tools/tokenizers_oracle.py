@@ -3,11 +3,12 @@ random texts and for reviews, and what the package tokenizers makes of each code
 
 usage: tokenizers_oracle.py REVIEWS OUT     REVIEWS: train.csv.gz of the reviews
 
-OUT/texts: the texts, first RANDOM_TEXTS random ones and then the reviews; a text, here and below, is its 32-bit length and its
-bytes. OUT/KIND/: a tokenizer. OUT/KIND.prompts: of each text, of the random and the first reviews at least, 32-bit count and 16-bit
-ids, as tokenizer(text) gives them. OUT/KIND.documents: of the random texts, as tokenizer(text, add_special_tokens=False,
-split_special_tokens=True). OUT/classes, OUT/numeric: a byte a code point. OUT/nfc: pairs of texts, as they are and normalised.
-OUT/words.OPTIONS: pairs of texts, as they are and as BERT's words with line ends between.
+OUT/texts: RANDOM_TEXTS random texts and then the reviews; a text, here and below, is its 32-bit length and its bytes.
+OUT/KIND/: a tokenizer; OUT/KIND.json: what transformers makes of older files in it.
+OUT/KIND.prompts: of the random texts and of all or the first reviews a 32-bit count and 16-bit ids, as tokenizer(text) gives.
+OUT/KIND.documents: of the random texts, as tokenizer(text, add_special_tokens=False, split_special_tokens=True) gives.
+OUT/classes, OUT/numeric: a byte a code point.
+OUT/nfc: pairs of texts, as they are and normalised. OUT/words.OPTIONS: as they are, and BERT's words with line ends between.
 """
 
 import csv

@@ -29,10 +29,10 @@ class TokenList {
  public:
   TokenList(const TokenizerJson& vocabulary, const TokenizerSettings& settings) : vocabulary_(vocabulary) {
     for (const auto& [piece, id] : vocabulary.items())
-      if (id.is_number_integer()) next_ = std::max(next_, id.get<int64_t>() + 1);
+      if (id.is_number_integer()) go_beyond(id.get<int64_t>());
     for (const AddedToken& token : settings.added()) {
       tokens_.push_back(token);
-      next_ = std::max(next_, token.id + 1);
+      go_beyond(token.id);
     }
   }
 
@@ -61,6 +61,9 @@ class TokenList {
   }
 
  private:
+  /// Ids that are far out of range are refused later, as those of any tokenizer.
+  void go_beyond(int64_t id) { next_ = std::max(next_, std::min(id, int64_t{1} << 40) + 1); }
+
   const TokenizerJson& vocabulary_;
   std::vector<AddedToken> tokens_;
   int64_t next_ = 0;

@@ -113,6 +113,8 @@ TEST(BadTokenizers, are_refused_as_folders_with_the_file_that_is_wrong) {
   folder.write("merges.txt", "#version: 0.2\na c\n");
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }),
               AllOf(StartsWith(folder.path()), HasSubstr("merge 1 is of \"c\"")));
+  folder.write("vocab.json", "{\"a\": 9223372036854775807, \"b\": 1, \"ab\": 2}");
+  EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }), HasSubstr("the id of "));
   folder.write("tokenizer_config.json", "{\"tokenizer_class\": \"XLNetTokenizer\"}");
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }), HasSubstr("tokenizer_class \"XLNetTokenizer\""));
   folder.write("tokenizer_config.json", "{\"tokenizer_class\": 7}");
