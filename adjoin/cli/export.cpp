@@ -28,7 +28,13 @@ int64_t bytes_from(const std::string& text) {
     for (size_t i = 0; i <= place; ++i) unit *= 1000;
     number.remove_suffix(1);
   }
-  return unit * number_of(number, "--shard-size", 1, int64_t{1} << 40 / 2, "a number of bytes, as 500M or 2G");
+  constexpr int64_t kMost = int64_t{1} << 50;
+  try {
+    return unit * number_of(number, "--shard-size", 1, kMost / unit);
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument("--shard-size is " + (text.empty() ? "empty" : text) +
+                          ", expected a number of bytes from 1 on, as 500000, 500M or 2G");
+  }
 }
 
 void run_export(ExportOptions& options) {
