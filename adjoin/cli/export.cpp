@@ -30,12 +30,13 @@ int64_t bytes_from(const std::string& text) {
     for (size_t i = 0; i <= place; ++i) unit *= 1000;
     number.remove_suffix(1);
   }
-  int64_t count = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), count);
-  require(error == std::errc() && end == number.data() + number.size() && count >= 1 && count <= kMost / unit, [&] {
-    return "--shard-size is " + (text.empty() ? "empty" : text) + ", expected a number of bytes, such as 500M or 2G";
-  });
-  return count * unit;
+  constexpr int64_t kMost = int64_t{1} << 50;
+  try {
+    return unit * number_of(number, "--shard-size", 1, kMost / unit);
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument("--shard-size is " + (text.empty() ? "empty" : text) +
+                          ", expected a number of bytes from 1 on, as 500000, 500M or 2G");
+  }
 }
 
 void run_export(ExportOptions& options) {

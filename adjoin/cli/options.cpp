@@ -119,6 +119,7 @@ Configuration GivenConfiguration::resolve() const {
     return option != nullptr && option->count() > 0;
   };
   require(values.step == 0 || !run.empty(), "--step names a checkpoint of the run that --resume goes on with");
+  require(!values.from.empty() || !is_given("--from"), "--from is empty, expected the folder of a model");
   const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
   require(run.empty() || !is_given("--from") || values.resume == "auto",
           "--from is where a training begins, and --resume goes on with one");
@@ -142,6 +143,10 @@ Configuration GivenConfiguration::resolve() const {
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
+  require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
+    return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
+           train::limit_of_beginning(values.from);
+  });
   train::validate(resolved);
   return resolved;
 }

@@ -25,6 +25,13 @@ std::optional<int64_t> sentiment_of(std::string_view label) {
   return std::nullopt;
 }
 
+/// Two names that mean negative and positive, in any spelling and order.
+bool are_sentiments(const std::vector<std::string>& names) {
+  if (names.size() != 2) return false;
+  const auto first = sentiment_of(names[0]), second = sentiment_of(names[1]);
+  return first && second && first != second;
+}
+
 /// A label without white space around it and with one space for any within it, so that a name stands in one line.
 std::string tidied(std::string label) {
   drop_invalid_utf8(label);
@@ -57,10 +64,10 @@ ClassNames::ClassNames() : names_(kSentiments) {}
 
 ClassNames::ClassNames(std::vector<std::string> names) : names_(std::move(names)) {
   require(!names_.empty(), "expected the name of a class or more, got none");
+  std::set<std::string_view> met;
   for (const std::string& name : names_) {
     require(!name.empty(), "the name of a class is empty");
-    require(std::count(names_.begin(), names_.end(), name) == 1,
-            [&] { return "two classes are named " + shortened(name); });
+    require(met.insert(name).second, [&] { return "two classes are named " + shortened(name); });
   }
 }
 
@@ -74,13 +81,16 @@ ClassNames ClassNames::of(const std::set<std::string>& labels) {
 }
 
 std::optional<int64_t> ClassNames::find(std::string_view label) const {
-  if (names_ == kSentiments) return sentiment_of(label);
-  const auto found = std::find(names_.begin(), names_.end(), label);
-  return found == names_.end() ? std::nullopt : std::optional<int64_t>(found - names_.begin());
+  if (const auto found = std::find(names_.begin(), names_.end(), label); found != names_.end())
+    return found - names_.begin();
+  const auto sentiment = sentiment_of(label);
+  for (size_t i = 0; sentiment && are_sentiments(names_) && i < names_.size(); ++i)
+    if (sentiment_of(names_[i]) == sentiment) return static_cast<int64_t>(i);
+  return std::nullopt;
 }
 
 std::string ClassNames::expected() const {
-  if (names_ == kSentiments) return "0 or 1, neg or pos, negative or positive";
+  if (are_sentiments(names_)) return "0 or 1, neg or pos, negative or positive";
   return "one of " + listed(names_, kMostNames);
 }
 

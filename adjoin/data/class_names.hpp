@@ -29,7 +29,7 @@ class ClassNames {
   const std::vector<std::string>& names() const { return names_; }
   bool operator==(const ClassNames&) const = default;
 
-  /// The class that a label names.
+  /// The class that a label names. One of two that mean negative and positive, as NEG and POS do, has the other spellings too.
   std::optional<int64_t> find(std::string_view label) const;
 
   /// The labels there are, for an error.

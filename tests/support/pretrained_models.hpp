@@ -22,26 +22,35 @@ struct PretrainedCase {
   std::filesystem::path tensors() const { return folder / "expected.safetensors"; }
 };
 
+/// Runs the oracle with arguments of a shell. Gives what it prints. Throws: its error
+inline std::string asked_of_oracle(const std::string& arguments) {
+  const TemporaryFolder folder;
+  const std::string printed = (folder / "printed").string();
+  const std::string command = "HF_HUB_OFFLINE=1 '" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR
+                              "/tests/tools/hugging_face_oracle.py' " +
+                              arguments + " > '" + printed + "' 2>&1";
+  if (std::system(command.c_str()) != 0) throw std::runtime_error(contents_of(printed));
+  return contents_of(printed);
+}
+
+/// Those of some names, or all, written into a folder.
+inline std::vector<PretrainedCase> write_cases(const std::filesystem::path& folder, const std::string& only = "") {
+  asked_of_oracle("write '" + folder.string() + "'" + (only.empty() ? "" : " --only " + only));
+  std::vector<PretrainedCase> read;
+  for (const auto& json : nlohmann::json::parse(contents_of(folder / "cases.json"))) {
+    PretrainedCase one{json.at("name"), json.at("family"), json.at("task"), folder / json.at("folder"), {}, {}, {}};
+    one.model = one.folder / "model";
+    if (json.contains("classes")) json.at("classes").get_to(one.classes);
+    one.expected = nlohmann::json::parse(contents_of(one.folder / "expected.json"));
+    read.push_back(std::move(one));
+  }
+  return read;
+}
+
 /// All of them, written once a program.
 inline const std::vector<PretrainedCase>& pretrained_cases() {
   static const TemporaryFolder folder;
-  static const std::vector<PretrainedCase> cases = [] {
-    const std::string root = folder.path().string();
-    const std::string command = "HF_HUB_OFFLINE=1 '" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR
-                                "/tests/tools/hugging_face_oracle.py' write '" +
-                                root + "' > '" + root + "/printed' 2>&1";
-    if (std::system(command.c_str()) != 0) throw std::runtime_error(contents_of(root + "/printed"));
-    std::vector<PretrainedCase> read;
-    for (const auto& json : nlohmann::json::parse(contents_of(root + "/cases.json"))) {
-      PretrainedCase one{
-          json.at("name"), json.at("family"), json.at("task"), folder.path() / json.at("folder"), {}, {}, {}};
-      one.model = one.folder / "model";
-      if (json.contains("classes")) json.at("classes").get_to(one.classes);
-      one.expected = nlohmann::json::parse(contents_of(one.folder / "expected.json"));
-      read.push_back(std::move(one));
-    }
-    return read;
-  }();
+  static const std::vector<PretrainedCase> cases = write_cases(folder.path());
   return cases;
 }
 

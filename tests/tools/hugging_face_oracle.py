@@ -1,7 +1,7 @@
 """What Hugging Face's transformers computes with small models of random weights, for the tests of adjoin to compare with.
 
-usage: hugging_face_oracle.py write FOLDER
-       hugging_face_oracle.py check FOLDER EXPORTED... [--input ids.json]
+usage: hugging_face_oracle.py write FOLDER [--only CASE...]
+       hugging_face_oracle.py check FOLDER EXPORTED... [--input ids.json] [--texts texts.json]
 
 `write` makes FOLDER/cases.json, and for each case FOLDER/<case>/model/, as save_pretrained writes it, and the files
 expected.safetensors and expected.json beside it: inputs and what the model computes from them in float64, which are logits,
@@ -9,7 +9,9 @@ loss, gradients, the losses of 20 steps of training, and greedy continuations of
 
 `check` prints a JSON line for each exported folder. It fails, with one line that says why, where a key is missing, unexpected
 or of another shape. --input is a JSON list of samples, each a list of ids: the logits of the first exported folder then go to
-FOLDER/0.safetensors, those of the second to FOLDER/1.safetensors, and so on.
+FOLDER/0.safetensors, those of the second to FOLDER/1.safetensors, and so on. --texts is a JSON list of texts: the line of a
+classifier then has the probabilities of its classes for each, that of a decoder the bits that it needs for a byte of each, the
+end of the text included; both computed in float32.
 """
 
 import argparse
@@ -116,6 +118,29 @@ def version_4(folder):
     change_config(folder, older)
 
 
+FILMS = ["a wonderful film with a story that moves and an ending that stays", "dull and far too long, with a plot that goes nowhere",
+         "the actors are great, and the music is better still", "not a good film: the jokes are old and the story is thin"]
+
+
+def with_words(folder):
+    """Gives a folder a WordPiece tokenizer of fewer pieces than the embedding has rows."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [piece for letter in "abcdefghijklmnopqrstuvwxyz" for piece in (letter, "##" + letter)]
+    words = ["film", "story", "good", "great", "dull", "long", "the", "and", "##ing", "##ed", "."]
+    vocabulary = {piece: number for number, piece in enumerate(special + letters + words)}
+    transformers.BertTokenizer(vocab=vocabulary, do_lower_case=True).save_pretrained(folder)
+
+
+def with_byte_pairs(folder):
+    """Gives a folder a byte-level BPE tokenizer of fewer pieces than the embedding has rows."""
+    from tokenizers import ByteLevelBPETokenizer
+    trained = ByteLevelBPETokenizer(add_prefix_space=False)
+    trained.train_from_iterator(FILMS, vocab_size=290, special_tokens=["<|endoftext|>"], show_progress=False)
+    end = "<|endoftext|>"
+    transformers.PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, bos_token=end, eos_token=end,
+                                         unk_token=end).save_pretrained(folder)
+
+
 CASES = [
     Case("bert", BERT | {"id2label": {0: "neutral", 1: "angry", 2: "happy"}, "label2id": {"neutral": 0, "angry": 1, "happy": 2}},
          "BertForSequenceClassification"),
@@ -123,7 +148,11 @@ CASES = [
          "BertForSequenceClassification"),
     Case("bert-hub", BERT, "BertForPreTraining", classes=["late", "early", "never"], rewrite=hub_bert),
     Case("bert-base", BERT, "BertModel", classes=["no", "yes"]),
+    Case("bert-words", BERT | {"id2label": {0: "negative", 1: "positive"}, "label2id": {"negative": 0, "positive": 1}},
+         "BertForSequenceClassification", rewrite=with_words),
     Case("gpt2", GPT2, "GPT2LMHeadModel"),
+    Case("gpt2-bytes", GPT2 | {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0}, "GPT2LMHeadModel",
+         rewrite=with_byte_pairs),
     Case("gpt2-bare", GPT2, "GPT2Model"),
     Case("gpt2-untied", GPT2 | {"tie_word_embeddings": False}, "GPT2LMHeadModel"),
     Case("gpt2-gelu", GPT2 | {"activation_function": "gelu", "n_inner": 77}, "GPT2LMHeadModel"),
@@ -343,9 +372,9 @@ def classes_of(folder):
     return [config.id2label[i] for i in range(config.num_labels)]
 
 
-def write(folder):
+def write(folder, only):
     listed = []
-    for case in CASES:
+    for case in (case for case in CASES if not only or case.name in only):
         seed = zlib.crc32((case.like or case.name).encode())
         expect(any(write_case(case, folder / case.name, seed + i) for i in range(10)), f"{case.name}: ten seeds are of no use")
         listed.append({"name": case.name, "family": case.family, "task": "decoder", "folder": case.name})
@@ -354,7 +383,17 @@ def write(folder):
     (folder / "cases.json").write_text(json.dumps(listed, indent=1) + "\n")
 
 
-def check_exported(folder, samples, output):
+def measured(model, tokenizer, text):
+    """The probabilities of a text's classes, or the bits of a byte that follows its first token."""
+    ids = torch.tensor(tokenizer(text)["input_ids"])
+    if model.config.model_type == "bert":
+        return logits_of(model, [ids])[0].softmax(0).tolist()
+    targets = torch.cat([ids[1:], torch.tensor([tokenizer.eos_token_id])])
+    told = len(text.encode()) - len(tokenizer.decode(ids[:1]).encode())
+    return cross_entropy(logits_of(model, [ids]), targets, reduction="sum").item() / math.log(2) / told
+
+
+def check_exported(folder, samples, texts, output):
     """What the Auto classes find in an exported folder. Writes the logits of the samples, if any, to `output`."""
     config = transformers.AutoConfig.from_pretrained(folder)
     model, report = open_model(folder, config.model_type, ignore_mismatched_sizes=True)
@@ -366,8 +405,12 @@ def check_exported(folder, samples, output):
     if any(folder.glob("tokenizer*")) or (folder / "vocab.txt").exists():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         found |= {"tokenizer": type(tokenizer).__name__, "tokens": len(tokenizer)}
-    if samples:
+    if samples or texts:
         own = open_model(folder, config.model_type, exact=False)[0].float()
+    if texts:
+        with torch.no_grad():
+            found["texts"] = [measured(own, tokenizer, text) for text in texts]
+    if samples:
         with torch.no_grad():
             save_file({"logits.float64": logits_of(model, samples), "logits.float32": logits_of(own, samples)}, output)
         found["logits"] = str(output)
@@ -379,18 +422,21 @@ def main():
     parser.add_argument("command", choices=["write", "check"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("exported", type=Path, nargs="*")
+    parser.add_argument("--only", nargs="+", help="the names of the cases to write")
     parser.add_argument("--input", type=Path, help="a JSON list of samples, each a list of ids")
+    parser.add_argument("--texts", type=Path, help="a JSON list of texts")
     options = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.command == "write":
-        write(options.folder)
+        write(options.folder, options.only)
     samples = [torch.tensor(ids) for ids in json.loads(options.input.read_text())] if options.input else []
+    texts = json.loads(options.texts.read_text()) if options.texts else []
     for number, folder in enumerate(options.exported):
         try:
-            print(json.dumps(check_exported(folder, samples, options.folder / f"{number}.safetensors")))
+            print(json.dumps(check_exported(folder, samples, texts, options.folder / f"{number}.safetensors")))
         except Exception as error:  # of transformers, which raises all kinds
             expect(False, f"{folder}: {type(error).__name__}: {' '.join(str(error).split())}")
 

@@ -1,6 +1,7 @@
 #include "adjoin/train/hugging_face/export_model.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -122,7 +123,8 @@ std::string shard_name(size_t shard, size_t shards) {
   return name;
 }
 
-void write_shard(const fs::path& path, const std::vector<ExportedTensor>& tensors,
+/// `from`: where the tensors are, for an error.
+void write_shard(const fs::path& from, const fs::path& path, const std::vector<ExportedTensor>& tensors,
                  const std::map<std::string, StackedTensor>& sources) {
   std::vector<TensorEntry> entries;
   for (const ExportedTensor& tensor : tensors) entries.push_back(tensor.entry);
@@ -131,7 +133,13 @@ void write_shard(const fs::path& path, const std::vector<ExportedTensor>& tensor
   for (const ExportedTensor& tensor : tensors) {
     at::Tensor rows = read(sources.at(tensor.ours)).narrow(0, tensor.first_row, tensor.rows);
     if (tensor.is_transposed) rows = rows.t();
+    const auto check_finite = [&](const char* what) {
+      require(at::isfinite(rows).all().item<bool>(),
+              [&] { return from.string() + ": tensor '" + tensor.entry.name + "' holds numbers that " + what; });
+    };
+    check_finite("are not finite");
     rows = rows.to(tensor.entry.dtype).contiguous();
+    check_finite("the precision asked for does not have: they would become infinite");
     filling.write(tensor.entry.name, 0, rows.const_data_ptr(), rows.numel());
   }
   filling.sync();
@@ -159,10 +167,29 @@ void check_place(const fs::path& out) {
           [&] { return "--out " + out.string() + ": is there already, and is no empty folder"; });
 }
 
+fs::path without_last_slash(const fs::path& folder) {
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  return folder.has_filename() && folder.filename() != "." && folder.filename() != ".." ? folder
+         : whole.has_filename()                                                         ? whole
+                                                                                        : whole.parent_path();
+}
+
+/// Moves what was written to its place, config.json last. A folder that is there stays the same one: it may be somebody's
+/// current folder.
+void publish(const fs::path& fresh, const fs::path& out) {
+  if (!fs::exists(out)) return fs::rename(fresh, out);
+  for (const auto& file : fs::directory_iterator(fresh))
+    if (file.path().filename() != "config.json") fs::rename(file.path(), out / file.path().filename());
+  fs::rename(fresh / "config.json", out / "config.json");
+  fs::remove(fresh);
+}
+
 }  // namespace
 
 ExportResult export_model(const ExportRequest& request) {
-  const fs::path out = request.out, fresh = request.out + ".adjoin-new";
+  const fs::path out = without_last_slash(request.out);
+  fs::path fresh = out;
+  fresh += ".adjoin-new";
   check_place(out);
   const SavedModel saved = open_model({request.model, request.step});
   const Family& family = family_for(saved);
@@ -187,13 +214,14 @@ ExportResult export_model(const ExportRequest& request) {
     fs::remove_all(fresh);
     fs::create_directories(fresh);
     try {
-      for (size_t i = 0; i < shards.size(); ++i) write_shard(fresh / shard_name(i, shards.size()), shards[i], sources);
+      for (size_t i = 0; i < shards.size(); ++i)
+        write_shard(saved.place.run, fresh / shard_name(i, shards.size()), shards[i], sources);
       if (shards.size() > 1)
         write_atomically(fresh / "model.safetensors.index.json",
                          Json{{"metadata", {{"total_size", result.bytes}}}, {"weight_map", places}}.dump(2) + "\n");
       for (const TaskFile& file : of_tokenizer) write_atomically(fresh / file.name, file.content);
       write_atomically(fresh / "config.json", config.dump(2) + "\n");
-      fs::rename(fresh, out);
+      publish(fresh, out);
     } catch (...) {
       std::error_code ignored;
       fs::remove_all(fresh, ignored);

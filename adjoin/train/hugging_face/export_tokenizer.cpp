@@ -33,6 +33,9 @@ std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Js
 }
 
 std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t context, Json& config) {
+  // transformers has ids of its own for what a config.json leaves out.
+  config["bos_token_id"] = nullptr;
+  config["eos_token_id"] = vocabulary.end_of_document();
   if (!vocabulary.content().starts_with('{')) return {};
   Json content = Json::parse(vocabulary.content());
   content["model"].erase(data::kEndsField);
@@ -63,8 +66,9 @@ std::vector<TaskFile> tokenizer_files(const Task& task, int64_t context, Json& c
 
 std::vector<TaskFile> copied_tokenizer_files(const std::filesystem::path& folder, Json& config) {
   std::vector<TaskFile> files;
-  for (const char* name : {kTokenizer, kTokenizerConfig, "special_tokens_map.json", "added_tokens.json", "vocab.txt",
-                           "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json"})
+  for (const char* name :
+       {kTokenizer, kTokenizerConfig, "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json",
+        "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json"})
     if (std::filesystem::exists(folder / name)) files.push_back({name, read_text(folder / name)});
   const Json original = read_config(folder);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})

@@ -1,6 +1,7 @@
 #include "adjoin/train/hugging_face/family.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <variant>
@@ -19,12 +20,18 @@ Json value_of(const Json& config, std::string_view key, std::string_view standar
   return found == config.end() || found->is_null() ? Json::parse(standard) : *found;
 }
 
+constexpr double kMostTokens = 1 << 30;
+
 std::string with_value(std::string_view key, const Json& value) {
   return "\"" + std::string(key) + "\": " + value.dump();
 }
 
 [[noreturn]] void refuse(std::string_view key, const Json& value, const std::string& expected) {
   throw InvalidArgument(with_value(key, value) + " is not supported; expected " + expected);
+}
+
+bool is_size(const Json& value) {
+  return value.is_number_integer() && value >= 1 && value <= INT64_MAX;
 }
 
 /// Sets a field to a value of its own type.
@@ -36,11 +43,11 @@ void assign(const Field& field, const FamilyKey& key, const Json& value, Configu
         const bool fits = is_number  ? value.is_number()
                           : is_truth ? value.is_boolean()
                                      : std::is_same_v<Value, int64_t> && value.is_number_integer();
-        require(fits, [&] {
+        require(fits && (is_number ? value.get<double>() >= 0 : is_size(value) || is_truth), [&] {
           return with_value(key.theirs, value) + ": expected " +
-                 (is_number  ? "a number"
+                 (is_number  ? "a number of 0 or more"
                   : is_truth ? "true or false"
-                             : "an integer");
+                             : "an integer of 1 or more");
         });
         if constexpr (is_number || is_truth || std::is_same_v<Value, int64_t>) value.get_to(into.*member);
       },
@@ -49,7 +56,9 @@ void assign(const Field& field, const FamilyKey& key, const Json& value, Configu
 
 void read_key(const FamilyKey& key, const Json& config, Configuration& into) {
   const Json value = value_of(config, key.theirs, key.standard);
-  if (value.is_null()) return;
+  const bool has_as_many_key_heads =
+      key.ours == "key_heads" && config.contains(key.theirs) && config[key.theirs].is_null();
+  if (value.is_null() || has_as_many_key_heads) return;
   const Field& field = field_named(key.ours);
   if (key.values.empty()) return assign(field, key, value, into);
   std::vector<std::string> known;
@@ -86,11 +95,25 @@ void read_rotary(const Json& config, Configuration& into) {
   if (type == "llama3") {
     into.rotary_low_turns = number_of(rope, "low_freq_factor");
     into.rotary_high_turns = number_of(rope, "high_freq_factor");
-    into.rotary_trained = static_cast<int64_t>(number_of(rope, "original_max_position_embeddings"));
+    const double trained = number_of(rope, "original_max_position_embeddings");
+    if (!(trained >= 1 && trained <= kMostTokens))
+      refuse("original_max_position_embeddings", rope["original_max_position_embeddings"],
+             "1 to " + shown(kMostTokens));
+    into.rotary_trained = static_cast<int64_t>(trained);
   }
   for (const Json& object : {rope, config})
     if (number_of(object, "partial_rotary_factor", 1) != 1)
       refuse("partial_rotary_factor", object["partial_rotary_factor"], "1");
+}
+
+/// The names that transformers gives to classes without any.
+std::vector<std::string> numbered_classes(const Json& count) {
+  constexpr int64_t kMost = 1'000'000;
+  require(is_size(count) && count <= kMost,
+          [&] { return with_value("num_labels", count) + ": expected an integer from 1 to " + std::to_string(kMost); });
+  std::vector<std::string> names;
+  for (int64_t id = 0; id < count.get<int64_t>(); ++id) names.push_back("LABEL_" + std::to_string(id));
+  return names;
 }
 
 Json rotary_to_config(const Configuration& c) {
@@ -105,32 +128,27 @@ Json rotary_to_config(const Configuration& c) {
 }
 
 /// Of a qwen2: whether any of its layers has a window.
-bool has_sliding_layers(const Json& config, int64_t layers) {
+bool has_sliding_layers(const Json& config) {
   const Json types = value_of(config, "layer_types", "null");
   if (types.is_array()) return std::ranges::find(types, Json("sliding_attention")) != types.end();
   const Json first = value_of(config, "max_window_layers", "28");
   require(first.is_number_integer(), [&] { return with_value("max_window_layers", first) + ": expected an integer"; });
-  return layers > first.get<int64_t>();
+  const Json layers = value_of(config, "num_hidden_layers", "32");
+  return layers > first;
 }
 
-/// A window within which tokens see each other: no further than that a text is read.
-void read_window(const Family& family, const Json& config, Configuration& into) {
-  const bool has_key = config.contains("sliding_window");
-  Json window = value_of(config, "sliding_window", "null");
+/// The window within which tokens see each other; null where there is none.
+Json window_of(const Family& family, const Json& config) {
+  if (family.model_type != "mistral" && family.model_type != "qwen2") return nullptr;
   if (family.model_type == "qwen2") {
     const Json uses = value_of(config, "use_sliding_window", "false");
     require(uses.is_boolean(), [&] { return with_value("use_sliding_window", uses) + ": expected true or false"; });
-    if (!uses.get<bool>() || !has_sliding_layers(config, into.layers)) return;
-    if (!has_key) window = 4096;
-  } else if (family.model_type == "mistral") {
-    if (!has_key) window = 4096;
-  } else {
-    return;
+    if (!uses.get<bool>() || !has_sliding_layers(config)) return nullptr;
   }
-  if (window.is_null()) return;
-  require(window.is_number_integer() && window.get<int64_t>() >= 2,
+  const Json window = config.contains("sliding_window") ? config["sliding_window"] : Json(4096);
+  require(window.is_null() || (is_size(window) && window >= 2),
           [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
-  into.context = std::min(into.context, window.get<int64_t>());
+  return window;
 }
 
 /// Their value for what a field has.
@@ -180,19 +198,44 @@ void read_model(const Family& family, const Json& config, Configuration& into) {
   for (const FamilyKey& key : family.keys) read_key(key, config, into);
   if (family.is_rotary) {
     read_rotary(config, into);
-    read_window(family, config, into);
+    // No text is read further than a window.
+    if (const Json window = window_of(family, config); !window.is_null())
+      into.context = std::min(into.context, window.get<int64_t>());
   }
 }
 
+std::string limit_of_tokens(const Family& family, const Json& config) {
+  const auto key = std::ranges::find(family.keys, "context", &FamilyKey::ours);
+  const Json context = value_of(config, key->theirs, key->standard), window = window_of(family, config);
+  return !window.is_null() && window < context ? with_value("sliding_window", window)
+                                               : with_value(key->theirs, context);
+}
+
+std::string in_words_of(const Family& family, std::string text) {
+  std::vector<std::pair<std::string, std::string>> words;
+  for (const FamilyKey& key : family.keys) words.emplace_back(option_of(key.ours), key.theirs);
+  for (const auto& [ours, theirs] : {std::pair("--rotary-base", "rope_theta"),
+                                     {"--rotary-factor", "factor"},
+                                     {"--rotary-low-turns", "low_freq_factor"},
+                                     {"--rotary-high-turns", "high_freq_factor"},
+                                     {"--rotary-trained", "original_max_position_embeddings"}})
+    words.emplace_back(ours, theirs);
+  for (const auto& [ours, theirs] : words)
+    for (size_t place = text.find(ours + " "); place != text.npos; place = text.find(ours + " ", place))
+      text.replace(place, ours.size(), '"' + theirs + '"');
+  return text;
+}
+
 std::vector<std::string> read_class_names(const Json& config) {
-  const Json labels = value_of(config, "id2label", R"({"0": "LABEL_0", "1": "LABEL_1"})");
+  const Json labels = value_of(config, "id2label", "null");
+  if (labels.is_null()) return numbered_classes(value_of(config, "num_labels", "2"));
   require(labels.is_object() && !labels.empty(), "\"id2label\": expected an object that names each class");
   std::vector<std::string> names(labels.size());
   for (const auto& [id, name] : labels.items()) {
-    size_t place = names.size();
-    for (size_t i = 0; i < names.size(); ++i)
-      if (std::to_string(i) == id) place = i;
-    require(place < names.size() && name.is_string(), [&] {
+    size_t place = 0;
+    const auto [stopped, error] = std::from_chars(id.data(), id.data() + id.size(), place);
+    const bool is_whole = error == std::errc() && std::to_string(place) == id;
+    require(is_whole && place < names.size() && name.is_string(), [&] {
       return "\"id2label\": expected a name for each id from 0 to " + std::to_string(names.size() - 1) + ", got " +
              Json(id).dump() + ": " + name.dump();
     });

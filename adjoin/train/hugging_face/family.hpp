@@ -54,6 +54,12 @@ const Family& family_of(const nlohmann::ordered_json& config);
 /// Throws: InvalidArgument for values that are not supported, or not what they should be
 void read_model(const Family& family, const nlohmann::ordered_json& config, Configuration& into);
 
+/// The key of a config.json that decides how long a text may be, with its value: "sliding_window": 16.
+std::string limit_of_tokens(const Family& family, const nlohmann::ordered_json& config);
+
+/// An error about a configuration that read_model gave, with the keys of config.json for our options.
+std::string in_words_of(const Family& family, std::string text);
+
 /// The names of the classes of a config.json, in the order of their ids. Throws: InvalidArgument
 std::vector<std::string> read_class_names(const nlohmann::ordered_json& config);
 

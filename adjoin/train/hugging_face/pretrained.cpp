@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/class_names.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 
 namespace adjoin::train {
@@ -36,8 +37,6 @@ bool is_pretrained(const fs::path& folder) {
 
 Json read_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
-  require(fs::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
-  require(fs::exists(path), [&] { return path.string() + ": there is no such file, which would describe the model"; });
   const Json config = Json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
   require(config.is_object(), [&] { return path.string() + ": this is no JSON object"; });
   return config;
@@ -54,15 +53,27 @@ Configuration read_pretrained(const fs::path& folder) {
     Configuration configuration = configuration_of(recipe_of(family.model));
     configuration.from = folder.string();
     read_model(family, config, configuration);
-    configuration.sequence = std::min(configuration.sequence, std::max<int64_t>(2, configuration.context));
-    validate(configuration);
+    require(configuration.context >= 2,
+            [&] { return limit_of_tokens(family, config) + ": expected room for 2 tokens or more"; });
+    configuration.sequence = std::min(configuration.sequence, configuration.context);
+    try {
+      validate(configuration);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(in_words_of(family, error.what()));
+    }
+    check_sizes(family, open_weight_files(folder), configuration);
     return configuration;
   });
 }
 
+std::string limit_of_tokens(const fs::path& folder) {
+  const Json config = read_config(folder);
+  return (folder / "config.json").string() + " has " + limit_of_tokens(family_of(config), config);
+}
+
 std::vector<std::string> read_pretrained_classes(const fs::path& folder) {
   const Json config = read_config(folder);
-  return naming_config(folder, [&] { return read_class_names(config); });
+  return naming_config(folder, [&] { return data::ClassNames(read_class_names(config)).names(); });
 }
 
 FamilyWeights find_pretrained_weights(const fs::path& folder,

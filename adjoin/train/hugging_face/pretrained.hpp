@@ -18,8 +18,11 @@ nlohmann::ordered_json read_config(const std::filesystem::path& folder);
 
 /// The model of a folder, and all else as its recipe, the preset fine-tune or fine-tune-gpt, has it. Texts are as long as the
 /// recipe says, where the model has positions for so many tokens.
-/// Throws: InvalidArgument that names the file
+/// Throws: InvalidArgument that names the file, also where the weights have another embedding or fewer blocks
 Configuration read_pretrained(const std::filesystem::path& folder);
+
+/// What in it decides how long a text may be: "FOLDER/config.json has "sliding_window": 16".
+std::string limit_of_tokens(const std::filesystem::path& folder);
 
 /// The names of its classes, in the order of their ids. Throws: InvalidArgument that names the file
 std::vector<std::string> read_pretrained_classes(const std::filesystem::path& folder);

@@ -1,6 +1,7 @@
 #include "adjoin/train/hugging_face/weight_files.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -54,6 +55,19 @@ bool is_computed(const std::string& name) {
   return ends_with_any(name, {".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq"});
 }
 
+bool hold_the_same(const SafetensorsFile& a, const StoredTensor& x, const SafetensorsFile& b, const StoredTensor& y) {
+  constexpr int64_t kAtOnce = 1 << 20;
+  if (x.dtype != y.dtype || x.shape != y.shape) return false;
+  std::vector<char> of_a(kAtOnce), of_b(kAtOnce);
+  for (int64_t done = 0; done < x.end - x.begin; done += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, x.end - x.begin - done);
+    a.read_bytes(of_a.data(), count, x.begin + done);
+    b.read_bytes(of_b.data(), count, y.begin + done);
+    if (std::memcmp(of_a.data(), of_b.data(), static_cast<size_t>(count)) != 0) return false;
+  }
+  return true;
+}
+
 class Finder {
  public:
   Finder(const Family& family, const WeightFiles& files) : family_(family), files_(files) {}
@@ -67,6 +81,19 @@ class Finder {
       stacked.parts.push_back({(*found)->second, (*found)->first, tensor.is_transposed});
     }
     return stacked;
+  }
+  /// Scores that the file has beside the embedding, to which they are tied: the same numbers again.
+  void pass_over_tied_scores() {
+    const auto scores = place(tensors_of(family_, "scores.weight").front()),
+               embedding = place(tensors_of(family_, "embedding.weight").front());
+    if (!scores || !embedding) return;
+    const auto& [name, file] = **scores;
+    const auto& [tied_to, other] = **embedding;
+    require(hold_the_same(*file, file->find(name), *other, other->find(tied_to)), [&] {
+      return "tensor '" + name + "' is not equal to '" + tied_to +
+             "', though \"tie_word_embeddings\" in config.json is true: set it to false to use both";
+    });
+    used_.insert(name);
   }
   /// The name that a tensor of ours has in the folder, for an error: of its first part that is not there, else of its first.
   std::string name(const std::string& ours) const {
@@ -109,6 +136,15 @@ class Finder {
   std::set<std::string> used_;
 };
 
+void check_shape(const Finder& finder, const std::string& ours, const StackedTensor& found,
+                 const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> stored = found.shape();
+  require(stored == shape, [&] {
+    return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with those stacked on it," : "") +
+           " is [" + joined(stored) + "], by config.json it would be [" + joined(shape) + "]";
+  });
+}
+
 }  // namespace
 
 WeightFiles open_weight_files(const fs::path& folder) {
@@ -120,7 +156,8 @@ WeightFiles open_weight_files(const fs::path& folder) {
   require(fs::exists(folder / kIndex), [&] {
     return folder.string() + (fs::exists(folder / "pytorch_model.bin")
                                   ? ": holds pytorch_model.bin alone, and only safetensors are read; "
-                                    "in Python, save_pretrained of the model writes them"
+                                    "in Python, AutoModelForSequenceClassification or AutoModelForCausalLM opens the "
+                                    "folder, and save_pretrained then writes them"
                                   : std::string(": there is neither ") + kWeights + " nor " + kIndex);
   });
   const auto places = read_index(folder / kIndex);
@@ -128,7 +165,7 @@ WeightFiles open_weight_files(const fs::path& folder) {
   for (const auto& [tensor, file] : places) names.insert(file);
   for (const std::string& name : names) {
     require(fs::exists(folder / name),
-            [&] { return (folder / name).string() + ": lacks, which " + kIndex + " names"; });
+            [&] { return (folder / name).string() + ": there is no such file, though " + kIndex + " names it"; });
     add_file(folder / name, files);
   }
   for (const auto& [tensor, name] : places) {
@@ -138,6 +175,20 @@ WeightFiles open_weight_files(const fs::path& folder) {
     });
   }
   return files;
+}
+
+void check_sizes(const Family& family, const WeightFiles& files, const Configuration& c) {
+  Finder finder(family, files);
+  const auto check = [&](const std::string& ours, const std::vector<int64_t>& shape) {
+    const StackedTensor found = finder.find(ours);
+    require(!found.parts.empty(), [&] {
+      return "describes " + counted(c.layers, "layer") + ", and the weights have no tensor '" + finder.name(ours) + "'";
+    });
+    check_shape(finder, ours, found, shape);
+  };
+  check("embedding.weight", {c.words, c.hidden});
+  for (int64_t block = 0; block < c.layers; ++block)
+    check("block" + std::to_string(block) + ".norm1.weight", {c.hidden});
 }
 
 FamilyWeights find_weights(const Family& family, const WeightFiles& files,
@@ -151,17 +202,14 @@ FamilyWeights find_weights(const Family& family, const WeightFiles& files,
       continue;
     }
     require(!found.parts.empty(), [&] { return "there is no tensor '" + finder.name(ours) + "'"; });
-    const std::vector<int64_t> stored = found.shape();
-    require(stored == shape, [&] {
-      return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with those stacked on it," : "") +
-             " is [" + joined(stored) + "], by config.json it would be [" + joined(shape) + "]";
-    });
+    check_shape(finder, ours, found, shape);
     require(at::isFloatingType(found.dtype()), [&] {
       return "tensor '" + finder.name(ours) + "' is of " + c10::toString(found.dtype()) +
              ", expected floating-point numbers";
     });
     weights.tensors.emplace(ours, found);
   }
+  if (family.model == "decoder" && !shapes.contains("scores.weight")) finder.pass_over_tied_scores();
   weights.left_out = finder.left_out();
   return weights;
 }

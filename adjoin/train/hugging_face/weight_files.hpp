@@ -26,10 +26,15 @@ struct FamilyWeights {
   std::vector<std::string> left_out;             ///< beginnings of the names of other heads' tensors
 };
 
+/// A quick look at the embedding and the number of blocks, before the model is described or texts are read.
+/// Throws: InvalidArgument where the files have others than the configuration says
+void check_sizes(const Family& family, const WeightFiles& files, const Configuration& configuration);
+
 /// Finds the weights of a model by the names that its family gives them, with the prefix of the trunk or without, norms also as
 /// gamma and beta. `shapes`: those of the model's tensors by our names.
 /// Throws: InvalidArgument where one lacks but the classifier's, has another shape, is not of floating-point numbers, or where
-///         the folder has one of the trunk that the model lacks
+///         the folder has one of the trunk that the model lacks, or has scores of their own where config.json ties them to the
+///         embedding
 FamilyWeights find_weights(const Family& family, const WeightFiles& files,
                            const std::map<std::string, std::vector<int64_t>>& shapes);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/on_root.hpp"
@@ -55,6 +56,17 @@ Configuration saved_configuration(const std::filesystem::path& folder) {
   return configuration;
 }
 
+/// Throws: InvalidArgument for a folder that holds neither a model of transformers nor one of a run
+void require_model(const std::filesystem::path& folder) {
+  require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
+  if (has_checkpoint(folder)) return;
+  const bool has_config = std::filesystem::exists(folder / "config.json");
+  require(has_config && std::filesystem::exists(folder / kWeightsFile), [&] {
+    return folder.string() + ": holds no model, as there is no " + (has_config ? kWeightsFile : "config.json") +
+           "; expected the output folder of adjoin train, or a folder that transformers' save_pretrained wrote";
+  });
+}
+
 std::string class_names_of(const Task& task) {
   for (const TaskFile& file : task.files())
     if (file.name == kClassesFile) return file.content;
@@ -76,8 +88,10 @@ Configuration read_configuration(const std::filesystem::path& path) {
       throw DamagedFile(error.what());
     }
     const auto json = nlohmann::ordered_json::parse(text);
+    require(!json.is_object() || json.contains("model"),
+            "the configuration does not name its model: it has neither \"model\", as adjoin train writes, nor "
+            "\"model_type\", as transformers does");
     Configuration configuration = configuration_from_json(json);
-    require(json.contains("model"), "the configuration does not name its model");
     configuration.pipeline = schedule_beside(path, configuration.pipeline);
     validate(configuration);
     return configuration;
@@ -110,19 +124,13 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
 }
 
 SavedModel open_beginning(const Configuration& configuration) {
-  SavedModel saved =
-      is_pretrained(configuration.from) ? open_pretrained(configuration.from, {}) : open_model({configuration.from, 0});
-  return saved;
+  return is_pretrained(configuration.from) ? open_pretrained(configuration.from, {})
+                                           : open_model({configuration.from, 0});
 }
 
 Configuration begun_from(const std::string& folder) {
   if (is_pretrained(folder)) return read_pretrained(folder);
-  require(std::filesystem::is_directory(folder), [&] { return "--from " + folder + ": there is no such folder"; });
-  require(std::filesystem::exists(std::filesystem::path(folder) / kWeightsFile) || has_checkpoint(folder), [&] {
-    return "--from " + folder +
-           ": there is no model; expected config.json and safetensors, as transformers writes, or a run of adjoin "
-           "train";
-  });
+  require_model(folder);
   const Configuration saved = saved_configuration(folder);
   Configuration configuration = configuration_of(recipe_of(saved.model));
   for (const Field& field : fields())
@@ -134,6 +142,11 @@ Configuration begun_from(const std::string& folder) {
   }
   configuration.from = folder;
   return configuration;
+}
+
+std::string limit_of_beginning(const std::string& folder) {
+  if (is_pretrained(folder)) return limit_of_tokens(folder);
+  return folder + " has positions for " + std::to_string(begun_from(folder).context) + " tokens";
 }
 
 std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task) {
@@ -148,12 +161,19 @@ std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& tas
 
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
   const std::filesystem::path& folder = choice.run;
-  require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
-  if (choice.step == 0 && is_pretrained(folder)) {
+  if (is_pretrained(folder)) {
+    require(choice.step == 0, [&] {
+      return "--step " + std::to_string(choice.step) + ": is for the checkpoints of a run, and " + folder.string() +
+             " is a folder of transformers, which has none";
+    });
     SavedModel saved = open_pretrained(folder, make);
     require(saved.weights->lacking.empty(), [&] {
       return folder.string() + ": lacks the weights of a classifier; adjoin train --from " + folder.string() +
              " trains one";
+    });
+    require(saved.configuration.model == "decoder" || read_pretrained_classes(folder).size() > 1, [&] {
+      return (folder / "config.json").string() +
+             ": \"id2label\" names one class, by which transformers means a regression, which is not supported";
     });
     return saved;
   }
@@ -163,10 +183,8 @@ SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
     check_described(place / "model.safetensors", *saved.task);
     return saved;
   };
+  require_model(folder);
   if (choice.step == 0 && std::filesystem::exists(folder / "model.safetensors")) return read(folder, true);
-  require(has_checkpoint(folder), [&] {
-    return folder.string() + ": there is no model; expected model.safetensors or a checkpoint, as adjoin train writes";
-  });
   std::optional<SavedModel> saved;
   read_checkpoint(choice, {}, [&](const SavedCheckpoint& checkpoint) { saved = read(checkpoint.folder, false); });
   return *std::move(saved);
@@ -193,7 +211,10 @@ void read_weights_of(const SavedModel& saved, const Communicator& world, const s
     for (const nn::Parameter& piece : parameters) {
       read_piece(saved.weights->tensors.at(piece.name), piece);
       require(at::isfinite(piece.tensor).all().item<bool>(), [&] {
-        return saved.place.run.string() + ": tensor '" + piece.name + "' holds numbers that are not finite";
+        std::vector<std::string> theirs;
+        for (const StackedTensor::Part& part : saved.weights->tensors.at(piece.name).parts) theirs.push_back(part.name);
+        return saved.place.run.string() + ": tensor '" + joined(theirs, "' or '") +
+               "' holds numbers that are not finite";
       });
     }
   });

@@ -59,6 +59,8 @@ SavedModel open_beginning(const Configuration& configuration);
 /// The configuration of a training that begins with the model in a folder: its model, and the recipe for it.
 /// Throws: InvalidArgument as open_model
 Configuration begun_from(const std::string& folder);
+/// What of that model decides how long a text may be: "FOLDER/config.json has "max_position_embeddings": 512".
+std::string limit_of_beginning(const std::string& folder);
 
 /// The names of the parameters that a training draws though it begins with a model: those that this does not have, and the
 /// classifier's last layer where the classes are others.

@@ -35,6 +35,9 @@ int64_t context_of(const Configuration& c) {
 
 TransformerOptions transformer_options(const Configuration& c, int64_t pieces) {
   require(c.words == 0 || c.words >= pieces, [&] {
+    if (!c.from.empty())
+      return c.from + ": the tokenizer has " + std::to_string(pieces) + " pieces, and the model's embedding only " +
+             std::to_string(c.words) + " rows; they do not belong together";
     return "--words " + std::to_string(c.words) + ": the vocabulary has more pieces, " + std::to_string(pieces);
   });
   using Positions = TransformerOptions::Positions;

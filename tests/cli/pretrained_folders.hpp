@@ -1,0 +1,91 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "adjoin/data/tokenizer/byte_alphabet.hpp"
+#include "tests/cli/program.hpp"
+
+namespace adjoin::test {
+
+/// A tokenizer.json of one piece a byte, "<|endoftext|>" and two merges: 259 pieces.
+inline nlohmann::json tokenizer_of_bytes() {
+  using Json = nlohmann::json;
+  Json vocabulary = {{"<|endoftext|>", 0}};
+  for (int character = 0x21; character < 0x180; ++character) {
+    const std::string piece = character < 0x80 ? std::string(1, static_cast<char>(character))
+                                               : std::string{static_cast<char>(0xC0 | character >> 6),
+                                                             static_cast<char>(0x80 | (character & 0x3F))};
+    if (data::bytes_of_piece(piece)) vocabulary[piece] = vocabulary.size();
+  }
+  for (const char* merged : {"th", "the"}) vocabulary[merged] = vocabulary.size();
+  const Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  return {{"version", "1.0"},
+          {"added_tokens", Json::array({{{"id", 0},
+                                         {"content", "<|endoftext|>"},
+                                         {"single_word", false},
+                                         {"lstrip", false},
+                                         {"rstrip", false},
+                                         {"normalized", false},
+                                         {"special", true}}})},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", bytes},
+          {"post_processor", nullptr},
+          {"decoder", bytes},
+          {"model",
+           {{"type", "BPE"}, {"dropout", nullptr}, {"vocab", vocabulary}, {"merges", Json::array({"t h", "th e"})}}}};
+}
+
+/// Folders of a small BERT and a small Llama as transformers has them, made once a program, without Python.
+class PretrainedFolders {
+ public:
+  static const std::filesystem::path& bert() {
+    static const std::filesystem::path made = [] {
+      export_run(
+          "bert",
+          "--preset tiny --vocabulary-size 300 --words 310 --layers 2 --hidden 24 --heads 4 --sequence 32 --context "
+          "40 --pooling cls --pooler --norm-place after --embedding-norm --no-final-norm --positions learned "
+          "--token-types 2 --attention-bias all --feed-forward-bias --score-scale head");
+      return root() / "bert";
+    }();
+    return made;
+  }
+  static const std::filesystem::path& llama() {
+    static const std::filesystem::path made = [] {
+      export_run(
+          "llama",
+          "--model decoder --preset gpt-tiny --vocab bytes --words 300 --layers 2 --hidden 24 --heads 4 --key-heads "
+          "2 --sequence 48 --context 64 --positions rotary --norm rms --activation swiglu --attention-bias none "
+          "--no-feed-forward-bias --no-tied-scores");
+      put(root() / "llama" / "tokenizer.json", tokenizer_of_bytes().dump());
+      put(root() / "llama" / "tokenizer_config.json",
+          R"({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})");
+      change_config(root() / "llama", [](nlohmann::json& config) { config["eos_token_id"] = 0; });
+      return root() / "llama";
+    }();
+    return made;
+  }
+
+  static void change_config(const std::filesystem::path& folder, const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json config = nlohmann::json::parse(contents_of(folder / "config.json"));
+    change(config);
+    put(folder / "config.json", config.dump());
+  }
+
+ private:
+  static const std::filesystem::path& root() {
+    static const TemporaryFolder folder;
+    return folder.path();
+  }
+  static void export_run(const std::string& name, const std::string& options) {
+    const std::filesystem::path run_of = root() / (name + "-run");
+    const Outcome trained =
+        run("train --data sample --samples 16 --steps 2 --batch 8 --threads-per-rank 1 " + options + into(run_of));
+    const Outcome exported = run("export --model " + shell_quoted(run_of) + into(root() / name));
+    if (trained.code != 0 || exported.code != 0) throw std::runtime_error(trained.err + exported.err);
+  }
+};
+
+}  // namespace adjoin::test
