@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,7 +22,6 @@ struct ExportOptions {
 /// "2G", "500M", "64K" or a number of bytes.
 int64_t bytes_from(const std::string& text) {
   constexpr std::string_view kUnits = "KMG";
-  constexpr int64_t kMost = int64_t{1} << 60;
   int64_t unit = 1;
   std::string_view number = text;
   if (const size_t place = number.empty() ? kUnits.npos : kUnits.find(number.back()); place != kUnits.npos) {

@@ -51,7 +51,8 @@ void require_unchanged(const Field& field, const Configuration& run, const Confi
 void require_as_begun(const Field& field, const Configuration& begun, const Configuration& given) {
   require(std::visit([&](auto member) { return begun.*member == given.*member; }, field.member), [&] {
     return train::option_of(field.name) + " " + shown(field, given) + ": --from " + begun.from +
-           " decides it, and there it is " + shown(field, begun);
+           (field.name == "vocab" ? " has a vocabulary of its own"
+                                  : " decides it, and there it is " + shown(field, begun));
   });
 }
 

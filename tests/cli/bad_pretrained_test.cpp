@@ -257,7 +257,7 @@ TEST_F(BadPretrained, options_that_contradict_the_file_are_refused) {
                     std::string(option) + ": --from " + model().string() + " decides it, and there it is " + own);
   refuses_command(train("--resume " + quoted()), "--from is where a training begins, and --resume goes on with one");
   refuses_command("train --preset fine-tune --data sample" + into(out()),
-                  "--preset fine-tune: is what --from begins with");
+                  "--preset fine-tune is the recipe for training on a model");
   refuses_command("predict --step 3 a --model " + quoted(), "--step 3: is for the checkpoints of a run, and ");
   refuses_command("generate a --model " + quoted(), "is a classifier, and only a decoder writes texts");
 }

@@ -297,6 +297,7 @@ std::string not_expressed(const Family& family, const Configuration& c) {
       return difference;
     }
   }
+  if (family.model_type == "bert" && c.token_types == 0) return "--token-types 0";
   const double embedding = c.embedding_dropout;
   if (family.model_type == "bert" && embedding >= 0 && embedding != c.dropout)
     return "--embedding-dropout " + shown(embedding) + " beside --dropout " + shown(c.dropout);

@@ -53,6 +53,7 @@ Configuration read_pretrained(const fs::path& folder) {
     Configuration configuration = configuration_of(recipe_of(family.model));
     configuration.from = folder.string();
     read_model(family, config, configuration);
+    configuration.vocabulary_size = std::max<int64_t>(64, configuration.words);  // of tokens that are made up
     require(configuration.context >= 2,
             [&] { return limit_of_tokens(family, config) + ": expected room for 2 tokens or more"; });
     configuration.sequence = std::min(configuration.sequence, configuration.context);
