@@ -70,6 +70,7 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
     throw InvalidArgument(path + ": " + error.what());
   }
   for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
+  if (json.value("from", "").empty()) json.erase("from");  // of a run that began with drawn weights
   if (const auto schedule = json.find("pipeline"); schedule != json.end())
     *schedule = train::schedule_beside(path, schedule->get<std::string>());
   for (const auto& [key, value] : json.items())
