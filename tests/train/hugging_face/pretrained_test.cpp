@@ -137,6 +137,9 @@ TEST(Pretrained, has_the_logits_loss_and_gradients_of_transformers) {
     EXPECT_LT(difference(logits, expected_tensor(one, "logits")), 1e-9);
     if (SafetensorsFile(one.tensors()).contains("own.logits")) {
       EXPECT_LT(difference(logits, expected_tensor(one, "own.logits")), 1e-5) << "angles are float32 there";
+      const at::Tensor ids = expected_tensor(one, "long.ids");
+      const ForwardPass of_long{.rows = LocalRows(Rows::balanced({ids.numel()}, 1))};
+      EXPECT_LT(difference(model(ids, of_long), expected_tensor(one, "own.long.logits")), 1e-5);
     }
     const at::Tensor loss =
         task.loss(logits, batch, model->stage()) / task.loss_denominator(data::Part::train, samples);
