@@ -250,11 +250,12 @@ TEST_F(BadPretrained, options_that_contradict_the_file_are_refused) {
                                     {"--layers 3", "2"},
                                     {"--heads 2", "4"},
                                     {"--model decoder", "classifier"},
-                                    {"--vocab words.txt", "none"},
                                     {"--norm-epsilon 0.5", "1e-05"},
                                     {"--preset tiny", "fine-tune"}})
     refuses_command(train(option),
                     std::string(option) + ": --from " + model().string() + " decides it, and there it is " + own);
+  refuses_command(train("--vocab words.txt"),
+                  "--vocab words.txt: --from " + model().string() + " has a vocabulary of its own");
   refuses_command(train("--resume " + quoted()), "--from is where a training begins, and --resume goes on with one");
   refuses_command("train --preset fine-tune --data sample" + into(out()),
                   "--preset fine-tune is the recipe for training on a model");
