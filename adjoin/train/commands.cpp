@@ -102,7 +102,8 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
   SavedModel beginning = open_beginning(configuration);
   say("begins with the weights of " + configuration.from);
   std::set<std::string> drawn;
-  for (const std::string& name : drawn_anew(beginning, task)) drawn.insert(name.substr(0, name.rfind('.')));
+  for (const std::string& name : drawn_anew(beginning, task, parameters_of(described_model(task))))
+    drawn.insert(name.substr(0, name.rfind('.')));
   if (!drawn.empty()) say("draws by the seed what is not there, or is of other classes: " + joined(drawn));
   if (beginning.weights && !beginning.weights->left_out.empty())
     say("leaves out the weights of other heads: " + joined(beginning.weights->left_out));

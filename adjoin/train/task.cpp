@@ -52,6 +52,12 @@ models::ExpertOptions expert_options(const Configuration& c) {
           .axis = "ep"};
 }
 
+std::string content_of_file(const Task& task, std::string_view name) {
+  for (const TaskFile& file : task.files())
+    if (file.name == name) return file.content;
+  return "";
+}
+
 void Task::read_test(const TextSource& source) {
   throw InvalidArgument("--data " + source.data + ": the model's task reads no other data than its own");
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -112,6 +113,9 @@ class Task {
   virtual std::string report(std::span<const double> /*tally*/, size_t /*columns*/) const { return ""; }
   virtual nlohmann::ordered_json details(std::span<const double> tally) const;
 };
+
+/// Of what a task writes into a model's folder, the content of the file of this name; "" where there is none.
+std::string content_of_file(const Task& task, std::string_view name);
 
 /// A task's model as one worker has it, of tensors that have shapes and no memory.
 models::Model described_model(const Task& task);

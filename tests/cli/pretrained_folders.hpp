@@ -7,6 +7,7 @@
 
 #include "adjoin/data/tokenizer/byte_alphabet.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/data/tokenizer/small_tokenizers.hpp"
 
 namespace adjoin::test {
 
@@ -22,20 +23,12 @@ inline nlohmann::json tokenizer_of_bytes() {
   }
   for (const char* merged : {"th", "the"}) vocabulary[merged] = vocabulary.size();
   const Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  return {{"version", "1.0"},
-          {"added_tokens", Json::array({{{"id", 0},
-                                         {"content", "<|endoftext|>"},
-                                         {"single_word", false},
-                                         {"lstrip", false},
-                                         {"rstrip", false},
-                                         {"normalized", false},
-                                         {"special", true}}})},
-          {"normalizer", nullptr},
-          {"pre_tokenizer", bytes},
-          {"post_processor", nullptr},
-          {"decoder", bytes},
-          {"model",
-           {{"type", "BPE"}, {"dropout", nullptr}, {"vocab", vocabulary}, {"merges", Json::array({"t h", "th e"})}}}};
+  Json json = data::small_decoder();
+  json["normalizer"] = json["post_processor"] = nullptr;
+  json["pre_tokenizer"] = json["decoder"] = bytes;
+  json["model"]["vocab"] = vocabulary;
+  json["model"]["merges"] = Json::array({"t h", "th e"});
+  return json;
 }
 
 /// Folders of a small BERT and a small Llama as transformers has them, made once a program, without Python.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -127,20 +128,27 @@ std::string shard_name(size_t shard, size_t shards) {
 void write_shard(const fs::path& from, const fs::path& path, const std::vector<ExportedTensor>& tensors,
                  const std::map<std::string, StackedTensor>& sources) {
   std::vector<TensorEntry> entries;
-  for (const ExportedTensor& tensor : tensors) entries.push_back(tensor.entry);
+  std::map<std::string, std::vector<const ExportedTensor*>> by_source;
+  for (const ExportedTensor& tensor : tensors) {
+    entries.push_back(tensor.entry);
+    by_source[tensor.ours].push_back(&tensor);
+  }
   make_safetensors(path, entries, {{"format", "pt"}});
   SafetensorsFilling filling(path);
-  for (const ExportedTensor& tensor : tensors) {
-    at::Tensor rows = read(sources.at(tensor.ours)).narrow(0, tensor.first_row, tensor.rows);
-    if (tensor.is_transposed) rows = rows.t();
-    const auto check_finite = [&](const char* what) {
-      require(at::isfinite(rows).all().item<bool>(),
-              [&] { return from.string() + ": tensor '" + tensor.entry.name + "' holds numbers that " + what; });
-    };
-    check_finite("are not finite");
-    rows = rows.to(tensor.entry.dtype).contiguous();
-    check_finite("the precision asked for does not have: they would become infinite");
-    filling.write(tensor.entry.name, 0, rows.const_data_ptr(), rows.numel());
+  for (const auto& [ours, parts] : by_source) {
+    const at::Tensor whole = read(sources.at(ours));  // once for all that are rows of it
+    for (const ExportedTensor* tensor : parts) {
+      at::Tensor rows = whole.narrow(0, tensor->first_row, tensor->rows);
+      if (tensor->is_transposed) rows = rows.t();
+      const auto check_finite = [&](const char* what) {
+        require(at::isfinite(rows).all().item<bool>(),
+                [&] { return from.string() + ": tensor '" + tensor->entry.name + "' holds numbers that " + what; });
+      };
+      check_finite("are not finite");
+      rows = rows.to(tensor->entry.dtype).contiguous();
+      check_finite("the precision asked for does not have: they would become infinite");
+      filling.write(tensor->entry.name, 0, rows.const_data_ptr(), rows.numel());
+    }
   }
   filling.sync();
 }
@@ -154,9 +162,8 @@ std::string name_of(at::ScalarType type) {
 }
 
 std::vector<std::string> classes_of(const Task& task) {
-  for (const TaskFile& file : task.files())
-    if (file.name == kClassesFile) return Json::parse(file.content).get<std::vector<std::string>>();
-  return {};
+  const std::string names = content_of_file(task, kClassesFile);
+  return names.empty() ? std::vector<std::string>() : Json::parse(names).get<std::vector<std::string>>();
 }
 
 void check_place(const fs::path& out) {

@@ -8,6 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -246,26 +247,24 @@ std::vector<std::string> read_class_names(const Json& config) {
 
 Json to_config(const Family& family, const Configuration& c, int64_t words, const std::vector<std::string>& classes) {
   Json config = {{"architectures", {family.architecture}}, {"model_type", family.model_type}};
+  Configuration completed = c;  // whose sizes do not hang on others
+  const models::TransformerOptions sizes = transformer_options(c, words);
+  completed.words = words;
+  completed.inner = sizes.inner_features();
+  completed.context = context_of(c);
+  completed.key_heads = c.key_heads == 0 ? c.heads : c.key_heads;
+  completed.embedding_dropout = sizes.embedding_dropout;
+  const Configuration defaults;
   for (const FamilyKey& key : family.keys) {
-    const Configuration defaults;
     const Field& field = field_named(key.ours);
-    const bool is_left_open = key.standard == "null" && text_of(field, c) == text_of(field, defaults);
-    config[std::string(key.theirs)] = is_left_open ? Json() : theirs(key, c);
+    const bool is_left_open = key.standard == "null" && text_of(field, completed) == text_of(field, defaults);
+    config[std::string(key.theirs)] = is_left_open ? Json() : theirs(key, completed);
   }
-  config["vocab_size"] = words;
-  if (c.inner == 0) {
-    const int64_t inner = c.activation == "swiglu" ? (8 * c.hidden + 2) / 3 : 4 * c.hidden;
-    config[family.model_type == "gpt2" ? "n_inner" : "intermediate_size"] = inner;
-  }
-  if (c.context == 0) config[family.model_type == "gpt2" ? "n_positions" : "max_position_embeddings"] = c.sequence;
   if (family.is_rotary) {
-    if (c.key_heads == 0) config["num_key_value_heads"] = c.heads;
     config["rope_theta"] = c.rotary_base;
     config["rope_scaling"] = rotary_to_config(c);
     if (family.model_type == "mistral") config["sliding_window"] = nullptr;
     if (family.model_type == "qwen2") config["use_sliding_window"] = false;
-  } else if (family.model_type == "gpt2" && c.embedding_dropout < 0) {
-    config["embd_pdrop"] = c.dropout;
   }
   for (const auto& [key, value] : family.supported)
     if (key != "problem_type") config[std::string(key)] = Json::parse(value);

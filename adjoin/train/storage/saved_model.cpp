@@ -46,16 +46,6 @@ SavedModel open_pretrained(const std::filesystem::path& folder, const TaskMaker&
   return saved;
 }
 
-/// That of a run, finished or not.
-Configuration saved_configuration(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / kWeightsFile)) return read_configuration(folder / "config.json");
-  Configuration configuration;
-  read_checkpoint({folder, 0}, {}, [&](const SavedCheckpoint& checkpoint) {
-    configuration = read_configuration(checkpoint.folder / "config.json");
-  });
-  return configuration;
-}
-
 /// Throws: InvalidArgument for a folder that holds neither a model of transformers nor one of a run
 void require_model(const std::filesystem::path& folder) {
   require(std::filesystem::is_directory(folder), [&] { return folder.string() + ": there is no such folder"; });
@@ -65,12 +55,6 @@ void require_model(const std::filesystem::path& folder) {
     return folder.string() + ": holds no model, as there is no " + (has_config ? kWeightsFile : "config.json") +
            "; expected the output folder of adjoin train, or a folder that transformers' save_pretrained wrote";
   });
-}
-
-std::string class_names_of(const Task& task) {
-  for (const TaskFile& file : task.files())
-    if (file.name == kClassesFile) return file.content;
-  return "";
 }
 
 }  // namespace
@@ -131,7 +115,9 @@ SavedModel open_beginning(const Configuration& configuration) {
 Configuration begun_from(const std::string& folder) {
   if (is_pretrained(folder)) return read_pretrained(folder);
   require_model(folder);
-  const Configuration saved = saved_configuration(folder);
+  Configuration saved;
+  read_model_folder(folder,
+                    [&](const std::filesystem::path& place) { saved = read_configuration(place / "config.json"); });
   Configuration configuration = configuration_of(recipe_of(saved.model));
   for (const Field& field : fields())
     if (field.group == "Model" && field.name != "preset" && field.name != "sequence")
@@ -149,11 +135,12 @@ std::string limit_of_beginning(const std::string& folder) {
   return folder + " has positions for " + std::to_string(begun_from(folder).context) + " tokens";
 }
 
-std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task) {
+std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,
+                                    const std::vector<nn::Parameter>& parameters) {
   std::vector<std::string> drawn;
   if (beginning.weights) drawn = beginning.weights->lacking;
-  if (class_names_of(*beginning.task) == class_names_of(task)) return drawn;
-  for (const nn::Parameter& parameter : parameters_of(described_model(task)))
+  if (content_of_file(*beginning.task, kClassesFile) == content_of_file(task, kClassesFile)) return drawn;
+  for (const nn::Parameter& parameter : parameters)
     if (parameter.name.starts_with("classifier.row.") && std::ranges::find(drawn, parameter.name) == drawn.end())
       drawn.push_back(parameter.name);
   return drawn;
@@ -232,7 +219,7 @@ void read_weights(const SavedModel& saved, const Communicator& world, const std:
 
 void begin_with(const SavedModel& beginning, const Task& task, const std::vector<nn::Parameter>& parameters,
                 int64_t seed) {
-  const std::vector<std::string> names = drawn_anew(beginning, task);
+  const std::vector<std::string> names = drawn_anew(beginning, task, parameters);
   std::vector<nn::Parameter> drawn, read;
   for (const nn::Parameter& parameter : parameters)
     (std::ranges::find(names, parameter.name) == names.end() ? read : drawn).push_back(parameter);

@@ -62,9 +62,10 @@ Configuration begun_from(const std::string& folder);
 /// What of that model decides how long a text may be: "FOLDER/config.json has "max_position_embeddings": 512".
 std::string limit_of_beginning(const std::string& folder);
 
-/// The names of the parameters that a training draws though it begins with a model: those that this does not have, and the
+/// The names of the parameters, those of a task's model, that a training draws though it begins with a model: those that this does not have, and the
 /// classifier's last layer where the classes are others.
-std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task);
+std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,
+                                    const std::vector<nn::Parameter>& parameters);
 
 /// The configuration of a saved model on other workers. Throws: InvalidArgument as validate
 Configuration configured(const SavedModel& saved, const ModelUse& use);
