@@ -65,23 +65,19 @@ int usable_cores(const std::filesystem::path& root) {
   return quota < allowed ? std::max(1, static_cast<int>(quota)) : allowed;
 }
 
-Placement::Placement(int threads) : cores_(static_cast<size_t>(threads)) {
-  for (auto& core : cores_) core.store(-1, std::memory_order_relaxed);
-}
-
 bool Placement::is_taken(int core) const {
   return std::any_of(cores_.begin(), cores_.end(),
-                     [&](const auto& other) { return other.load(std::memory_order_relaxed) == core; });
+                     [&](const auto& other) { return other.load(std::memory_order_relaxed) == core + 1; });
 }
 
 void Placement::step_aside(int thread) {
   if (cores_.size() < 2) return;
   const int here = sched_getcpu();
   std::atomic<int>& mine = cores_[static_cast<size_t>(thread)];
-  mine.store(here, std::memory_order_relaxed);
+  mine.store(here + 1, std::memory_order_relaxed);
   // The lower one stays, or both would move.
   const bool is_shared = std::any_of(cores_.begin(), cores_.begin() + thread,
-                                     [&](const auto& other) { return other.load(std::memory_order_relaxed) == here; });
+                                     [&](const auto& other) { return other.load(std::memory_order_relaxed) == here + 1; });
   cpu_set_t all;
   if (!is_shared || sched_getaffinity(0, sizeof(all), &all) != 0) return;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
@@ -91,7 +87,7 @@ void Placement::step_aside(int thread) {
     CPU_SET(core, &one);
     if (sched_setaffinity(0, sizeof(one), &one) != 0) return;
     sched_setaffinity(0, sizeof(all), &all);
-    mine.store(core, std::memory_order_relaxed);
+    mine.store(core + 1, std::memory_order_relaxed);
     return;
   }
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <span>
 #include <string>
-#include <vector>
 
 namespace adjoin {
 
@@ -35,8 +35,8 @@ double least_limit(const std::filesystem::path& top, const std::string& cgroup, 
 /// says on which core it is, and moves where another one was last seen on that.
 class Placement {
  public:
-  /// Of no thread where nothing is to be done.
-  explicit Placement(int threads);
+  /// `cores` has a place for each, all zero at first, in memory that all share; none where nothing is to be done.
+  explicit Placement(std::span<std::atomic<int>> cores) : cores_(cores) {}
 
   /// Called by the thread of this number. It may run on all its cores again at once.
   void step_aside(int thread);
@@ -44,7 +44,7 @@ class Placement {
  private:
   bool is_taken(int core) const;
 
-  std::vector<std::atomic<int>> cores_;  // where each was when it last came here; -1 before
+  std::span<std::atomic<int>> cores_;  // one more than where each was when it last came here
 };
 
 }  // namespace adjoin

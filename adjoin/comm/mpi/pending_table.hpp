@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/call_text.hpp"
 
 /// What the processes of one host write into the memory that they share, so that a watchdog sees what each is in. Plain
 /// data at fixed places: each process writes its own entries, and readers take what they find.
@@ -51,21 +51,6 @@ struct GroupEntry {
 
   std::span<const int> members() const { return {world_ranks, static_cast<size_t>(size.load())}; }
 };
-
-/// What a call is described by, with copies of what it points to. It is written and read as it comes: a torn one makes odd
-/// words, no wrong accusation.
-struct CallText {
-  Call call;        // what is not below; field by field, as a copy of all would wait for the stores that made the call
-  Message message;  // that it is named by
-  bool has_messages = false;
-  char name[20] = {}, algorithm[20] = {}, file[64] = {};
-  const char* path = nullptr;  // of which `file` is a copy; means something to the writer alone
-  unsigned line = 0;
-
-  CallText& operator=(const Call& of);
-};
-/// As describe(Call), of what was written.
-std::string describe(const CallText& text);
 
 /// What one thread of one process is in.
 struct AgentEntry {

@@ -9,15 +9,11 @@
 
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/host/world.hpp"
 
 namespace adjoin::threads {
 
-/// What a blocked thread waits for; it lives on that thread's stack. Others ask it while the thread sleeps.
-struct Waiting {
-  std::function<bool()> is_over;            // whether all has happened; once true it stays so
-  std::function<std::vector<int>()> needs;  // the ranks of the world, each of which must yet act
-  std::function<std::string()> describe;
-};
+using host::Waiting;
 
 class Detector;
 

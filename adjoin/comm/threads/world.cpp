@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/threads/group.hpp"
 
 namespace adjoin::threads {
 
 namespace {
+
+int cores_of_machine() {
+  static const int cores = usable_cores();
+  return cores;
+}
 
 std::string lead_of(int rank) {
   return "rank " + std::to_string(rank) + ": ";
@@ -16,9 +20,9 @@ std::string lead_of(int rank) {
 }  // namespace
 
 World::World(int ranks, std::chrono::milliseconds deadline, bool is_checked)
-    : size_(ranks),
-      patience_(Patience::for_ranks(ranks)),
-      placement_(patience_.spins > 0 ? ranks : 0),
+    : host::World(ranks, host::Patience::for_ranks(ranks, cores_of_machine())),
+      cores_(patience().spins > 0 ? static_cast<size_t>(ranks) : 0),
+      placement_(cores_),
       deadline_(std::min<std::chrono::milliseconds>(deadline, diagnosis::kLongest)),
       is_checked_(is_checked),
       detector_(ranks, [this](const std::string& report) { end(report); }) {}
@@ -54,9 +58,9 @@ void World::end(std::string_view reason, int culprit, std::exception_ptr cause) 
   for (const auto& group : groups()) group->wake_all();
 }
 
-void World::throw_aborted() const {
+std::string World::reason_of_end() const {
   const std::lock_guard lock(mutex_);
-  throw CommunicationError((culprit_ < 0 ? "" : "the world was aborted: ") + reason_);
+  return (culprit_ < 0 ? "" : "the world was aborted: ") + reason_;
 }
 
 void World::throw_cause() const {
@@ -65,25 +69,25 @@ void World::throw_cause() const {
   rethrow_led_by(lead_of(culprit_), cause_);
 }
 
-void World::sleep(Agent& agent, Parking& parking, const Waiting& waiting) {
+void World::sleep(Agent& agent, host::Parking& parking, const Waiting& waiting) {
   const auto is_over = [&] { return waiting.is_over() || aborted(); };
   if (is_over()) return;
   detector_.block(agent, waiting);
-  if (!parking.sleep(is_over, deadline_)) {
+  if (!parking.sleep(is_over, std::chrono::steady_clock::now() + deadline_)) {
     end(detector_.look("no progress within the deadline of " + diagnosis::text_of(deadline_)));
   }
   detector_.unblock(agent);
 }
 
-void World::watch(const std::shared_ptr<Group>& group) {
+void World::watch(const std::shared_ptr<host::Group>& group) {
   const std::lock_guard lock(mutex_);
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
   groups_.push_back(group);
 }
 
-std::vector<std::shared_ptr<Group>> World::groups() const {
+std::vector<std::shared_ptr<host::Group>> World::groups() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Group>> living;
+  std::vector<std::shared_ptr<host::Group>> living;
   for (const auto& weak : groups_)
     if (auto group = weak.lock()) living.push_back(std::move(group));
   return living;

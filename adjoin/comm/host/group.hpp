@@ -2,36 +2,41 @@
 
 #include <atomic>
 #include <cstddef>
-#include <map>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "adjoin/comm/call.hpp"
-#include "adjoin/comm/threads/mailbox.hpp"
-#include "adjoin/comm/threads/world.hpp"
+#include "adjoin/comm/call_text.hpp"
+#include "adjoin/comm/host/mailbox.hpp"
+#include "adjoin/comm/host/world.hpp"
 
-namespace adjoin::threads {
+namespace adjoin::host {
 
-/// One rank's pending collective, as its peers see it. What a call points to, and the call, lie on the rank's stack: it is
-/// there until finish(), and while a mismatch is told.
+/// One rank's pending collective, as its peers see it. What threads point to lies on the rank's stack: it is there until
+/// finish(), and while a mismatch is told.
 struct Shown {
   Signature signature;
   const void* in = nullptr;
   void* out = nullptr;
-  const Call* call = nullptr;
+  const int64_t *counts = nullptr, *receive_counts = nullptr;
+  const Call* call = nullptr;  // of a thread
+  CallText text;               // of a process
 };
 
-/// What the members of one group share: their pending calls, where they meet, and their mailboxes.
+/// What the members of one group share: their pending calls, where they meet, and their mailboxes. Threads have one of it,
+/// processes one each of the same memory.
 ///
 /// A collective is a meeting: every rank publishes its call and waits for those of all. A rank publishes its calls in two
 /// places in turn: who publishes call n + 2, in the place of call n, has seen all come to call n + 1, and so done with
 /// reading call n.
 class Group {
  public:
-  Group(std::shared_ptr<World> world, std::vector<int> world_ranks);
+  /// In memory that the group shares, from memory_for().
+  Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::shared_ptr<void> memory);
+  /// What so many ranks share, made new in memory of the world's.
+  static std::shared_ptr<void> memory_for(World& world, size_t ranks);
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
@@ -46,12 +51,12 @@ class Group {
   // all ranks where calls differ or the world is aborted.
 
   /// Shows the rank's next call to its peers, and gives its number, from 1. With `small_bytes`, that many bytes of its
-  /// input travel with it.
-  uint64_t publish(int rank, const Call& call, int64_t small_bytes);
+  /// input travel with it. A process copies its counts to `room`, which it leaves as it is until its next call but one.
+  uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room);
   /// Waits until all ranks have published their calls, and checks that they agree.
-  void meet(Agent& agent, int rank, uint64_t sequence);
+  void meet(Waiter& waiter, int rank, uint64_t sequence);
   /// The same, and what follows until finish() cannot be interrupted, as peers work on each other's memory.
-  void meet_to_work(Agent& agent, int rank, uint64_t sequence);
+  void meet_to_work(Waiter& waiter, int rank, uint64_t sequence);
   /// Waits until all ranks have come here after their meet_to_work().
   void finish(int rank, uint64_t sequence);
 
@@ -59,10 +64,7 @@ class Group {
   /// The call that `rank` published; its `in` is readable until finish(), or where it was small until the next call.
   const Shown& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
 
-  Mailbox& mailbox(int rank) { return mailboxes_[static_cast<size_t>(rank)]; }
-
-  /// The next group of `ranks` of this one that `rank`, a member, takes part in; each of them makes it once.
-  std::shared_ptr<Group> subset(int rank, std::span<const int> ranks);
+  Mailbox& mailbox(int rank) { return member(rank).mailbox; }
 
   void wake_all();
 
@@ -78,39 +80,39 @@ class Group {
     std::atomic<uint64_t> decided = 0;  // about its latest call: 2 * sequence, plus one where it goes ahead
     uint64_t calls = 0;                 // the rank's own: how many it has published
   };
-  struct Forming {
-    std::shared_ptr<Group> group;
-    size_t joined = 0;
+  struct alignas(64) Member {
+    Place places[kPlaces];
+    Progress progress;
+    Mailbox mailbox;
+  };
+  /// What the group shares begins with this; the members follow, and then the room for small messages.
+  struct alignas(64) Head {
+    Parking parking;
   };
 
-  size_t place_number(int rank, uint64_t sequence) const {
-    return kPlaces * static_cast<size_t>(rank) + sequence % kPlaces;
-  }
-  Place& place(int rank, uint64_t sequence) const { return places_[place_number(rank, sequence)]; }
+  Member& member(int rank) const { return members_[rank]; }
+  Place& place(int rank, uint64_t sequence) const { return member(rank).places[sequence % kPlaces]; }
   std::byte* small_room(int rank, uint64_t sequence) const {
-    return small_.get() + place_number(rank, sequence) * static_cast<size_t>(small_bytes_);
+    return small_ + (kPlaces * static_cast<size_t>(rank) + sequence % kPlaces) * static_cast<size_t>(small_bytes_);
   }
-  Progress& progress(int rank) const { return progress_[static_cast<size_t>(rank)]; }
+  Progress& progress(int rank) const { return member(rank).progress; }
   bool all_came(uint64_t sequence) const;
-  bool wait_for_all(Agent& agent, int rank, uint64_t sequence);
+  bool wait_for_all(Waiter& waiter, int rank, uint64_t sequence);
   void compare(int rank, uint64_t sequence);
   bool goes_ahead(int rank, uint64_t sequence, bool all_came);
   bool sends_what_is_received(uint64_t sequence) const;
+  std::string text_of(int rank, uint64_t sequence) const;
   void end_mismatched(uint64_t sequence);
   [[noreturn]] void leave();
 
-  std::shared_ptr<World> world_;
-  std::vector<int> world_ranks_;
-  int64_t small_bytes_;
-  std::unique_ptr<Place[]> places_;
-  std::unique_ptr<Progress[]> progress_;
-  std::unique_ptr<std::byte[]> small_;
-  Parking parking_;
-  std::vector<Mailbox> mailboxes_;
-  std::mutex mutex_;
-  std::map<std::pair<std::vector<int>, uint64_t>, Forming> forming_;  // by members, and for the how manieth time
-  std::map<std::pair<std::vector<int>, int>, uint64_t> made_;         // by members, and by who has made so many
+  const std::shared_ptr<World> world_;
+  const std::vector<int> world_ranks_;
+  const int64_t small_bytes_;
+  const std::shared_ptr<void> memory_;
+  Parking& parking_;
+  Member* const members_;
+  std::byte* const small_;
   std::mutex telling_;  // held while the calls of peers are told, which lie on the peers' stacks
 };
 
-}  // namespace adjoin::threads
+}  // namespace adjoin::host

@@ -1,16 +1,16 @@
-// The collectives of ThreadBackend; what is said of `begin` and `finish` in threads/group.hpp holds them together.
+// The collectives of HostBackend; what is said of `meet` and `finish` in host/group.hpp holds them together.
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "adjoin/base/copying.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/threads/thread_backend.hpp"
+#include "adjoin/comm/host/host_backend.hpp"
 
 namespace adjoin {
 
 using algorithm::total_of;
-using threads::Shown;
+using host::Shown;
 
 namespace {
 
@@ -55,38 +55,86 @@ int64_t largest_bytes(const Call& call) {
 
 }  // namespace
 
-void ThreadBackend::carry_out(const Call& call) {
-  using Own = void (ThreadBackend::*)(const Call&);
-  using T = ThreadBackend;
+void HostBackend::carry_out(const Call& call) {
+  if (!call.algorithm.empty()) return Backend::carry_out(call);
+  group_->world().is_of_processes() ? carry_out_staged(call) : carry_out_in_place(call);
+}
+
+void HostBackend::carry_out_in_place(const Call& call) {
+  using Own = void (HostBackend::*)(const Call&);
+  using T = HostBackend;
   static constexpr Own kOwn[kCollectives] = {&T::barrier,    &T::broadcast,      &T::reduce,
                                              &T::all_reduce, &T::gather,         &T::scatter,
                                              &T::all_gather, &T::reduce_scatter, &T::all_to_all};
-  call.algorithm.empty() ? (this->*kOwn[static_cast<size_t>(*call.collective)])(call) : Backend::carry_out(call);
+  (this->*kOwn[static_cast<size_t>(*call.collective)])(call);
 }
 
-bool ThreadBackend::begin(const Call& call, int64_t bytes_of_each, int64_t own_bytes) {
-  const bool small = bytes_of_each <= group_->small_bytes();
-  sequence_ = group_->publish(rank_, call, small ? own_bytes : 0);
+void HostBackend::carry_out_staged(const Call& call) {
+  using C = Collective;
+  const host::World& world = group_->world();
+  const C c = *call.collective;
+  if (is_small(call)) return carry_out_in_place(call);
+  const bool is_root = call.root == rank_ || call.root < 0;
+  const bool peers_read = c != C::gather && (is_root || c == C::reduce);
+  const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
+  const bool is_broadcast = c == C::broadcast;  // into all
+  const bool stages_out = (peers_write || is_broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
+  const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
+  if (!stages_in && !stages_out) return carry_out_in_place(call);
+
+  const bool is_in_place = stages_out && call.in.data == call.out.data;
+  const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);
+  const Room in(group_->world().memory(), stages_in && !is_in_place ? call.in.bytes() : 0);
+  Call staged = call;
+  if (stages_out) staged.out.data = out.at(0);
+  if (stages_in || is_in_place) {
+    void* copy = is_in_place ? out.at(0) : in.at(0);
+    if (stages_in) copy_bytes(copy, call.in.data, call.in.bytes());
+    staged.in.data = copy;
+  }
+  carry_out_in_place(staged);
+  if (stages_out) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
+}
+
+bool HostBackend::is_small(const Call& call) const {
+  const int64_t most = group_->small_bytes();
+  switch (*call.collective) {
+    case Collective::all_to_all:
+      return false;
+    case Collective::gather:
+    case Collective::all_gather:
+      return largest_bytes(call) <= most;
+    case Collective::scatter:
+      return total_of(call.counts) * size_of(call.out.type) <= most;
+    default:
+      return call.in.bytes() <= most;
+  }
+}
+
+bool HostBackend::begin(const Call& call, bool gives) {
+  const bool small = is_small(call);
+  sequence_ = group_->publish(rank_, call, small && gives ? call.in.bytes() : 0, counts_[0]);
+  std::swap(counts_[0], counts_[1]);
   if (small)
-    group_->meet(*agent_, rank_, sequence_);
+    group_->meet(waiter(), rank_, sequence_);
   else
-    group_->meet_to_work(*agent_, rank_, sequence_);
+    group_->meet_to_work(waiter(), rank_, sequence_);
   return small;
 }
 
-const std::vector<const void*>& ThreadBackend::inputs(int64_t offset) {
+const std::vector<const void*>& HostBackend::inputs(int64_t offset) {
   inputs_.resize(static_cast<size_t>(size()));
   for (int peer = 0; peer < size(); ++peer) inputs_[static_cast<size_t>(peer)] = at(call_of(peer).in, offset);
   return inputs_;
 }
 
-const std::vector<void*>& ThreadBackend::outputs(int64_t offset) {
+const std::vector<void*>& HostBackend::outputs(int64_t offset) {
   outputs_.resize(static_cast<size_t>(size()));
   for (int peer = 0; peer < size(); ++peer) outputs_[static_cast<size_t>(peer)] = at(call_of(peer).out, offset);
   return outputs_;
 }
 
-void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
+void HostBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
                                 Copy copy) {
   for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
     const void* block = at(from, (begin - start) * size_of(type));
@@ -95,13 +143,13 @@ void ThreadBackend::give_to_all(const void* from, int64_t start, int64_t first, 
   });
 }
 
-void ThreadBackend::barrier(const Call& call) {
-  begin(call, 0, 0);
+void HostBackend::barrier(const Call& call) {
+  begin(call, /*gives=*/false);
 }
 
-void ThreadBackend::broadcast(const Call& call) {
+void HostBackend::broadcast(const Call& call) {
   const Buffer& buffer = call.out;
-  if (begin(call, buffer.bytes(), rank_ == call.root ? buffer.bytes() : 0)) {
+  if (begin(call, rank_ == call.root)) {
     if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
     return;
   }
@@ -111,9 +159,9 @@ void ThreadBackend::broadcast(const Call& call) {
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::reduce(const Call& call) {
+void HostBackend::reduce(const Call& call) {
   const ConstBuffer& in = call.in;
-  if (begin(call, in.bytes(), in.bytes())) {
+  if (begin(call, true)) {
     if (rank_ == call.root) reduce_all_into(call.out, inputs(0), call.reduction);
     return;
   }
@@ -123,9 +171,9 @@ void ThreadBackend::reduce(const Call& call) {
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::all_reduce(const Call& call) {
+void HostBackend::all_reduce(const Call& call) {
   const Buffer& buffer = call.out;
-  if (begin(call, buffer.bytes(), buffer.bytes())) return reduce_all_into(buffer, inputs(0), call.reduction);
+  if (begin(call, true)) return reduce_all_into(buffer, inputs(0), call.reduction);
   // Each rank reduces its share and writes it into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
@@ -133,8 +181,8 @@ void ThreadBackend::all_reduce(const Call& call) {
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::gather(const Call& call) {
-  if (begin(call, largest_bytes(call), call.in.bytes())) {
+void HostBackend::gather(const Call& call) {
+  if (begin(call, true)) {
     if (rank_ == call.root) collect(call);
     return;
   }
@@ -143,15 +191,15 @@ void ThreadBackend::gather(const Call& call) {
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::scatter(const Call& call) {
-  const int64_t item = size_of(call.out.type), bytes = total_of(call.counts) * item;
-  const bool small = begin(call, bytes, rank_ == call.root ? bytes : 0);
+void HostBackend::scatter(const Call& call) {
+  const int64_t item = size_of(call.out.type);
+  const bool small = begin(call, rank_ == call.root);
   copy_bytes(call.out.data, at(call_of(call.root).in, start_of(call.counts, rank_) * item), call.out.bytes());
   if (!small) group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::all_gather(const Call& call) {
-  if (begin(call, largest_bytes(call), call.in.bytes())) return collect(call);
+void HostBackend::all_gather(const Call& call) {
+  if (begin(call, true)) return collect(call);
   // Each rank writes its share of the result, whosever blocks it consists of, into every rank's output.
   const Share mine = share_of(rank_, size(), call.out.count);
   const Copy copy = copy_for(size() * call.out.bytes());
@@ -165,27 +213,27 @@ void ThreadBackend::all_gather(const Call& call) {
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::reduce_scatter(const Call& call) {
-  const bool small = begin(call, call.in.bytes(), call.in.bytes());
+void HostBackend::reduce_scatter(const Call& call) {
+  const bool small = begin(call, true);
   reduce_all_into(call.out, inputs(start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
   if (!small) group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::all_to_all(const Call& call) {
+void HostBackend::all_to_all(const Call& call) {
   const int64_t item = size_of(call.in.type);
-  begin(call, std::numeric_limits<int64_t>::max(), 0);
+  begin(call, false);
   const Copy copy = copy_for(size() * call.out.bytes());  // the others' outputs may be larger or smaller
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     const Shown& theirs = call_of(peer);
     copy(at(call.out.data, start_of(call.receive_counts, peer) * item),
-         at(theirs.in, start_of(theirs.call->counts, rank_) * item),
+         at(theirs.in, start_of({theirs.counts, static_cast<size_t>(size())}, rank_) * item),
          call.receive_counts[static_cast<size_t>(peer)] * item);
   }
   group_->finish(rank_, sequence_);
 }
 
-void ThreadBackend::collect(const Call& call) const {
+void HostBackend::collect(const Call& call) const {
   const int64_t item = size_of(call.in.type);
   const auto place_of = [&](int peer) { return at(call.out.data, start_of(call.counts, peer) * item); };
   // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.

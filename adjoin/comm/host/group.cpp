@@ -1,11 +1,12 @@
-#include "adjoin/comm/threads/group.hpp"
+#include "adjoin/comm/host/group.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/diagnosis.hpp"
 
-namespace adjoin::threads {
+namespace adjoin::host {
 
 namespace {
 
@@ -17,23 +18,48 @@ int64_t small_bytes_for(const Patience& patience, size_t ranks) {
 
 }  // namespace
 
-Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks)
+Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::shared_ptr<void> memory)
     : world_(std::move(world)),
       world_ranks_(std::move(world_ranks)),
       small_bytes_(small_bytes_for(world_->patience(), world_ranks_.size())),
-      places_(new Place[kPlaces * world_ranks_.size()]),
-      progress_(new Progress[world_ranks_.size()]),
-      small_(new std::byte[kPlaces * world_ranks_.size() * static_cast<size_t>(small_bytes_)]),
-      mailboxes_(world_ranks_.size()) {}
+      memory_(std::move(memory)),
+      parking_(static_cast<Head*>(memory_.get())->parking),
+      members_(reinterpret_cast<Member*>(static_cast<Head*>(memory_.get()) + 1)),
+      small_(reinterpret_cast<std::byte*>(members_ + world_ranks_.size())) {}
 
-uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes) {
+std::shared_ptr<void> Group::memory_for(World& world, size_t ranks) {
+  const auto small = static_cast<size_t>(small_bytes_for(world.patience(), ranks));
+  const size_t bytes = sizeof(Head) + ranks * (sizeof(Member) + kPlaces * small);
+  std::pmr::memory_resource& memory = world.memory();
+  void* made = memory.allocate(bytes, alignof(Head));
+  new (made) Head;
+  auto* members = reinterpret_cast<Member*>(static_cast<Head*>(made) + 1);
+  for (size_t rank = 0; rank < ranks; ++rank) new (members + rank) Member;
+  return {made, [bytes, &memory](void* old) { memory.deallocate(old, bytes, alignof(Head)); }};
+}
+
+uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room) {
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
-  mine.shown = {signature_of(call), call.in.data, call.out.data, &call};
+  Shown& shown = mine.shown;
+  shown.signature = signature_of(call);
+  shown.in = call.in.data;
+  shown.out = call.out.data;
+  shown.counts = call.counts.data();
+  shown.receive_counts = call.receive_counts.data();
+  shown.call = &call;
+  if (world_->is_of_processes()) {
+    room.assign(call.counts.begin(), call.counts.end());
+    room.insert(room.end(), call.receive_counts.begin(), call.receive_counts.end());
+    shown.counts = room.data();
+    shown.receive_counts = room.data() + call.counts.size();
+    shown.call = nullptr;
+    shown.text = call;
+  }
   if (small_bytes > 0) {
     std::memcpy(small_room(rank, sequence), call.in.data, static_cast<size_t>(small_bytes));
-    mine.shown.in = small_room(rank, sequence);
+    shown.in = small_room(rank, sequence);
   }
   mine.sequence.store(sequence);
   parking_.wake();
@@ -47,8 +73,8 @@ bool Group::all_came(uint64_t sequence) const {
 }
 
 /// Whether all have come, whose calls then agree; otherwise the world is aborted.
-bool Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
-  if (!world_->wait_briefly(agent, [&] { return all_came(sequence) || world_->aborted(); })) {
+bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
+  if (!waiter.wait_briefly(world_->patience(), [&] { return all_came(sequence) || world_->aborted(); })) {
     compare(rank, sequence);  // some may come much later, or never
     const auto missing = [&] {
       std::vector<int> ranks;
@@ -56,22 +82,21 @@ bool Group::wait_for_all(Agent& agent, int rank, uint64_t sequence) {
         if (!has_come(peer, sequence)) ranks.push_back(world_rank(peer));
       return ranks;
     };
-    world_->sleep(agent, parking_,
-                  {.is_over = [&] { return all_came(sequence); },
-                   .needs = missing,
-                   .describe = [&] { return describe(*call_of(rank, sequence).call) + name(); }});
+    waiter.sleep(parking_, {.is_over = [&] { return all_came(sequence); },
+                            .needs = missing,
+                            .describe = [&] { return text_of(rank, sequence) + name(); }});
   }
   const bool came = all_came(sequence);  // before they are compared: one may come later, into a world that is aborted
   compare(rank, sequence);
   return came;
 }
 
-void Group::meet(Agent& agent, int rank, uint64_t sequence) {
-  if (!wait_for_all(agent, rank, sequence)) leave();
+void Group::meet(Waiter& waiter, int rank, uint64_t sequence) {
+  if (!wait_for_all(waiter, rank, sequence)) leave();
 }
 
-void Group::meet_to_work(Agent& agent, int rank, uint64_t sequence) {
-  const bool all_came = wait_for_all(agent, rank, sequence);
+void Group::meet_to_work(Waiter& waiter, int rank, uint64_t sequence) {
+  const bool all_came = wait_for_all(waiter, rank, sequence);
   if (!goes_ahead(rank, sequence, all_came)) leave();
   if (sends_what_is_received(sequence)) return;
   end_mismatched(sequence);
@@ -116,24 +141,33 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
   if (call_of(0, sequence).signature.collective != Collective::all_to_all) return true;
   for (int from = 0; from < size(); ++from)
     for (int to = 0; to < size(); ++to)
-      if (call_of(from, sequence).call->counts[static_cast<size_t>(to)] !=
-          call_of(to, sequence).call->receive_counts[static_cast<size_t>(from)])
+      if (call_of(from, sequence).counts[to] != call_of(to, sequence).receive_counts[from])
         return false;
   return true;
 }
 
+std::string Group::text_of(int rank, uint64_t sequence) const {
+  const Shown& shown = call_of(rank, sequence);
+  if (shown.call) return describe(*shown.call);
+  const auto collective = shown.signature.collective;
+  const bool has_counts = collective >= Collective::gather;
+  const auto ranks = static_cast<size_t>(size());
+  const bool receives = collective == Collective::all_to_all;
+  return describe(shown.text, {shown.counts, has_counts ? ranks : 0}, {shown.receive_counts, receives ? ranks : 0});
+}
+
 /// Ends the world with the calls of those who have come.
 ///
-/// Their calls lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
+/// Calls of threads lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
 /// lock, and who takes the lock after the world has ended reads nothing.
 void Group::end_mismatched(uint64_t sequence) {
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
   for (int peer = 0; peer < size(); ++peer)
-    calls.push_back({world_rank(peer), has_come(peer, sequence) ? describe(*call_of(peer, sequence).call)
-                                       : world_->detector().has_left(world_rank(peer)) ? "has returned"
-                                                                                       : "has not come"});
+    calls.push_back({world_rank(peer), has_come(peer, sequence)              ? text_of(peer, sequence)
+                                       : world_->has_left(world_rank(peer)) ? "has returned"
+                                                                            : "has not come"});
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
 }
 
@@ -157,25 +191,9 @@ void Group::finish(int rank, uint64_t sequence) {
   }
 }
 
-std::shared_ptr<Group> Group::subset(int rank, std::span<const int> ranks) {
-  const std::vector<int> members(ranks.begin(), ranks.end());
-  const std::lock_guard lock(mutex_);
-  const auto key = std::make_pair(members, made_[{members, rank}]++);
-  Forming& forming = forming_[key];
-  if (!forming.group) {
-    std::vector<int> world_ranks;
-    for (const int member : members) world_ranks.push_back(world_ranks_[static_cast<size_t>(member)]);
-    forming.group = std::make_shared<Group>(world_, std::move(world_ranks));
-    world_->watch(forming.group);
-  }
-  const auto group = forming.group;
-  if (++forming.joined == members.size()) forming_.erase(key);
-  return group;
-}
-
 void Group::wake_all() {
   parking_.wake();
-  for (Mailbox& box : mailboxes_) box.parking().wake();
+  for (int rank = 0; rank < size(); ++rank) mailbox(rank).parking().wake();
 }
 
-}  // namespace adjoin::threads
+}  // namespace adjoin::host

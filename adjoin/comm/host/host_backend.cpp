@@ -1,0 +1,194 @@
+#include "adjoin/comm/host/host_backend.hpp"
+
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "adjoin/base/box.hpp"
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+
+namespace adjoin {
+
+using host::Posting;
+using host::Room;
+
+namespace {
+
+/// Shorter messages are copied by whoever posts second, which saves waking the other.
+constexpr int64_t kLeastForReceiver = 16 << 10;
+
+/// What an exchange waits for: ", has yet to send to rank 1 and receive from rank 2".
+std::string what_is_left(std::span<const Posting> postings) {
+  const Call& call = *postings[0].call;
+  if (call.message() && postings.size() == 1) return "";
+  std::vector<std::string> left;
+  for (const Posting& posting : postings)
+    if (posting.state.load() == Posting::State::waiting)
+      left.push_back((posting.message.is_send() ? "send to rank " : "receive from rank ") +
+                     std::to_string(posting.message.peer));
+  return left.empty() ? "" : ", has yet to " + joined(left, " and ");
+}
+
+int64_t in_lines(int64_t bytes) {
+  constexpr auto kLine = static_cast<int64_t>(Room::kLine);
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+/// Has the message of a posting say all in memory that peers reach: the box in the posting, and in `copy`, unless that is
+/// null, what is sent.
+void make_reachable(Posting& posting, void* copy) {
+  Message& message = posting.message;
+  if (copy) {
+    copy_box(copy, {}, {}, message.buffer.data, message.sizes, message.strides, size_of(message.buffer.type));
+    message.buffer.data = copy;
+    message.sizes = message.strides = {};
+  } else if (message.sizes.size() <= Posting::kMostDims) {
+    const size_t dims = message.sizes.size();
+    const auto strides = std::ranges::copy(message.sizes, posting.box.begin()).out;
+    std::ranges::copy(message.strides, strides);
+    message.sizes = {posting.box.data(), dims};
+    message.strides = {posting.box.data() + dims, dims};
+  }
+}
+
+}  // namespace
+
+HostBackend::HostBackend(std::shared_ptr<host::Group> group, int rank)
+    : group_(std::move(group)),
+      rank_(rank),
+      counts_{std::pmr::vector<int64_t>(&group_->world().memory()), std::pmr::vector<int64_t>(&group_->world().memory())},
+      postings_(group_->world().memory()) {}
+
+void HostBackend::exchange(std::span<const Message> messages, const Call& call) {
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  const Room copies = post_all(messages, call, postings_);
+  wait_for(postings_);
+}
+
+/// What a peer finds of the send: call, message and posting, which an exchange has on its stack.
+class HostBackend::PostedSend final : public Sending {
+ public:
+  PostedSend(std::shared_ptr<HostBackend> backend, const Message& message, const Call& call)
+      : backend_(std::move(backend)),
+        message_(message),
+        call_(call_of(call, message_)),
+        postings_(backend_->group_->world().memory()),
+        copy_(backend_->post_all({&message_, 1}, call_, postings_)) {}
+  ~PostedSend() override {
+    if (done()) return;
+    const bool goes_on = std::uncaught_exceptions() == 0;
+    if (!goes_on && !backend_->fail(nullptr) && backend_->take_back(postings_.all()[0])) return;
+    try {
+      wait();
+    } catch (const CommunicationError&) {  // the world has ended, of which the next call tells
+    }
+  }
+  void wait() override { backend_->wait_for(postings_); }
+  bool done() override { return postings_.pending().left.load() == 0; }
+
+ private:
+  static Call call_of(const Call& call, const Message& message) {
+    Call own = call;
+    own.messages = {&message, 1};
+    return own;
+  }
+
+  const std::shared_ptr<HostBackend> backend_;
+  const Message message_;
+  const Call call_;
+  host::Postings postings_;
+  const Room copy_;
+};
+
+std::unique_ptr<Sending> HostBackend::begin_send(const Message& message, const Call& call) {
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  return std::make_unique<PostedSend>(std::static_pointer_cast<HostBackend>(shared_from_this()), message, call);
+}
+
+Room HostBackend::post_all(std::span<const Message> messages, const Call& call, host::Postings& postings) {
+  host::World& world = group_->world();
+  const bool of_processes = world.is_of_processes();
+  const auto is_copied = [&](const Message& message) {
+    return of_processes && message.is_send() && message.buffer.bytes() > 0 &&
+           (!world.reaches(message.buffer.data) || message.sizes.size() > Posting::kMostDims);
+  };
+  int64_t bytes = 0;
+  for (const Message& message : messages)
+    if (is_copied(message)) bytes += in_lines(message.buffer.bytes());
+  Room copies(world.memory(), bytes);
+  const std::span<Posting> posted = postings.take(messages.size(), call, rank_, of_processes);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Posting& posting = posted[i];
+    posting.message = messages[i];
+    const int64_t own_bytes = is_copied(messages[i]) ? in_lines(messages[i].buffer.bytes()) : 0;
+    if (of_processes) {
+      posting.only_owner_copies = !messages[i].is_send() && (!world.reaches(messages[i].buffer.data) ||
+                                                             messages[i].sizes.size() > Posting::kMostDims);
+      make_reachable(posting, own_bytes > 0 ? copies.at(bytes -= own_bytes) : nullptr);
+    }
+    post(posting);
+  }
+  return copies;
+}
+
+void HostBackend::post(Posting& mine) {
+  Posting* theirs = group_->mailbox(mine.receiver()).match_or_leave(mine);
+  if (!theirs) return;
+  const int peer = theirs->owner;
+  const bool is_send = mine.message.is_send();
+  Posting &send = is_send ? mine : *theirs, &receive = is_send ? *theirs : mine;
+  if (const auto text = host::difference(send, receive)) {
+    group_->world().end(*text + group_->name());
+    host::end(send, receive, Posting::State::failed);
+  } else if (mine.message.buffer.bytes() > kLeastForReceiver || receive.only_owner_copies) {
+    host::give_to_receiver(send, receive);
+    if (!is_send) return;  // once all is posted
+  } else {
+    host::complete(send, receive);
+  }
+  group_->mailbox(peer).parking().wake();
+}
+
+bool HostBackend::take_back(Posting& posting) {
+  if (!group_->mailbox(posting.receiver()).withdraw(posting)) return false;
+  posting.state.store(Posting::State::failed);
+  posting.pending->left.fetch_sub(1);
+  return true;
+}
+
+void HostBackend::copy_matched(const host::Postings& postings) {
+  for (Posting& posting : postings.all()) {
+    if (posting.state.load() != Posting::State::matched) continue;
+    postings.pending().to_copy.fetch_sub(1);
+    host::complete(*posting.match, posting);
+    group_->mailbox(posting.message.peer).parking().wake();
+  }
+}
+
+void HostBackend::wait_for(const host::Postings& postings) {
+  host::World& world = group_->world();
+  host::Pending& pending = postings.pending();
+  host::Parking& parking = group_->mailbox(rank_).parking();
+  const auto peers = [&] {
+    std::vector<int> waited_for;
+    for (const Posting& posting : postings.all())
+      if (posting.state.load() == Posting::State::waiting)
+        waited_for.push_back(group_->world_rank(posting.message.peer));
+    return waited_for;
+  };
+  const auto text = [&] { return describe(*postings.all()[0].call) + group_->name() + what_is_left(postings.all()); };
+  copy_matched(postings);
+  while (pending.left.load() > 0 && !world.aborted()) {
+    if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
+      waiter().sleep(parking, {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text});
+    copy_matched(postings);
+  }
+  for (Posting& posting : postings.all())
+    if (pending.left.load() > 0) take_back(posting);
+  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings);  // or a peer is copying
+  for (const Posting& posting : postings.all())
+    if (posting.state.load() == Posting::State::failed) world.throw_aborted();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <memory_resource>
+#include <vector>
+
+#include "adjoin/base/copying.hpp"
+#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/host/group.hpp"
+
+namespace adjoin {
+
+/// One worker's view of a group of ranks that reach each other's memory, threads or processes of one host.
+///
+/// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
+/// each does its share, and meet again. A small message travels with the published call and needs only the first
+/// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls that
+/// do not agree end the world at once with every pending call. Where processes are given memory that their peers do not
+/// reach, as stacks and what malloc gives, it is copied to and from memory that they do.
+class HostBackend : public Backend {
+ public:
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+  void exchange(std::span<const Message> messages, const Call& call) override;
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
+  void carry_out(const Call& call) override;
+  bool reduces_in_rank_order() const override { return true; }
+
+ protected:
+  HostBackend(std::shared_ptr<host::Group> group, int rank);
+  /// The thread that calls.
+  virtual host::Waiter& waiter() = 0;
+
+ private:
+  class PostedSend;
+
+  void barrier(const Call& call);
+  void broadcast(const Call& call);
+  void reduce(const Call& call);
+  void all_reduce(const Call& call);
+  void gather(const Call& call);
+  void scatter(const Call& call);
+  void all_gather(const Call& call);
+  void reduce_scatter(const Call& call);
+  void all_to_all(const Call& call);
+  void carry_out_in_place(const Call& call);
+  /// Of memory that peers do not reach.
+  void carry_out_staged(const Call& call);
+
+  /// Whether what each rank gives travels with its call.
+  bool is_small(const Call& call) const;
+  /// Publishes the collective and meets all; true where it is small and must not be finished. With `gives`, this rank's
+  /// input travels with a small one.
+  bool begin(const Call& call, bool gives);
+  const host::Shown& call_of(int rank) const { return group_->call_of(rank, sequence_); }
+  /// Where each rank's input and output is, `offset` bytes in.
+  const std::vector<const void*>& inputs(int64_t offset);
+  const std::vector<void*>& outputs(int64_t offset);
+
+  /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
+  void collect(const Call& call) const;
+  /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
+  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
+
+  /// Posts all, with copies of what peers could not read, which live as long as the postings.
+  [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings);
+  void post(host::Posting& mine);
+  /// False where a peer has matched it and is about to finish it.
+  bool take_back(host::Posting& posting);
+  void wait_for(const host::Postings& postings);
+  void copy_matched(const host::Postings& postings);
+
+  const std::shared_ptr<host::Group> group_;
+  const int rank_;
+  uint64_t sequence_ = 0;  // of the latest collective
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  std::array<std::pmr::vector<int64_t>, 2> counts_;  // that the latest two calls have shown
+  host::Postings postings_;
+};
+
+}  // namespace adjoin

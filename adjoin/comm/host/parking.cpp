@@ -1,0 +1,22 @@
+#include "adjoin/comm/host/parking.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+
+namespace adjoin::host {
+
+// Not FUTEX_PRIVATE_FLAG, as the word may lie in memory of several processes.
+
+void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds at_most) {
+  const timespec time{.tv_sec = at_most.count() / 1'000'000'000, .tv_nsec = at_most.count() % 1'000'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void wake_waiters(std::atomic<uint32_t>& word, int at_most) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, at_most, nullptr, nullptr, 0);
+}
+
+}  // namespace adjoin::host

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace adjoin::host {
+
+/// How long a waiter keeps its core before it sleeps.
+struct Patience {
+  int spins = 0;   // with a pause each; only where every rank has a core of its own
+  int yields = 0;  // then, giving the core to whoever wants it
+
+  /// For `ranks` workers that share `cores`.
+  static Patience for_ranks(int ranks, int cores) {
+    // Ranks that come together meet within the spins, of 2 us. Longer ones would be lost whenever two ranks share a core
+    // because another program has one: each meeting then lasts as long as a waiter spins.
+    return {.spins = ranks <= cores ? 50 : 0, .yields = 200};
+  }
+};
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// What follows is plain data: all zero is its state at the beginning, and it works between processes that share it.
+
+/// Waits until `word` is no more `seen`, for at most so long, or for no reason.
+void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds at_most);
+void wake_waiters(std::atomic<uint32_t>& word, int at_most);
+
+/// A lock that is held briefly; for std::lock_guard.
+class Lock {
+ public:
+  void lock() {
+    uint32_t free = 0;
+    if (state_.compare_exchange_strong(free, 1)) return;
+    while (state_.exchange(2) != 0) wait_for_change(state_, 2, std::chrono::hours(1));
+  }
+  void unlock() {
+    if (state_.exchange(0) == 2) wake_waiters(state_, 1);
+  }
+
+ private:
+  std::atomic<uint32_t> state_ = 0;  // 1: held; 2: held, and somebody may wait
+};
+
+/// A place where ranks wait for conditions on atomics, and are woken when these may have changed.
+///
+/// Whoever changes a condition stores with seq_cst and then calls wake(); conditions load with seq_cst. So either the
+/// waker sees the sleeper or the sleeper sees the change.
+class Parking {
+ public:
+  /// Spins, calls `before_yields`, then yields; whether the condition came to hold meanwhile.
+  template <class Condition, class Action = decltype([] {})>
+  static bool wait_briefly(const Patience& patience, Condition holds, Action before_yields = {}) {
+    for (int i = 0; i < patience.spins; ++i) {
+      if (holds()) return true;
+      pause_briefly();
+    }
+    before_yields();
+    for (int i = 0; i < patience.yields; ++i) {
+      if (holds()) return true;
+      std::this_thread::yield();
+    }
+    return holds();
+  }
+
+  /// Sleeps until the time, at most; whether the condition holds.
+  template <class Condition>
+  bool sleep(Condition holds, std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) {
+    sleepers_.fetch_add(1);
+    bool held = false;
+    for (;;) {
+      const uint32_t seen = changes_.load();
+      if ((held = holds())) break;
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= until) break;
+      wait_for_change(changes_, seen, std::min<std::chrono::nanoseconds>(until - now, std::chrono::hours(1)));
+    }
+    sleepers_.fetch_sub(1);
+    return held;
+  }
+
+  void wake() {
+    if (sleepers_.load() == 0) return;
+    changes_.fetch_add(1);
+    wake_waiters(changes_, kAll);
+  }
+
+ private:
+  static constexpr int kAll = 1 << 30;
+  std::atomic<uint32_t> sleepers_ = 0, changes_ = 0;
+};
+
+}  // namespace adjoin::host
