@@ -53,36 +53,47 @@ BlockHeap::Address BlockHeap::take(size_t bytes) {
   const auto found = by_size_.lower_bound({bytes, 0});
   if (found == by_size_.end()) return 0;
   const auto [room, begin] = *found;
-  auto size_node = by_size_.extract(found);
-  auto hole_node = holes_.extract(begin);
-  if (room > bytes) {  // what remains takes over the nodes
-    size_node.value() = {room - bytes, begin + bytes};
-    by_size_.insert(std::move(size_node));
-    hole_node.key() = begin + bytes;
-    hole_node.mapped() = room - bytes;
-    holes_.insert(std::move(hole_node));
-  }
+  remove_hole(holes_.find(begin));
+  if (room > bytes) add_hole(begin + bytes, room - bytes);
   return begin;
 }
 
 void BlockHeap::give_back(Address begin, size_t bytes) {
-  auto after = holes_.lower_bound(begin);
-  if (after != holes_.end() && after->first == begin + bytes) {
+  if (const auto after = holes_.lower_bound(begin); after != holes_.end() && after->first == begin + bytes) {
     bytes += after->second;
-    by_size_.erase({after->second, after->first});
-    after = holes_.erase(after);
+    remove_hole(after);
   }
-  if (after != holes_.begin()) {
+  if (const auto after = holes_.lower_bound(begin); after != holes_.begin()) {
     const auto before = std::prev(after);
     if (before->first + before->second == begin) {
-      by_size_.erase({before->second, before->first});
-      before->second += bytes;
-      by_size_.insert({before->second, before->first});
-      return;
+      begin = before->first;
+      bytes += before->second;
+      remove_hole(before);
     }
   }
-  holes_.insert(after, {begin, bytes});
-  by_size_.insert({bytes, begin});
+  add_hole(begin, bytes);
+}
+
+void BlockHeap::add_hole(Address begin, size_t bytes) {
+  if (spare_holes_.empty()) {
+    holes_.emplace(begin, bytes);
+    by_size_.emplace(bytes, begin);
+    return;
+  }
+  auto hole = std::move(spare_holes_.back());
+  auto size = std::move(spare_sizes_.back());
+  spare_holes_.pop_back();
+  spare_sizes_.pop_back();
+  hole.key() = begin;
+  hole.mapped() = bytes;
+  size.value() = {bytes, begin};
+  holes_.insert(std::move(hole));
+  by_size_.insert(std::move(size));
+}
+
+void BlockHeap::remove_hole(std::map<Address, size_t>::iterator hole) {
+  spare_sizes_.push_back(by_size_.extract({hole->second, hole->first}));
+  spare_holes_.push_back(holes_.extract(hole));
 }
 
 }  // namespace adjoin

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace adjoin {
 
@@ -33,11 +34,16 @@ class BlockHeap {
 
   Address take(size_t bytes);
   void give_back(Address begin, size_t bytes);
+  void add_hole(Address begin, size_t bytes);
+  void remove_hole(std::map<Address, size_t>::iterator hole);
 
   std::mutex mutex_;
   std::map<Address, size_t> holes_;
   std::set<std::pair<size_t, Address>> by_size_;
-  std::array<Address, kSmall / kLine + 1> small_ = {};  // the first free block of each number of lines; it names the next
+  std::vector<decltype(holes_)::node_type> spare_holes_;  // so that nothing is allocated again and again
+  std::vector<decltype(by_size_)::node_type> spare_sizes_;
+  std::array<Address, kSmall / kLine + 1> small_ =
+      {};  // the first free block of each number of lines; it names the next
 };
 
 }  // namespace adjoin

@@ -76,8 +76,9 @@ void Placement::step_aside(int thread) {
   std::atomic<int>& mine = cores_[static_cast<size_t>(thread)];
   mine.store(here + 1, std::memory_order_relaxed);
   // The lower one stays, or both would move.
-  const bool is_shared = std::any_of(cores_.begin(), cores_.begin() + thread,
-                                     [&](const auto& other) { return other.load(std::memory_order_relaxed) == here + 1; });
+  const bool is_shared = std::any_of(cores_.begin(), cores_.begin() + thread, [&](const auto& other) {
+    return other.load(std::memory_order_relaxed) == here + 1;
+  });
   cpu_set_t all;
   if (!is_shared || sched_getaffinity(0, sizeof(all), &all) != 0) return;
   for (int core = 0; core < CPU_SETSIZE; ++core) {

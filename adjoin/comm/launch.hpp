@@ -6,6 +6,7 @@
 
 #include "adjoin/base/mpi_job.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/host_memory.hpp"
 
 namespace adjoin {
 
@@ -16,6 +17,8 @@ struct LaunchOptions {
   /// MPI: collectives and types of messages that do not match are found, at the price of a small message more before
   /// each. Threads find them always. Default: the environment's ADJOIN_CHECKED, 1 or true for yes, 0 or false for no.
   bool checked = checked_from_environment();
+  /// MPI: whether the processes of a host reach each other's memory.
+  HostMemory host_memory = host_memory_from_environment();
 
   /// These throw InvalidArgument that names the variable where it has another value.
   static std::chrono::milliseconds deadline_from_environment();

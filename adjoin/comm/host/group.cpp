@@ -38,6 +38,14 @@ std::shared_ptr<void> Group::memory_for(World& world, size_t ranks) {
   return {made, [bytes, &memory](void* old) { memory.deallocate(old, bytes, alignof(Head)); }};
 }
 
+void Group::let_go(void* memory) {
+  static_cast<Head*>(memory)->users_gone.fetch_add(1);
+}
+
+int Group::users_gone(const void* memory) {
+  return static_cast<const Head*>(memory)->users_gone.load();
+}
+
 uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room) {
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
@@ -141,8 +149,7 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
   if (call_of(0, sequence).signature.collective != Collective::all_to_all) return true;
   for (int from = 0; from < size(); ++from)
     for (int to = 0; to < size(); ++to)
-      if (call_of(from, sequence).counts[to] != call_of(to, sequence).receive_counts[from])
-        return false;
+      if (call_of(from, sequence).counts[to] != call_of(to, sequence).receive_counts[from]) return false;
   return true;
 }
 
@@ -165,7 +172,7 @@ void Group::end_mismatched(uint64_t sequence) {
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
   for (int peer = 0; peer < size(); ++peer)
-    calls.push_back({world_rank(peer), has_come(peer, sequence)              ? text_of(peer, sequence)
+    calls.push_back({world_rank(peer), has_come(peer, sequence)             ? text_of(peer, sequence)
                                        : world_->has_left(world_rank(peer)) ? "has returned"
                                                                             : "has not come"});
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));

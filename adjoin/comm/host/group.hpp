@@ -37,6 +37,9 @@ class Group {
   Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::shared_ptr<void> memory);
   /// What so many ranks share, made new in memory of the world's.
   static std::shared_ptr<void> memory_for(World& world, size_t ranks);
+  /// A process says that it uses what a group shares no more; how many have.
+  static void let_go(void* memory);
+  static int users_gone(const void* memory);
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
@@ -88,6 +91,7 @@ class Group {
   /// What the group shares begins with this; the members follow, and then the room for small messages.
   struct alignas(64) Head {
     Parking parking;
+    std::atomic<int> users_gone = 0;
   };
 
   Member& member(int rank) const { return members_[rank]; }

@@ -40,7 +40,10 @@ int64_t in_lines(int64_t bytes) {
 void make_reachable(Posting& posting, void* copy) {
   Message& message = posting.message;
   if (copy) {
-    copy_box(copy, {}, {}, message.buffer.data, message.sizes, message.strides, size_of(message.buffer.type));
+    if (message.sizes.empty())
+      copy_bytes(copy, message.buffer.data, message.buffer.bytes());
+    else
+      copy_box(copy, {}, {}, message.buffer.data, message.sizes, message.strides, size_of(message.buffer.type));
     message.buffer.data = copy;
     message.sizes = message.strides = {};
   } else if (message.sizes.size() <= Posting::kMostDims) {
@@ -57,7 +60,8 @@ void make_reachable(Posting& posting, void* copy) {
 HostBackend::HostBackend(std::shared_ptr<host::Group> group, int rank)
     : group_(std::move(group)),
       rank_(rank),
-      counts_{std::pmr::vector<int64_t>(&group_->world().memory()), std::pmr::vector<int64_t>(&group_->world().memory())},
+      counts_{std::pmr::vector<int64_t>(&group_->world().memory()),
+              std::pmr::vector<int64_t>(&group_->world().memory())},
       postings_(group_->world().memory()) {}
 
 void HostBackend::exchange(std::span<const Message> messages, const Call& call) {

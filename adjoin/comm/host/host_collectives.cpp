@@ -135,7 +135,7 @@ const std::vector<void*>& HostBackend::outputs(int64_t offset) {
 }
 
 void HostBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
-                                Copy copy) {
+                              Copy copy) {
   for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
     const void* block = at(from, (begin - start) * size_of(type));
     for (int peer = 0; peer < size(); ++peer)

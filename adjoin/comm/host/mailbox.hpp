@@ -26,12 +26,12 @@ struct Posting {
   static constexpr size_t kMostDims = 8;
 
   Message message;
-  int owner = 0;                          // the rank in the group that posted it
-  bool only_owner_copies = false;         // a receive into memory that the peer does not reach
-  const Call* call = nullptr;             // of a thread: that it is part of
-  const CallText* text = nullptr;         // of a process: the same
-  Signature signature;                    // of a collective that it is part of
-  std::array<int64_t, 2 * kMostDims> box; // of a process: what the message's sizes and strides point to
+  int owner = 0;                           // the rank in the group that posted it
+  bool only_owner_copies = false;          // a receive into memory that the peer does not reach
+  const Call* call = nullptr;              // of a thread: that it is part of
+  const CallText* text = nullptr;          // of a process: the same
+  Signature signature;                     // of a collective that it is part of
+  std::array<int64_t, 2 * kMostDims> box;  // of a process: what the message's sizes and strides point to
   std::atomic<State> state = State::waiting;
   Pending* pending = nullptr;  // of the owner's messages
   Posting* match = nullptr;    // of a matched receive: what it is to copy

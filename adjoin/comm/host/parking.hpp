@@ -72,7 +72,8 @@ class Parking {
 
   /// Sleeps until the time, at most; whether the condition holds.
   template <class Condition>
-  bool sleep(Condition holds, std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) {
+  bool sleep(Condition holds,
+             std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) {
     sleepers_.fetch_add(1);
     bool held = false;
     for (;;) {

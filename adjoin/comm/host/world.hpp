@@ -43,7 +43,9 @@ class Waiter {
 class Room {
  public:
   Room(std::pmr::memory_resource& memory, int64_t bytes)
-      : memory_(&memory), bytes_(static_cast<size_t>(bytes)), data_(bytes > 0 ? memory.allocate(bytes_, kLine) : nullptr) {}
+      : memory_(&memory),
+        bytes_(static_cast<size_t>(bytes)),
+        data_(bytes > 0 ? memory.allocate(bytes_, kLine) : nullptr) {}
   ~Room() {
     if (data_) memory_->deallocate(data_, bytes_, kLine);
   }

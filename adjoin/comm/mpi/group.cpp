@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adjoin/base/hash.hpp"
+#include "adjoin/comm/mpi/process_world.hpp"
 
 namespace adjoin::mpi {
 
@@ -19,10 +20,11 @@ void increase(std::atomic<uint64_t>& count, int64_t number) {
 
 }  // namespace
 
-Agent::Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread)
+Agent::Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread, bool is_ranks_own)
     : shared_(std::move(shared)),
       entry_(shared_->own ? shared_->own->take_agent() : nullptr),
-      owner_(is_for_any_thread) {
+      owner_(is_for_any_thread),
+      is_ranks_own_(is_ranks_own) {
   if (!entry_) shared_->note_lack_of_room("threads", ProcessEntry::kMostAgents);
 }
 
@@ -112,7 +114,7 @@ std::shared_ptr<Group> Group::of_world(const std::shared_ptr<MpiShared>& shared)
   std::iota(all.begin(), all.end(), 0);
   auto world = std::make_shared<Group>(shared, ++shared->worlds_made, std::move(all));
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm_), "MPI_Comm_dup");
-  MPI_Comm_set_errhandler(world->comm_, MPI_ERRORS_RETURN);
+  world->begin();
   return world;
 }
 
@@ -132,7 +134,7 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
   MPI_Group_free(&some);
   MPI_Group_free(&all);
   check_mpi(code, call.name);
-  MPI_Comm_set_errhandler(made->comm_, MPI_ERRORS_RETURN);
+  made->begin();
   return made;
 }
 
@@ -144,6 +146,13 @@ Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> wo
   const bool is_large = world_ranks_.size() > GroupEntry::kMostMembers;
   is_large ? shared_->note_lack_of_room("members of a group", GroupEntry::kMostMembers)
            : shared_->note_lack_of_room("groups", ProcessEntry::kMostGroups);
+}
+
+void Group::begin() {
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm_, &rank_);
+  if (shared_->host_world && !spans_hosts())
+    in_memory_ = ProcessWorld::make_group(shared_->host_world, comm_, world_ranks_);
 }
 
 Group::~Group() {

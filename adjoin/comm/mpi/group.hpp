@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adjoin/base/thread_owner.hpp"
+#include "adjoin/comm/host/group.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
 #include "adjoin/comm/mpi/shared.hpp"
 
@@ -18,10 +19,12 @@ namespace adjoin::mpi {
 /// One thread of this process that may call, and its entry in the host's table.
 class Agent {
  public:
-  Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread);
+  Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread, bool is_ranks_own = false);
   ~Agent();
 
   ThreadOwner& owner() { return owner_; }
+  /// Whether it is the thread that the rank was launched on.
+  bool is_ranks_own() const { return is_ranks_own_; }
   void rest(bool rests) noexcept;
 
  private:
@@ -30,6 +33,7 @@ class Agent {
   const std::shared_ptr<MpiShared> shared_;
   AgentEntry* const entry_;  // nullptr where there was no room; gone with the table
   ThreadOwner owner_;
+  const bool is_ranks_own_;
 };
 
 /// Shows the watchdog a call, for as long as it lives.
@@ -68,6 +72,9 @@ class Group {
   ~Group();
 
   MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  /// nullptr where its ranks share no memory.
+  const std::shared_ptr<host::Group>& in_memory() const { return in_memory_; }
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room
   std::span<const int> world_ranks() const { return world_ranks_; }
   bool spans_hosts() const;
@@ -75,6 +82,8 @@ class Group {
 
  private:
   class Turn;
+  /// What follows once MPI has made the group, on all its members.
+  void begin();
   uint64_t next_id(std::span<const int> ranks);
 
   const std::shared_ptr<MpiShared> shared_;
@@ -82,6 +91,8 @@ class Group {
   const std::vector<int> world_ranks_;
   GroupEntry* entry_ = nullptr;
   MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  std::shared_ptr<host::Group> in_memory_;
   std::mutex mutex_;
   std::map<std::vector<int>, uint64_t> subsets_made_;
 };

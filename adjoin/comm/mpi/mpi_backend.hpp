@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/host_memory.hpp"
 
 namespace adjoin {
 
@@ -17,6 +18,7 @@ struct MpiOptions {
   /// As in LaunchOptions.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
   bool checked = false;
+  HostMemory host_memory = host_memory_from_environment();
 };
 
 /// MPI for as long as it lives: initialised where nobody has (and then finalised), at thread level multiple where the
@@ -29,7 +31,8 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// All ranks of the job. Collectives are MPI's own; a send is synchronous (MPI_Issend). One process of each host
+  /// All ranks of the job. Groups within a host work in memory that its processes share, where they do; else collectives are MPI's
+  /// own. A send is synchronous. One process of each host
   /// watches the pending calls of all: a deadlock within the host is told after a second, a call that takes longer than
   /// the deadline when it does, with every rank's call, and ends the job.
   ///

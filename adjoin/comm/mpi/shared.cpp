@@ -7,9 +7,10 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/comm/mpi/in_job.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
-#include "adjoin/comm/mpi/transport.hpp"
+#include "adjoin/comm/mpi/process_world.hpp"
 
 namespace adjoin {
 
@@ -37,11 +38,12 @@ MpiShared::MpiShared(const MpiOptions& given) : options(given) {
   int first = world_rank;
   MPI_Bcast(&first, 1, MPI_INT, 0, host);
   MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD);
-  share_memory(host);
+  share_table(host);
+  share_tensors(host);
   MPI_Comm_free(&host);
 }
 
-void MpiShared::share_memory(MPI_Comm host) {
+void MpiShared::share_table(MPI_Comm host) {
   int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
   MPI_Comm_size(host, &host_size);
@@ -66,12 +68,25 @@ void MpiShared::share_memory(MPI_Comm host) {
   own->world_rank.store(world_rank);
   MPI_Barrier(host);  // nobody looks like one that has returned
   if (host_rank != 0) return;
-  watchdog_ = mpi::watch(table, world_size, options.deadline, [this](const std::string& report) {
-    if (!is_first_to_fail()) return;  // the job ends already
-    say("adjoin: " + report);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::_Exit(1);
-  });
+  watchdog_ =
+      mpi::watch(table, world_size, options.deadline, [this](const std::string& report) { end_diagnosed(report); });
+}
+
+void MpiShared::share_tensors(MPI_Comm host) {
+  int host_rank = 0, host_size = 1;
+  MPI_Comm_rank(host, &host_rank);
+  MPI_Comm_size(host, &host_size);
+  const std::string why_none = options.host_memory == HostMemory::off
+                                   ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY"
+                                   : mpi::share_host_memory(host);
+  note_host_memory({why_none.empty() ? host_size : 0, why_none});
+  if (why_none.empty()) {
+    host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), host);
+    return;
+  }
+  if (options.host_memory != HostMemory::on || host_size == 1) return;
+  if (host_rank == 0) end_job("--host-memory on: the ranks of this host share no memory: " + why_none, 2);
+  MPI_Barrier(host);  // which ends with the job
 }
 
 void MpiShared::leave() noexcept {
@@ -100,8 +115,16 @@ void MpiShared::say(const std::string& message) const noexcept {
 }
 
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
+  end("adjoin: rank " + std::to_string(world_rank) + ": " + printable(message), exit_code);
+}
+
+void MpiShared::end_diagnosed(const std::string& report) const noexcept {
+  end("adjoin: " + report, 1);
+}
+
+void MpiShared::end(const std::string& text, int exit_code) const noexcept {
   if (is_first_to_fail())
-    say("adjoin: rank " + std::to_string(world_rank) + ": " + printable(message));
+    say(text);
   else
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
   MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -126,8 +149,8 @@ MpiSession::~MpiSession() {
 }
 
 std::shared_ptr<Backend> MpiSession::world() const {
-  return std::make_shared<mpi::Transport>(mpi::Group::of_world(shared_),
-                                          std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false));
+  return mpi::backend_on(mpi::Group::of_world(shared_),
+                         std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false, /*is_ranks_own=*/true));
 }
 
 }  // namespace adjoin

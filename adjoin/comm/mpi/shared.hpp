@@ -15,6 +15,10 @@
 
 namespace adjoin {
 
+namespace mpi {
+class ProcessWorld;
+}
+
 /// Throws CommunicationError with MPI's own words unless `code` is success.
 void check_mpi(int code, std::string_view call);
 
@@ -26,6 +30,8 @@ struct MpiShared {
   explicit MpiShared(const MpiOptions& options);
 
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
+  /// The same for what the runtime found, which is no one rank's message.
+  [[noreturn]] void end_diagnosed(const std::string& report) const noexcept;
   /// Says that this process has more at once than the table has room for, which the first of the host warns of.
   void note_lack_of_room(const char* of, size_t most) const;
 
@@ -37,12 +43,15 @@ struct MpiShared {
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // of each rank of the world, the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
-  std::mutex making;                 // held while this process makes a group
-  mpi::PendingTable table;           // empty where the processes of this host share no memory
+  std::mutex making;                              // held while this process makes a group
+  mpi::PendingTable table;                        // empty where the processes of this host share no memory
+  std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory
   mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
 
  private:
-  void share_memory(MPI_Comm host);
+  void share_table(MPI_Comm host);
+  void share_tensors(MPI_Comm host);
+  [[noreturn]] void end(const std::string& text, int exit_code) const noexcept;
   bool is_first_to_fail() const noexcept;
   void say(const std::string& message) const noexcept;
 

@@ -65,14 +65,12 @@ bool counts_fit(const Group& group, const Call& call) {
 }  // namespace
 
 Transport::Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
-    : group_(std::move(group)),
-      agent_(std::move(agent)),
+    : InJob(std::move(group), std::move(agent)),
       comm_(group_->comm()),
       options_(group_->shared()->options),
-      box_types_(options_.largest_piece) {
-  MPI_Comm_rank(comm_, &rank_);
-  MPI_Comm_size(comm_, &size_);
-}
+      rank_(group_->rank()),
+      size_(static_cast<int>(group_->world_ranks().size())),
+      box_types_(options_.largest_piece) {}
 
 void Transport::exchange(std::span<const Message> messages, const Call& call) {
   if (call.collective) return carry(messages, call);  // which is watched itself
@@ -121,24 +119,6 @@ class Transport::PostedSend final : public Sending {
 
 std::unique_ptr<Sending> Transport::begin_send(const Message& message, const Call& call) {
   return std::make_unique<PostedSend>(std::static_pointer_cast<Transport>(shared_from_this()), message, call);
-}
-
-std::shared_ptr<Backend> Transport::subset(std::span<const int> ranks, const Call& call) {
-  return std::make_shared<Transport>(group_->subset(ranks, *agent_, call), agent_);
-}
-
-std::shared_ptr<Backend> Transport::for_thread(bool is_for_any_thread) {
-  int level = 0;
-  MPI_Query_thread(&level);
-  require(level == MPI_THREAD_MULTIPLE,
-          "threads of one rank that communicate at once need MPI at thread level multiple, which it does not offer");
-  return std::make_shared<Transport>(group_, std::make_shared<Agent>(group_->shared(), is_for_any_thread));
-}
-
-/// Operations that are under way cannot be ended; their peers may be about to complete them.
-bool Transport::fail(std::exception_ptr cause) noexcept {
-  if (!cause) return false;
-  group_->shared()->end_job(message_of(cause), exit_code_of(cause));
 }
 
 void Transport::carry_out(const Call& call) {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "adjoin/comm/backend.hpp"
-#include "adjoin/comm/mpi/group.hpp"
+#include "adjoin/comm/mpi/in_job.hpp"
 #include "adjoin/comm/mpi/types.hpp"
 
 namespace adjoin::mpi {
 
 /// MPI as a backend, for one thread of this process on one group.
-class Transport final : public Backend {
+class Transport final : public InJob<Backend> {
  public:
   Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
 
@@ -22,15 +22,7 @@ class Transport final : public Backend {
   int size() const override { return size_; }
   void exchange(std::span<const Message> messages, const Call& call) override;
   std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
-  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
-  void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
-  bool fail(std::exception_ptr cause) noexcept override;
   void carry_out(const Call& call) override;
-  std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;
-  ThreadOwner* owner() override { return &agent_->owner(); }
-  void rest(bool rests) noexcept override { agent_->rest(rests); }
-  bool spans_hosts() const override { return group_->spans_hosts(); }
-  bool is_checked() const override { return options_.checked; }
 
  private:
   /// What goes before each message of users in checked mode, as MPI itself compares only lengths.
@@ -60,11 +52,9 @@ class Transport final : public Backend {
   /// Cost: one all-gather of 32 bytes a rank; for an all_to_all also an all-to-all of its counts and an all-gather
   void check_all_call_alike(const Call& call) const;
 
-  const std::shared_ptr<Group> group_;
-  const std::shared_ptr<Agent> agent_;
   const MPI_Comm comm_;
   const MpiOptions& options_;
-  int rank_ = 0, size_ = 1;
+  const int rank_, size_;
   BoxTypes box_types_;
   // Kept for the next call, so that none allocates.
   std::vector<MPI_Request> requests_;  // of each message, and then of each header

@@ -1,0 +1,191 @@
+#include "adjoin/base/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <random>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+
+namespace {
+
+std::atomic<SharedMemory*> kept = nullptr;
+
+size_t bytes_of_machine() {
+  static const size_t bytes =
+      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw CommunicationError(what + ": " + std::strerror(errno));
+}
+
+bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) {
+  void* got = ::mmap(wanted, bytes, protection, flags | MAP_NORESERVE, file, 0);
+  if (got == wanted) return true;
+  if (got != MAP_FAILED) ::munmap(got, bytes);  // an older system that takes the place for a wish
+  return false;
+}
+
+}  // namespace
+
+/// At the beginning of each part.
+struct SharedMemory::Head {
+  uint64_t token = 0;
+  std::atomic<int> cores[kMostProcesses] = {};  // those of the first part count
+};
+
+/// What happens around fork(): the child copies the memory of its part, and the parent waits for that.
+class SharedMemory::Fork {
+ public:
+  static void watch() { ::pthread_atfork(&before, &in_parent, &in_child); }
+
+ private:
+  static void before() {
+    SharedMemory& memory = *current();
+    memory.heap_->mutex().lock();
+    if (::pipe2(pipe_, O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
+  }
+  static void in_parent() {
+    ::close(pipe_[1]);
+    char byte = 0;
+    while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {  // until the child has closed its end, or is no more
+    }
+    ::close(pipe_[0]);
+    current()->heap_->mutex().unlock();
+  }
+  static void in_child() {
+    SharedMemory& memory = *current();
+    if (memory.file_ >= 0) memory.make_private();
+    ::close(pipe_[0]);
+    ::close(pipe_[1]);
+    memory.heap_->mutex().unlock();
+  }
+
+  static inline int pipe_[2] = {-1, -1};  // under the heap's lock
+};
+
+std::span<const uintptr_t> SharedMemory::places() {
+  // Between what programs lie in and what the system maps, and, last, where ThreadSanitizer lets programs have memory.
+  static constexpr uintptr_t kPlaces[] = {0x2000'0000'0000, 0x3000'0000'0000, 0x1800'0000'0000, 0x7e90'0000'0000};
+  return kPlaces;
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::at(uintptr_t place, int processes) {
+  if (processes > kMostProcesses)
+    throw CommunicationError("more than " + std::to_string(kMostProcesses) + " ranks on one host");
+  constexpr size_t kMost = size_t{1} << 44;  // of all parts together
+  const size_t wanted = std::bit_ceil(bytes_of_machine()) * 2;
+  const size_t bytes_of_part = std::min(wanted, std::bit_floor(kMost / static_cast<size_t>(processes)));
+  const size_t bytes = bytes_of_part * static_cast<size_t>(processes);
+  if (!is_mapped(reinterpret_cast<void*>(place), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                 -1))
+    return nullptr;
+  return std::unique_ptr<SharedMemory>(new SharedMemory(place, bytes_of_part, processes));
+}
+
+SharedMemory::SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes)
+    : begin_(begin), bytes_of_part_(bytes_of_part), processes_(processes) {}
+
+SharedMemory::~SharedMemory() {
+  ::munmap(part(0), bytes_of_part_ * static_cast<size_t>(processes_));
+  if (file_ >= 0) ::close(file_);
+}
+
+SharedMemory::Part SharedMemory::make_part(int own) {
+  own_ = own;
+  rlimit largest_file{};
+  ::getrlimit(RLIMIT_FSIZE, &largest_file);
+  if (largest_file.rlim_cur < bytes_of_part_) {  // a signal would end the process
+    errno = EFBIG;
+    fail("the limit of a file's size (ulimit -f)");
+  }
+  file_ = ::memfd_create("adjoin", MFD_CLOEXEC);
+  if (file_ < 0) fail("memfd_create");
+  if (::ftruncate(file_, static_cast<off_t>(bytes_of_part_)) != 0) fail("ftruncate of memory that is shared");
+  if (!is_mapped(part(own), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_))
+    fail("mapping of memory that is shared");
+  auto* head = new (part(own)) Head;
+  std::random_device random;
+  head->token = uint64_t{random()} << 32 | random();
+  constexpr size_t kHead = (sizeof(Head) + BlockHeap::kLine - 1) / BlockHeap::kLine * BlockHeap::kLine;
+  heap_.emplace(static_cast<char*>(part(own)) + kHead, bytes_of_part_ - kHead);
+  return {.pid = ::getpid(), .file = file_, .token = head->token};
+}
+
+void SharedMemory::attach(std::span<const Part> parts) {
+  for (int process = 0; process < processes_; ++process) {
+    if (process == own_) continue;
+    const Part& theirs = parts[static_cast<size_t>(process)];
+    const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
+    const std::string what = "the memory of local rank " + std::to_string(process);
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) fail(what + " cannot be opened, as of another user, container or PID namespace");
+    // What the number means here may be some other file, which need not be as long as the mapping.
+    uint64_t token = 0;
+    const bool is_theirs =
+        ::pread(file, &token, sizeof(token), offsetof(Head, token)) == sizeof(token) && token == theirs.token;
+    const bool is_there =
+        is_theirs && is_mapped(part(process), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file);
+    const int error = errno;
+    ::close(file);
+    errno = error;
+    if (!is_theirs)
+      throw CommunicationError(what + " is not at its place: it is in another container or PID namespace");
+    if (!is_there) fail(what + " cannot be mapped");
+  }
+}
+
+void SharedMemory::keep(std::unique_ptr<SharedMemory> memory) {
+  kept.store(memory.release());
+  Fork::watch();
+}
+
+SharedMemory* SharedMemory::current() {
+  return kept.load(std::memory_order_acquire);
+}
+
+void* SharedMemory::allocate(size_t bytes) {
+  return bytes > bytes_of_machine() ? nullptr : heap_->allocate(bytes);
+}
+
+void* SharedMemory::Resource::do_allocate(size_t bytes, size_t) {
+  void* block = memory.allocate(bytes);
+  if (!block) throw std::bad_alloc();
+  return block;
+}
+
+std::span<std::atomic<int>> SharedMemory::cores() const {
+  return {static_cast<Head*>(part(0))->cores, static_cast<size_t>(processes_)};
+}
+
+/// Puts a copy of the own part in its place, in the child of a fork.
+void SharedMemory::make_private() {
+  const int file = std::exchange(file_, -1);
+  for (int process = 0; process < processes_; ++process)
+    if (!is_mapped(part(process), bytes_of_part_, process == own_ ? PROT_READ | PROT_WRITE : PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1))
+      ::_exit(127);
+  off_t begin = 0;
+  while ((begin = ::lseek(file, begin, SEEK_DATA)) >= 0) {
+    const off_t end = ::lseek(file, begin, SEEK_HOLE);
+    for (ssize_t got = 0; begin < end; begin += got)
+      if ((got = ::pread(file, static_cast<char*>(part(own_)) + begin, static_cast<size_t>(end - begin), begin)) <= 0)
+        ::_exit(127);
+  }
+  ::close(file);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
+
+#include "adjoin/base/block_heap.hpp"
+
+namespace adjoin {
+
+/// A large range of addresses, the same in each of some processes of a host. Each has a part of it, of whose memory it gives blocks,
+/// and reaches the parts of all others, so a pointer into it means the same to all of them.
+///
+/// The memory is a file without a name (memfd_create), so it is gone with its last process however that ends, and takes nothing of
+/// /dev/shm. A child after fork() has a copy of its own, for which the fork waits; it does not reach the others' parts.
+class SharedMemory {
+ public:
+  /// What the other processes must know of one.
+  struct Part {
+    int64_t pid = 0, file = 0;
+    uint64_t token = 0;
+  };
+  static constexpr int kMostProcesses = 512;
+
+  // All processes make it together, in these steps; each throws CommunicationError that says why it cannot.
+
+  /// Where a range for so many may lie, to be tried in this order.
+  static std::span<const uintptr_t> places();
+  /// Takes the range at `place`, without memory; nullptr where something of it is taken.
+  static std::unique_ptr<SharedMemory> at(uintptr_t place, int processes);
+  /// Makes the part of process `own` of them, this one.
+  Part make_part(int own);
+  void attach(std::span<const Part> parts);
+  /// Makes it what current() is from here on, until this process ends.
+  static void keep(std::unique_ptr<SharedMemory> memory);
+  ~SharedMemory();
+
+  /// nullptr where this process shares no memory.
+  static SharedMemory* current();
+
+  int processes() const { return processes_; }
+  bool holds(const void* memory) const {
+    return reinterpret_cast<uintptr_t>(memory) - begin_ < bytes_of_part_ * static_cast<size_t>(processes_);
+  }
+  /// A block of this process's part, at a multiple of 64, for any thread; nullptr where there is no room, or no machine has so
+  /// much memory. What is freed is kept for the next.
+  void* allocate(size_t bytes);
+  void free(void* block) { heap_->free(block); }
+  /// The same; throws std::bad_alloc.
+  std::pmr::memory_resource& resource() { return resource_; }
+
+  /// On which core each process was last, for Placement.
+  std::span<std::atomic<int>> cores() const;
+
+ private:
+  struct Head;
+  class Fork;
+  struct Resource final : std::pmr::memory_resource {
+    explicit Resource(SharedMemory& of) : memory(of) {}
+    void* do_allocate(size_t bytes, size_t alignment) override;
+    void do_deallocate(void* block, size_t, size_t) override { memory.free(block); }
+    bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+    SharedMemory& memory;
+  };
+
+  SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes);
+  void make_private();
+  void* part(int process) const {
+    return reinterpret_cast<void*>(begin_ + bytes_of_part_ * static_cast<size_t>(process));
+  }
+
+  const uintptr_t begin_;
+  const size_t bytes_of_part_;
+  const int processes_;
+  int own_ = 0, file_ = -1;
+  std::optional<BlockHeap> heap_;
+  Resource resource_{*this};
+};
+
+}  // namespace adjoin

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/mpi/group.hpp"
+
+namespace adjoin::mpi {
+
+/// A backend of a group for one thread of this process: in memory where its ranks share some, else by MPI's messages.
+std::shared_ptr<Backend> backend_on(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
+
+/// What every backend of a process in an MPI job does alike, on a transport `Base`.
+template <class Base>
+class InJob : public Base {
+ public:
+  std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override {
+    return backend_on(group_->subset(ranks, *agent_, call), agent_);
+  }
+  void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
+  /// Operations that are under way cannot be ended; their peers may be about to complete them.
+  bool fail(std::exception_ptr cause) noexcept override {
+    if (!cause) return false;
+    group_->shared()->end_job(message_of(cause), exit_code_of(cause));
+  }
+  std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
+    int level = 0;
+    MPI_Query_thread(&level);
+    require(level == MPI_THREAD_MULTIPLE,
+            "threads of one rank that communicate at once need MPI at thread level multiple, which it does not offer");
+    return backend_on(group_, std::make_shared<Agent>(group_->shared(), is_for_any_thread));
+  }
+  ThreadOwner* owner() override { return &agent_->owner(); }
+  void rest(bool rests) noexcept override { agent_->rest(rests); }
+  bool spans_hosts() const override { return group_->spans_hosts(); }
+  bool is_checked() const override { return group_->shared()->options.checked; }
+
+ protected:
+  template <class... Arguments>
+  InJob(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent, Arguments&&... of_base)
+      : Base(std::forward<Arguments>(of_base)...), group_(std::move(group)), agent_(std::move(agent)) {}
+
+  const std::shared_ptr<Group> group_;
+  const std::shared_ptr<Agent> agent_;
+};
+
+}  // namespace adjoin::mpi

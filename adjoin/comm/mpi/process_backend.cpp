@@ -1,0 +1,62 @@
+#include "adjoin/comm/mpi/process_backend.hpp"
+
+#include <exception>
+
+#include "adjoin/comm/mpi/process_world.hpp"
+#include "adjoin/comm/mpi/transport.hpp"
+
+namespace adjoin::mpi {
+
+std::shared_ptr<Backend> backend_on(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent) {
+  if (group->in_memory()) return std::make_shared<ProcessBackend>(std::move(group), std::move(agent));
+  return std::make_shared<Transport>(std::move(group), std::move(agent));
+}
+
+ProcessBackend::ProcessBackend(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
+    : InJob(group, std::move(agent), group->in_memory(), group->rank()) {}
+
+void ProcessBackend::AgentWaiter::step_aside() {
+  if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
+}
+
+void ProcessBackend::exchange(std::span<const Message> messages, const Call& call) {
+  if (call.collective) return HostBackend::exchange(messages, call);  // which is watched itself
+  const Watched watched(*agent_, group_->entry(), call);
+  HostBackend::exchange(messages, call);
+}
+
+void ProcessBackend::carry_out(const Call& call) {
+  const Watched watched(*agent_, group_->entry(), call);
+  HostBackend::carry_out(call);
+}
+
+/// The end of a send is waited for watched.
+class ProcessBackend::WatchedSend final : public Sending {
+ public:
+  WatchedSend(std::shared_ptr<ProcessBackend> backend, const Message& message, const Call& call)
+      : backend_(std::move(backend)), message_(message), call_(call) {
+    call_.messages = {&message_, 1};
+    const Watched watched(*backend_->agent_, backend_->group_->entry(), call_);
+    sending_ = backend_->HostBackend::begin_send(message_, call_);
+  }
+  ~WatchedSend() override {
+    if (!done() && std::uncaught_exceptions() == 0) wait();
+  }
+  void wait() override {
+    const Watched watched(*backend_->agent_, backend_->group_->entry(), call_, Watched::Part::end);
+    sending_->wait();
+  }
+  bool done() override { return sending_->done(); }
+
+ private:
+  const std::shared_ptr<ProcessBackend> backend_;
+  const Message message_;
+  Call call_;
+  std::unique_ptr<Sending> sending_;
+};
+
+std::unique_ptr<Sending> ProcessBackend::begin_send(const Message& message, const Call& call) {
+  return std::make_unique<WatchedSend>(std::static_pointer_cast<ProcessBackend>(shared_from_this()), message, call);
+}
+
+}  // namespace adjoin::mpi

@@ -1,0 +1,132 @@
+#include "adjoin/comm/mpi/process_world.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
+
+namespace adjoin::mpi {
+
+namespace {
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+int size_of(MPI_Comm comm) {
+  int size = 1;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+
+/// What `step` throws on the first process where it does, the same on all; "" where all is well.
+template <class Step>
+std::string failure_of_all(MPI_Comm host, Step step) {
+  char text[256] = {};
+  try {
+    step();
+  } catch (const std::exception& e) {
+    std::string(e.what()).copy(text, sizeof(text) - 1);
+  }
+  const int none = size_of(host);
+  int first = text[0] ? rank_in(host) : none;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
+  if (first == none) return "";
+  check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, host), "MPI_Bcast");
+  return text;
+}
+
+/// The cores of all processes of the host, of which each may be bound to some.
+int cores_of_all(MPI_Comm host) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return usable_cores();
+  const int own = CPU_COUNT(&cores), usable = usable_cores();
+  MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, host);
+  return usable < own ? usable : CPU_COUNT(&cores);  // fewer where the cgroup allows less
+}
+
+}  // namespace
+
+std::string share_host_memory(MPI_Comm host) {
+  const int processes = size_of(host), own = rank_in(host);
+  if (processes == 1) return "this is the only rank on its host";
+  if (const SharedMemory* current = SharedMemory::current())  // of an earlier launch of this process
+    return current->processes() == processes ? "" : "an earlier launch had another number of ranks on this host";
+  std::unique_ptr<SharedMemory> memory;
+  std::string failure;
+  for (const uintptr_t place : SharedMemory::places()) {
+    failure = failure_of_all(host, [&] {
+      memory = SharedMemory::at(place, processes);
+      if (memory) return;
+      const std::string why = std::strerror(errno);
+      throw CommunicationError("no range of addresses is free in all processes: " + why + " (ulimit -v?)");
+    });
+    if (failure.empty()) break;
+    memory.reset();
+  }
+  if (!failure.empty()) return failure;
+  SharedMemory::Part mine;
+  failure = failure_of_all(host, [&] { mine = memory->make_part(own); });
+  if (!failure.empty()) return failure;
+  std::vector<SharedMemory::Part> parts(static_cast<size_t>(processes));
+  check_mpi(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, parts.data(), sizeof(mine), MPI_BYTE, host), "MPI_Allgather");
+  failure = failure_of_all(host, [&] { memory->attach(parts); });
+  if (failure.empty()) SharedMemory::keep(std::move(memory));
+  return failure;
+}
+
+ProcessWorld::ProcessWorld(const MpiShared& shared, SharedMemory& memory, MPI_Comm host)
+    : host::World(shared.world_size, host::Patience::for_ranks(size_of(host), cores_of_all(host))),
+      shared_(shared),
+      memory_(memory),
+      place_(rank_in(host)),
+      placement_(patience().spins > 0 ? memory.cores() : std::span<std::atomic<int>>()) {}
+
+std::shared_ptr<host::Group> ProcessWorld::make_group(const std::shared_ptr<ProcessWorld>& world, MPI_Comm group,
+                                                      std::vector<int> world_ranks) {
+  std::shared_ptr<void> memory;
+  if (rank_in(group) == 0) try {
+      memory = world->own(host::Group::memory_for(*world, world_ranks.size()), static_cast<int>(world_ranks.size()));
+    } catch (const std::bad_alloc&) {
+    }
+  auto address = reinterpret_cast<uintptr_t>(memory.get());
+  check_mpi(MPI_Bcast(&address, sizeof(address), MPI_BYTE, 0, group), "MPI_Bcast");
+  if (address == 0) return nullptr;
+  if (!memory) memory = {reinterpret_cast<void*>(address), [](void* shared) { host::Group::let_go(shared); }};
+  return std::make_shared<host::Group>(world, std::move(world_ranks), std::move(memory));
+}
+
+/// The same memory, which is kept until all members have let it go, as they may still read it; freed when the next is made.
+std::shared_ptr<void> ProcessWorld::own(std::shared_ptr<void> memory, int members) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [](const auto& old) { return host::Group::users_gone(old.first.get()) == old.second; });
+  }
+  void* data = memory.get();
+  return {data, [this, memory = std::move(memory), members](void* shared) mutable {
+            const std::lock_guard lock(mutex_);
+            host::Group::let_go(shared);
+            kept_.emplace_back(std::move(memory), members);
+          }};
+}
+
+void ProcessWorld::end(const std::string& diagnosis) noexcept {
+  shared_.end_diagnosed(diagnosis);
+}
+
+bool ProcessWorld::has_left(int rank) const {
+  const ProcessEntry* process = shared_.own ? shared_.table.process_of(rank) : nullptr;
+  return process && std::ranges::all_of(process->agents, [](const AgentEntry& agent) {
+           return agent.state.load() == AgentEntry::State::free;
+         });
+}
+
+}  // namespace adjoin::mpi
