@@ -70,12 +70,14 @@ void measure_as_rank(const Options& options) {
       const Row row = bench::measure_contenders(collective, bytes, options.seconds);
       if (!lines.is_open()) continue;
       lines << name(row.collective) << ' ' << row.ranks << ' ' << row.bytes << ' ' << row.threads_us << ' '
-            << row.mpi_us << ' ' << row.mpi_backend_us << ' ' << row.limit_us << std::endl;
+            << row.mpi_us << ' ' << row.mpi_backend_us << ' ' << row.processes_us << ' ' << row.limit_us << std::endl;
       std::printf(
-          "%-14s %d %10lld  threads %11.2f  mpi %11.2f (%5.1fx)  through adjoin %+8.2f us (%+5.1f %%)  limit %11.2f\n",
+          "%-14s %d %10lld  threads %11.2f  processes %11.2f (%5.2fx)  mpi %11.2f (%5.1fx)  through adjoin %+8.2f us "
+          "(%+5.1f %%)  "
+          "limit %11.2f\n",
           std::string(name(row.collective)).c_str(), row.ranks, static_cast<long long>(row.bytes), row.threads_us,
-          row.mpi_us, row.mpi_us / row.threads_us, row.mpi_backend_us - row.mpi_us,
-          100 * (row.mpi_backend_us / row.mpi_us - 1), row.limit_us);
+          row.processes_us, row.processes_us / row.threads_us, row.mpi_us, row.mpi_us / row.processes_us,
+          row.mpi_backend_us - row.mpi_us, 100 * (row.mpi_backend_us / row.mpi_us - 1), row.limit_us);
       std::fflush(stdout);
     }
 }
@@ -84,8 +86,8 @@ std::vector<Row> rows_in(const std::string& file) {
   std::ifstream lines(file);
   std::vector<Row> rows;
   Row row;
-  for (std::string name;
-       lines >> name >> row.ranks >> row.bytes >> row.threads_us >> row.mpi_us >> row.mpi_backend_us >> row.limit_us;) {
+  for (std::string name; lines >> name >> row.ranks >> row.bytes >> row.threads_us >> row.mpi_us >>
+                         row.mpi_backend_us >> row.processes_us >> row.limit_us;) {
     row.collective = *adjoin::collective_named(name);
     rows.push_back(row);
   }
@@ -122,7 +124,8 @@ void write_json(const std::string& file, const std::vector<Row>& rows) {
     const Row& row = rows[i];
     json << (i ? ",\n  " : "\n  ") << "{\"op\": \"" << name(row.collective) << "\", \"ranks\": " << row.ranks
          << ", \"bytes\": " << row.bytes << ", \"threads_us\": " << row.threads_us << ", \"mpi_us\": " << row.mpi_us
-         << ", \"mpi_backend_us\": " << row.mpi_backend_us << ", \"limit_us\": " << row.limit_us << "}";
+         << ", \"mpi_backend_us\": " << row.mpi_backend_us << ", \"processes_us\": " << row.processes_us
+         << ", \"limit_us\": " << row.limit_us << "}";
   }
   json << "\n]}\n";
   if (!json.flush()) throw adjoin::IoError(file + ": cannot be written");

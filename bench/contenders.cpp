@@ -22,13 +22,18 @@ using adjoin::measure::Workload;
 
 constexpr int kRounds = 3;
 
-/// Microseconds of two contenders, in the turns of all rounds together.
+/// Microseconds of each contender, in the turns of all rounds together.
 struct Times {
-  std::vector<double> first, second;
+  std::vector<std::vector<double>> of;
 
   void add(const std::vector<adjoin::measure::Times>& times) {
-    for (const double seconds : times[0].all) first.push_back(1e6 * seconds);
-    for (const double seconds : times[1].all) second.push_back(1e6 * seconds);
+    of.resize(times.size());
+    for (size_t i = 0; i < times.size(); ++i)
+      for (const double seconds : times[i].all) of[i].push_back(1e6 * seconds);
+  }
+  /// 0 where nothing was measured, as threads on other ranks than 0.
+  double median_of(size_t contender) const {
+    return contender < of.size() ? adjoin::measure::median(of[contender]) : 0;
   }
 };
 
@@ -78,11 +83,13 @@ void time_threads(int ranks, Collective collective, int64_t bytes, const Effort&
   });
 }
 
-/// MPI's own call, and the same through the backend.
-void time_mpi(const Communicator& world, const Workload& work, Collective collective, const Effort& effort,
-              Times& times) {
-  const Contender contenders[] = {{{[&] { call_mpi(collective, work); }}}, {{[&] { work.call(collective); }}}};
-  times.add(adjoin::measure::time_in_turns(world, contenders, effort));
+/// MPI's own call, the same through the backend, and the operation in memory that the processes share.
+void time_processes(const Communicator& over_mpi, const Communicator& in_memory, Collective collective, int64_t bytes,
+                    const Effort& effort, Times& times) {
+  const Workload mpi(over_mpi, bytes), own(in_memory, bytes);
+  const Contender contenders[] = {
+      {{[&] { call_mpi(collective, mpi); }}}, {{[&] { mpi.call(collective); }}}, {{[&] { own.call(collective); }}}};
+  times.add(adjoin::measure::time_in_turns(over_mpi, contenders, effort));
 }
 
 /// Waits for all ranks without using a core.
@@ -97,24 +104,24 @@ void meet_asleep() {
 }  // namespace
 
 Row measure_contenders(Collective collective, int64_t bytes, double seconds) {
-  const adjoin::MpiSession session;
-  const Communicator world(session.world());
+  const adjoin::MpiSession session, messages({.host_memory = adjoin::HostMemory::off});
+  const Communicator world(messages.world()), in_memory(session.world());
   const Effort effort{.turns = 11, .least_turns = 3, .seconds = seconds / kRounds};
-  Times threads, mpi;
+  Times threads, processes;
   for (int round = 0; round < kRounds; ++round) {
     meet_asleep();
     if (world.rank() == 0) time_threads(world.size(), collective, bytes, effort, threads);
     meet_asleep();
-    time_mpi(world, Workload(world, bytes), collective, effort, mpi);
+    time_processes(world, in_memory, collective, bytes, effort, processes);
   }
-  using adjoin::measure::median;
   return {collective,
           world.size(),
           bytes,
-          median(threads.first),
-          median(mpi.first),
-          median(mpi.second),
-          adjoin::measure::limit_us(collective, world.size(), bytes, median(threads.second))};
+          threads.median_of(0),
+          processes.median_of(0),
+          processes.median_of(1),
+          processes.median_of(2),
+          adjoin::measure::limit_us(collective, world.size(), bytes, threads.median_of(1))};
 }
 
 }  // namespace bench

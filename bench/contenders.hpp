@@ -15,12 +15,13 @@ struct Row {
   double threads_us = 0;      // this project's threads
   double mpi_us = 0;          // the library's own call
   double mpi_backend_us = 0;  // the same through this project
+  double processes_us = 0;    // this project's processes, which reach each other's memory
   double limit_us = 0;        // the least traffic at the bandwidth of as many threads that copy
 };
 
 /// Measures all contenders for one operation and size. Called by all ranks of an MPI job; right on rank 0, which also runs
-/// the threads, as many as the job has ranks, while the other processes sleep. Threads and MPI take turns three times, and
-/// the two that use MPI turn by turn, in one process at one thread level.
+/// the threads, as many as the job has ranks, while the other processes sleep. Threads and processes take turns three times, and
+/// the three contenders of processes turn by turn, at one thread level.
 Row measure_contenders(adjoin::Collective collective, int64_t bytes, double seconds);
 
 }  // namespace bench

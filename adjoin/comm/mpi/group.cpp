@@ -18,6 +18,12 @@ void increase(std::atomic<uint64_t>& count, int64_t number) {
   count.store(count.load(std::memory_order_relaxed) + static_cast<uint64_t>(number), std::memory_order_release);
 }
 
+/// A collective by one algorithm is another one than that by another, or by none: messages of theirs never meet.
+int what_of(const Call& call) {
+  const uint64_t algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm) % (1 << 20) + 1;
+  return static_cast<int>(algorithm << 8) | static_cast<int>(*call.collective);
+}
+
 }  // namespace
 
 Agent::Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread, bool is_ranks_own)
@@ -49,7 +55,7 @@ void Watched::add_to(std::atomic<uint64_t> Count::*counted, int64_t number) {
   if (of_all_)
     increase(of_all_->*counted, number);
   else if (call_.collective || call_.name == "subset") {
-    const uint64_t key = key_of(Count::kAll, call_.collective ? static_cast<int>(*call_.collective) : Count::kMaking);
+    const uint64_t key = key_of(Count::kAll, call_.collective ? what_of(call_) : Count::kMaking);
     of_all_ = visit(Count::kAll, key, key);
   }
   for (const Message& m : call_.messages)

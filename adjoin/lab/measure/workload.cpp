@@ -1,32 +1,27 @@
 #include "adjoin/lab/measure/workload.hpp"
 
 #include <cstring>
-#include <new>
+
+#include "adjoin/comm/host_memory.hpp"
 
 namespace adjoin::measure {
 
 namespace {
 
-constexpr std::align_val_t kCacheLine{64};
-
-}  // namespace
-
-void Workload::Free::operator()(float* memory) const {
-  ::operator delete[](memory, kCacheLine);
-}
-
-Workload::Memory Workload::zeros(int64_t count) {
-  Memory memory(new (kCacheLine) float[static_cast<size_t>(count)]);
-  std::memset(memory.get(), 0, static_cast<size_t>(count) * sizeof(float));
+std::shared_ptr<void> zeros(int64_t bytes) {
+  std::shared_ptr<void> memory = host_memory(static_cast<size_t>(bytes));
+  std::memset(memory.get(), 0, static_cast<size_t>(bytes));
   return memory;
 }
+
+}  // namespace
 
 Workload::Workload(const Communicator& world, int64_t bytes)
     : world_(world),
       count_(bytes / size_of(ElementType::float32)),
       counts_(static_cast<size_t>(world.size()), count_ / world.size()),
-      in_(zeros(count_)),
-      out_(zeros(count_)) {}
+      in_(zeros(bytes)),
+      out_(zeros(bytes)) {}
 
 void Workload::call(Collective collective) const {
   switch (collective) {

@@ -25,19 +25,13 @@ class Workload {
   int64_t block() const { return counts_[0]; }
 
  private:
-  struct Free {
-    void operator()(float* memory) const;
-  };
-  using Memory = std::unique_ptr<float[], Free>;
-
-  static Memory zeros(int64_t count);
   Buffer blocks_of(Buffer all) const { return all.slice(0, block() * world_.size()); }
   Buffer own_block_of(Buffer all) const { return all.slice(block() * world_.rank(), block()); }
 
   Communicator world_;
   int64_t count_;
   std::vector<int64_t> counts_;
-  Memory in_, out_;
+  std::shared_ptr<void> in_, out_;
 };
 
 }  // namespace adjoin::measure
