@@ -21,7 +21,7 @@ namespace {
 using measure::Result;
 
 struct CollectiveOptions {
-  std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M";
+  std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M", host_memory = "auto";
   bool json = false;
 };
 
@@ -64,12 +64,13 @@ std::vector<Result> measure_all(const CollectiveOptions& options) {
   const int ranks = ranks_of(options);
   const auto sizes = sizes_of(options, ranks);
   std::vector<Result> results;
-  launch(ranks, [&](const Communicator& world) {
+  const auto measure_each = [&](const Communicator& world) {
     for (const Collective collective : collectives) {
       const auto measured = measure::measure_collective(world, collective, sizes);
       if (world.rank() == 0) results.insert(results.end(), measured.begin(), measured.end());
     }
-  });
+  };
+  launch(ranks, measure_each, {.host_memory = host_memory_of(options.host_memory)});
   return results;
 }
 
@@ -117,6 +118,7 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
   add_text(*command, "--op", options->operations, "NAME,...",
            "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
            "reduce_scatter, all_to_all [all]");
+  add_host_memory(*command, options->host_memory);
   add_text(*command, "--sizes", options->sizes, "SIZE,...",
            "Bytes of the largest buffer of each rank, multiples of 4 [4K,64K,1M,16M,64M]");
   command->add_flag("--json", options->json,

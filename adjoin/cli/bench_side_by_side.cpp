@@ -45,6 +45,7 @@ std::shared_ptr<Command<Options>> add_command(Program& program, CLI::App& bench,
   add_number(*command->app, "--ranks", command->ranks(), "Thread ranks; under mpirun the job's [2]");
   add_number(*command->app, "--threads-per-rank", command->run.workers.threads_per_rank,
              "Threads of each rank; 0: the cores divided by the ranks [0]");
+  add_host_memory(*command->app, command->run.workers.host_memory);
   add_number(
       *command->app, "--times", command->run.times,
       "Measurements of each, whose median counts; 0: the memory alone [" + std::to_string(command->run.times) + "]");
@@ -55,6 +56,7 @@ std::shared_ptr<Command<Options>> add_command(Program& program, CLI::App& bench,
 void check(const train::SideBySideOptions& run) {
   check_ranks(run.workers.grid.dp);
   check_range("--threads-per-rank", run.workers.threads_per_rank, 0, kMostThreads);
+  (void)host_memory_of(run.workers.host_memory);
   check_range("--times", run.times, 0, kMostTimes);
 }
 

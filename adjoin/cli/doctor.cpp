@@ -23,6 +23,7 @@ constexpr int64_t kMostSeconds = 1'000'000;
 
 struct DoctorOptions {
   std::string ranks;
+  std::string host_memory = "auto";
   int64_t timeout = 60;
   bool json = false;
 };
@@ -66,7 +67,8 @@ class Deadline {
 /// What each rank tells of its host.
 struct HostRecord {
   char name[64] = "";
-  int64_t usable_cores = 0, memory = 0;
+  int64_t usable_cores = 0, memory = 0, sharing = 0;
+  char why_none[160] = "";  // they share memory
 };
 
 /// The hosts of the group's ranks; on rank 0.
@@ -76,6 +78,9 @@ std::vector<Host> hosts_of(const Communicator& world, const Machine& machine) {
   mine.usable_cores = machine.usable_cores;
   mine.memory = machine.memory_limit > 0 ? machine.memory_limit : machine.memory;
   machine.host.copy(mine.name, sizeof mine.name - 1);
+  const HostMemoryUse use = host_memory_use();
+  mine.sharing = use.ranks;
+  use.why_none.copy(mine.why_none, sizeof mine.why_none - 1);
   std::vector<HostRecord> records(world.rank() == 0 ? ranks : 0);
   const auto bytes_of = [](void* data, size_t count) {
     return Buffer{data, static_cast<int64_t>(count * sizeof(HostRecord)), ElementType::uint8};
@@ -86,7 +91,9 @@ std::vector<Host> hosts_of(const Communicator& world, const Machine& machine) {
   for (size_t rank = 0; rank < records.size(); ++rank) {
     const HostRecord& record = records[rank];
     auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == record.name; });
-    if (host == hosts.end()) host = hosts.insert(hosts.end(), {record.name, {}, record.usable_cores, record.memory});
+    if (host == hosts.end())
+      host = hosts.insert(hosts.end(),
+                          {record.name, {}, record.usable_cores, record.memory, record.sharing, record.why_none});
     host->ranks.push_back(static_cast<int>(rank));
   }
   return hosts;
@@ -122,15 +129,17 @@ void run_doctor(const DoctorOptions& options) {
     return "--timeout is " + std::to_string(options.timeout) + ", expected 1 to " + std::to_string(kMostSeconds) +
            " seconds";
   });
+  const HostMemory host_memory = host_memory_of(options.host_memory);
   const Facts facts = facts_of_this_process();
   if (prints() && !options.json) print(std::cout, facts), std::cout.flush();
   Diagnosis diagnosis;
   {
     Deadline deadline(options.timeout);
-    launch(ranks, [&](const Communicator& world) {
+    const auto work = [&](const Communicator& world) {
       Diagnosis of_rank = diagnose(world, facts.machine, deadline);
       if (world.rank() == 0 || started_by_mpi()) diagnosis = std::move(of_rank);
-    });
+    };
+    launch(ranks, work, {.host_memory = host_memory});
   }
   if (prints()) {
     if (options.json)
@@ -153,6 +162,7 @@ void add_doctor(Program& program) {
   add_text(*command, "--ranks", options->ranks, "INTEGER",
            "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]");
   add_number(*command, "--timeout", options->timeout, "Seconds that one operation may take [60]");
+  add_host_memory(*command, options->host_memory);
   command->add_flag("--json", options->json, "Print one JSON object [false]");
 }
 

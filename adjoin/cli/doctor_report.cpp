@@ -41,6 +41,11 @@ void print_hosts(std::ostream& out, const std::vector<Host>& hosts) {
     out << std::left << std::setw(12) << "" << column(name_width) << host.name
         << (host.ranks.size() == 1 ? "rank  " : "ranks ") << column(rank_width) << ranges_text(host.ranks)
         << column(core_width) << counted(host.usable_cores, "core") << gibibytes(host.memory) << '\n';
+  for (const Host& host : hosts)
+    print_row(out, &host == &hosts.front() ? "host memory" : "",
+              (hosts.size() > 1 ? host.name + ": " : "") + (host.sharing > 0
+                                                                ? counted(host.sharing, "rank") + " share their memory"
+                                                                : "not shared: " + host.why_none));
 }
 
 std::string starter() {
@@ -122,7 +127,9 @@ nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& d) {
     hosts.push_back({{"host", host.name},
                      {"ranks", host.ranks},
                      {"usable_cores", host.usable_cores},
-                     {"memory_bytes", host.memory}});
+                     {"memory_bytes", host.memory},
+                     {"ranks_sharing_memory", host.sharing},
+                     {"why_no_host_memory", or_null(host.why_none)}});
   for (const SelfTestResult& operation : d.operations)
     operations.push_back(
         {{"operation", operation.operation}, {"ok", operation.ok()}, {"failure", or_null(operation.failure)}});

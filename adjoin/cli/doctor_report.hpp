@@ -25,6 +25,8 @@ struct Host {
   std::string name;
   std::vector<int> ranks;
   int64_t usable_cores = 0, memory = 0;
+  int64_t sharing = 0;   // ranks that share memory,
+  std::string why_none;  // and why none do
 };
 
 /// What it found with them.

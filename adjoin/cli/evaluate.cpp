@@ -81,7 +81,7 @@ void add_evaluate(Program& program) {
                       {"pp", &options->grid.pp},
                       {"tp", &options->grid.tp},
                       {"zero", &options->zero}},
-                     options->backend, options->threads_per_rank);
+                     *options);
 }
 
 }  // namespace adjoin::cli

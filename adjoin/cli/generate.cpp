@@ -118,8 +118,7 @@ void add_generate(Program& program) {
       ->add_option("prompt", options->prompts,
                    "The beginning of each text, in quotes; without any, each line of standard input is one")
       ->option_text("PROMPT...");
-  add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request.backend,
-                     request.threads_per_rank);
+  add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request);
 }
 
 }  // namespace adjoin::cli

@@ -195,18 +195,39 @@ std::string preset_table() {
   return out.str();
 }
 
+namespace {
+
+std::string help_of(const Field& field) {
+  return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
+}
+
+/// The option of a field of train::Configuration that is one of some words.
+CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
+  const Field& field = train::field_named(name);
+  return command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field));
+}
+
+}  // namespace
+
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
-                        std::string& backend, int64_t& threads_per_rank) {
-  const auto help_of = [](const Field& field) {
-    return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
-  };
+                        train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
     add_number(command, train::option_of(name), variable, help_of(train::field_named(name)))->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
-  const Field& field = train::field_named("backend");
-  command.add_option("--backend", backend, help_of(field))->option_text(metavariable(field))->group("Layout");
-  add("threads_per_rank", threads_per_rank);
+  add_word(command, "backend", use.backend)->group("Layout");
+  add_word(command, "host_memory", use.host_memory)->group("Layout");
+  add("threads_per_rank", use.threads_per_rank);
+}
+
+void add_host_memory(CLI::App& command, std::string& word) {
+  add_word(command, "host_memory", word);
+}
+
+HostMemory host_memory_of(const std::string& word) {
+  constexpr std::string_view kWords[] = {"auto", "on", "off"};
+  check_choice("--host-memory", word, kWords);
+  return word == "auto" ? host_memory_from_environment() : host_memory_named(word, "--host-memory");
 }
 
 void add_step(CLI::App& command, int64_t& step) {

@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "adjoin/cli/commands.hpp"
+#include "adjoin/comm/host_memory.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace adjoin::cli {
 
@@ -36,9 +38,12 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
 /// The table of presets for the foot of a help text.
 std::string preset_table();
 
-/// --dp, --tp, --backend and --threads-per-rank written into the given variables.
+/// --dp, --tp and their like, --backend, --host-memory and --threads-per-rank written into what is given.
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
-                        std::string& backend, int64_t& threads_per_rank);
+                        train::ModelUse& use);
+/// --host-memory of those who launch workers without a configuration; take it with host_memory_of().
+void add_host_memory(CLI::App& command, std::string& word);
+HostMemory host_memory_of(const std::string& word);
 
 /// --step of those who use a run's model.
 void add_step(CLI::App& command, int64_t& step);

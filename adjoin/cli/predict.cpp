@@ -80,8 +80,7 @@ void add_predict(Program& program) {
   add_text(*command, "text", program.texts, "TEXT ...",
            "Texts; without any, one a line is read from standard input and answered as it comes. A text that "
            "begins with two dashes stands after --");
-  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, options->backend,
-                     options->threads_per_rank);
+  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, *options);
   program.takes_texts = command;
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/shared_memory.hpp"
@@ -13,6 +14,10 @@ namespace adjoin {
 namespace {
 
 std::mutex use_mutex;
+std::vector<void (*)()>& actions() {  // which a program's static objects may add to before those of this file are made
+  static std::vector<void (*)()> all;
+  return all;
+}
 HostMemoryUse latest_use{0, "no job of MPI"};
 
 }  // namespace
@@ -25,6 +30,15 @@ HostMemoryUse host_memory_use() {
 void note_host_memory(HostMemoryUse use) {
   const std::lock_guard lock(use_mutex);
   latest_use = std::move(use);
+}
+
+bool when_host_memory_begins(void (*action)()) {
+  actions().push_back(action);
+  return true;
+}
+
+void host_memory_begins() {
+  for (const auto action : actions()) action();
 }
 
 HostMemory host_memory_named(std::string_view text, const std::string& what) {

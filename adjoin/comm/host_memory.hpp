@@ -31,6 +31,11 @@ struct HostMemoryUse {
 HostMemoryUse host_memory_use();
 void note_host_memory(HostMemoryUse use);  // by a launch
 
+/// Has `action` called when processes begin to share memory, before anything else uses it; true.
+bool when_host_memory_begins(void (*action)());
+/// By a launch in which they do.
+void host_memory_begins();
+
 /// Memory that collectives and messages use without a copy, also where the ranks are processes that share some: a multiple of 64.
 /// Tensors of the program are there without it.
 /// Throws: std::bad_alloc

@@ -106,6 +106,7 @@ constexpr Field kFields[] = {
     {"Layout", "backend", &C::backend, "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", &C::deterministic, "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
+    {"Layout", "host_memory", &C::host_memory, "Whether MPI processes of one host reach each other's memory, which makes them as quick as threads; auto: where they can, unless ADJOIN_HOST_MEMORY says otherwise; on: or the run is refused", "auto|on|off"},
     {"Layout", "checked", &C::checked, "Compare the ranks' calls before each collective also under MPI, which threads always do, and whether what moves requires a gradient on all of them", ""},
     {"Layout", "check_gradients", &C::check_gradients, "Look through the graph of the first step before its backward, and name what would make a gradient another than one rank's", ""},
     {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and says who waits for whom; 0: ADJOIN_DEADLINE, or 300; at least a thousandth of a second", "", 0, 1e6},

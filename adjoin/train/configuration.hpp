@@ -101,6 +101,7 @@ struct Configuration {
   bool deterministic = false;
   bool checked = false;
   double deadline = 0;
+  std::string host_memory = "auto";
   bool check_gradients = true;
 
   std::string out{};

@@ -1,7 +1,6 @@
 #include "adjoin/train/workers.hpp"
 
 #include <ATen/Parallel.h>
-#include <c10/core/CPUAllocator.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -11,12 +10,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/movement/tensor_memory.hpp"
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
@@ -32,33 +31,6 @@ int threads_of_a_rank(const WorkerOptions& options) {
   return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks_here(options)));
 }
 
-/// Gives tensors memory by malloc, where LibTorch asks for aligned memory: that the C library cuts out of a larger piece, and
-/// the hole that the tensor leaves is too small for the next of its size. So a process that frees nothing to the system grows
-/// as long as tensors have other sizes each step, to several times what they take.
-class TensorMemory final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) override {
-    void* block = bytes == 0 ? nullptr : std::malloc(bytes + kAlignment);
-    if (block == nullptr) return c10::GetDefaultCPUAllocator()->allocate(bytes);  // which says what lacks
-    // malloc aligns to 16 bytes, so that there is room for the block's address in front of the data.
-    void* data = static_cast<char*>(block) + kAlignment - reinterpret_cast<uintptr_t>(block) % kAlignment;
-    static_cast<void**>(data)[-1] = block;
-    c10::profiledCPUMemoryReporter().New(data, bytes);
-    return {data, data, &free_data, c10::DeviceType::CPU};
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
-
- private:
-  static constexpr size_t kAlignment = 64;
-
-  static void free_data(void* data) {
-    if (data == nullptr) return;
-    c10::profiledCPUMemoryReporter().Delete(data);
-    std::free(static_cast<void**>(data)[-1]);
-  }
-};
-
 /// Keeps freed memory for the next tensor. A step frees and allocates gigabytes; given back to the system, each page
 /// would come again zeroed, which costs a twentieth of a step.
 void keep_freed_memory() {
@@ -67,13 +39,13 @@ void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
-  static TensorMemory memory;
-  c10::SetCPUAllocator(&memory, /*priority=*/1);
+  use_tensor_memory();
 }
 
 LaunchOptions launch_options(const WorkerOptions& options) {
   LaunchOptions launch;
   launch.checked |= options.checked;
+  if (options.host_memory != "auto") launch.host_memory = host_memory_named(options.host_memory, "--host-memory");
   if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
   return launch;
 }
@@ -86,7 +58,8 @@ WorkerOptions worker_options(const Configuration& c) {
           .threads_per_rank = c.threads_per_rank,
           .deterministic = c.deterministic,
           .checked = c.checked,
-          .deadline = c.deadline};
+          .deadline = c.deadline,
+          .host_memory = c.host_memory};
 }
 
 void check_workers(const WorkerOptions& options) {

@@ -16,11 +16,12 @@ inline constexpr int kMostThreads = 1024;
 /// Where workers run and with how many threads each.
 struct WorkerOptions {
   GridSizes grid;
-  std::string backend = "auto";  ///< auto, threads or mpi
-  int64_t threads_per_rank = 0;  ///< 0: this machine's cores divided by the ranks on it
-  bool deterministic = false;    ///< Communicator::deterministic
-  bool checked = false;          ///< as in LaunchOptions, or where the environment says so
-  double deadline = 0;           ///< seconds, as in LaunchOptions; 0: its default
+  std::string backend = "auto";      ///< auto, threads or mpi
+  int64_t threads_per_rank = 0;      ///< 0: this machine's cores divided by the ranks on it
+  bool deterministic = false;        ///< Communicator::deterministic
+  bool checked = false;              ///< as in LaunchOptions, or where the environment says so
+  double deadline = 0;               ///< seconds, as in LaunchOptions; 0: its default
+  std::string host_memory = "auto";  ///< auto (as ADJOIN_HOST_MEMORY says), on or off
 };
 
 /// What use of a trained model, such as an evaluation, is asked.
@@ -30,6 +31,7 @@ struct ModelUse {
   GridSizes grid;
   int64_t zero = 1;  // as in a configuration
   std::string backend = "auto";
+  std::string host_memory = "auto";
   int64_t threads_per_rank = 0;
 };
 

@@ -60,7 +60,7 @@ TEST(MpiFaults, end_the_others_whatever_they_wait_in) {
 
 TEST(MpiFaults, name_a_rank_that_was_killed) {
   for (int culprit = 0; culprit < kRanks; ++culprit) {
-    const Outcome outcome = job(std::to_string(culprit) + " kill");
+    const Outcome outcome = job(std::to_string(culprit) + " kill", culprit == 1 ? "ADJOIN_HOST_MEMORY=off" : "");
     EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank " + std::to_string(culprit)), HasSubstr("signal 9")))
         << outcome.text;
     EXPECT_NE(outcome.code, 0);
@@ -106,7 +106,7 @@ TEST(MpiFaults, show_two_groups_in_opposite_order) {
 }
 
 TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
-  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=1");
+  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=1 ADJOIN_HOST_MEMORY=off");
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("mismatched collectives:\n  ranks 0, 2: all_reduce #2 (sum, float32 x 1000) at "
                               "fault_program.cpp:"),
@@ -114,8 +114,23 @@ TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
   EXPECT_EQ(outcome.code, 1);
 }
 
+TEST(MpiFaults, show_mismatched_collectives_and_messages_at_once_in_host_memory) {
+  const Outcome outcome = job("1 mismatch");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("mismatched collectives:\n  ranks 0, 2: all_reduce #2 (sum, float32 x 1000) at "
+                              "fault_program.cpp:"),
+                    HasSubstr("\n  rank 1: broadcast #2 (root 0, float32 x 1000) at fault_program.cpp:")));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(job("0 counts").text, AllOf(HasSubstr("all_gather #2 (float32 x {1, 2, 3})"),
+                                          HasSubstr("all_gather #2 (float32 x {2, 1, 3})")));
+  EXPECT_THAT(job("0 types").text,
+              AllOf(HasSubstr("the message of rank 0 to rank 1 with tag 0 is sent as float32 x 4 by send #2"),
+                    HasSubstr("but received as int32 x 4 by recv #2")));
+  EXPECT_THAT(job("0 longer").text, HasSubstr("is sent as int32 x 500 by sendrecv #2"));
+}
+
 TEST(MpiFaults, show_collectives_of_which_each_waits_for_the_other_without_checked_mode) {
-  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=0");
+  const Outcome outcome = job("1 mismatch", "ADJOIN_CHECKED=0 ADJOIN_HOST_MEMORY=off");
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("ranks 0, 2: all_reduce #2 (sum, float32 x 1000)"),
                                   HasSubstr("rank 1: broadcast #2 (root 0, float32 x 1000)")));
   EXPECT_EQ(outcome.code, 1);
@@ -153,16 +168,32 @@ TEST(MpiFaults, show_a_deadlock_after_many_groups_and_a_subset_that_a_member_nev
 }
 
 TEST(MpiFaults, show_a_message_that_is_received_as_another_type_in_checked_mode) {
-  EXPECT_THAT(job("0 types", "ADJOIN_CHECKED=1").text,
+  EXPECT_THAT(job("0 types", "ADJOIN_CHECKED=1 ADJOIN_HOST_MEMORY=off").text,
               AllOf(HasSubstr("expected a message of int32 x 4"), HasSubstr("got float32 x 4")));
 }
 
 TEST(MpiFaults, say_that_a_message_is_longer_than_expected) {
   for (int i = 0; i < 6; ++i) {
-    const Outcome outcome = job("0 longer");
+    const Outcome outcome = job("0 longer", "ADJOIN_HOST_MEMORY=off");
     EXPECT_THAT(outcome.text, HasSubstr("expected a message of int32 x 5, got a longer message")) << outcome.text;
     EXPECT_LT(outcome.seconds, 20);
   }
+}
+
+TEST(MpiJob, goes_on_without_host_memory_where_it_cannot_be_unless_it_must) {
+  const std::string limit = "prlimit --fsize=1000000000 env ADJOIN_HOST_MEMORY=";
+  EXPECT_EQ(job("0 fine", limit + "auto").code, 0);
+  const Outcome outcome = job("0 fine", limit + "on");
+  EXPECT_EQ(outcome.code, 2) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("--host-memory on: the ranks of this host share no memory: the limit of a file's"));
+  EXPECT_THAT(job("0 fine", "ADJOIN_HOST_MEMORY=maybe").text,
+              HasSubstr("ADJOIN_HOST_MEMORY: expected auto, on or off, got 'maybe'"));
+}
+
+TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own) {
+  const Outcome outcome = job("1 fork");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 TEST(MpiJob, makes_groups_on_several_threads_at_once) {
@@ -195,8 +226,10 @@ TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
 }
 
 TEST(MpiJob, allocates_nothing_in_a_call_that_is_repeated) {
-  const Outcome outcome = job("0 allocations", "ADJOIN_CHECKED=0");
-  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* host_memory : {"on", "off"}) {
+    const Outcome outcome = job("0 allocations", std::string("ADJOIN_CHECKED=0 ADJOIN_HOST_MEMORY=") + host_memory);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
 }
 
 }  // namespace

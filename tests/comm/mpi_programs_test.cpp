@@ -32,7 +32,9 @@ TEST(MpiFaults, are_told_with_the_cause_in_random_programs) {
   for_each_seed(all, /*at_a_time=*/3, [&](uint64_t seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     const WrongProgram program = wrong_program(seed, ranks);
-    const Outcome outcome = run_job(ranks, "0 random " + std::to_string(seed), "ADJOIN_CHECKED=1 ADJOIN_DEADLINE=20");
+    const Outcome outcome = run_job(
+        ranks, "0 random " + std::to_string(seed),
+        "ADJOIN_CHECKED=1 ADJOIN_DEADLINE=20 ADJOIN_HOST_MEMORY=" + std::string(seed / 3 % 2 == 0 ? "on" : "off"));
     EXPECT_EQ(difference(program, error_of(outcome, program.error), outcome.text), "")
         << "seed " << seed << ": " << describe(program);
     EXPECT_LT(outcome.seconds, 15) << "seed " << seed << ": " << describe(program);

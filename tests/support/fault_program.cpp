@@ -3,6 +3,10 @@
 // though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets
 // three elements at a time, and fails on a wrong result.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -10,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <stdexcept>
@@ -92,6 +97,41 @@ void receive_as_another_type(const Communicator& world) {
   world.barrier();
 }
 
+void gather_other_counts(int culprit, const Communicator& world) {
+  const std::vector<int64_t> counts =
+      world.rank() == culprit ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{2, 1, 3};
+  std::vector<float> all(6), mine(static_cast<size_t>(counts[static_cast<size_t>(world.rank())]));
+  world.all_gather(buffer(mine), buffer(all), counts);
+}
+
+/// What a child after fork() writes to memory that ranks share, and what its parent then writes, are the writer's alone. No fault.
+void fork_a_child(const Communicator& world) {
+  constexpr int64_t kCount = 1 << 20;
+  const std::shared_ptr<void> memory = adjoin::host_memory(kCount * sizeof(float));
+  float* x = static_cast<float*>(memory.get());
+  std::fill_n(x, kCount, 1.0f);
+  int to_child[2];
+  if (pipe(to_child) != 0) throw adjoin::InternalError("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool has_waited = read(to_child[0], &byte, 1) == 1;  // until the parent has written
+    const bool is_as_it_was = std::all_of(x, x + kCount, [](float value) { return value == 1; });
+    std::fill_n(x, kCount, 3.0f);
+    const auto more = adjoin::host_memory(100);
+    std::_Exit(has_waited && is_as_it_was && more ? 0 : 9);
+  }
+  std::fill_n(x, kCount, 2.0f);
+  if (write(to_child[1], "x", 1) != 1) throw adjoin::InternalError("no child");
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) throw adjoin::InternalError("the child saw what its parent wrote");
+  world.all_reduce({x, kCount, adjoin::ElementType::float32});
+  const auto sum = 2 * static_cast<float>(world.size());
+  if (!std::all_of(x, x + kCount, [&](float value) { return value == sum; }))
+    throw adjoin::InternalError("the parent saw what its child wrote");
+}
+
 void deadlock_after_many_groups(const Communicator& world) {
   std::vector<Communicator> groups;
   for (int i = 0; i < 70; ++i) groups.push_back(*world.split(0, 0));
@@ -155,6 +195,8 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   if (kind == "fine" || kind == "twice") return;
   if (kind == "allocations") return run_without_allocating(world);
   if (kind == "handle") return drop_a_handle(culprit, world);
+  if (kind == "counts") return gather_other_counts(culprit, world);
+  if (kind == "fork") return fork_a_child(world);
   if (kind == "types") return receive_as_another_type(world);
   if (kind == "many-groups") return deadlock_after_many_groups(world);
   if (kind == "longer") return send_more_than_expected(world);
@@ -185,7 +227,7 @@ void expect(const char* operation, const Numbers& found, const Numbers& expected
 
 /// Rank r's block of seven numbers is r, r, …; messages above three elements are cut.
 void run_in_pieces() {
-  const adjoin::MpiSession session({.largest_piece = 3});
+  const adjoin::MpiSession session({.largest_piece = 3, .host_memory = adjoin::HostMemory::off});
   const adjoin::Communicator world(session.world());
   const int64_t rank = world.rank(), size = world.size(), sum = size * (size - 1) / 2;
   const Numbers mine(7, rank), counts(static_cast<size_t>(size), 7);
@@ -257,7 +299,9 @@ void run_without_allocating(const Communicator& world) {
                                          [&] { world.all_to_all(out, even, to, even); },
                                          [&] { world.sendrecv(in, next, to.slice(0, 7), before); },
                                          [&] { world.exchange(messages); }};
-  for (size_t i = 0; i < std::size(calls); ++i) {
+  // Where memory that the processes do not share is copied, a box is, which allocates.
+  const size_t tried = std::size(calls) - (adjoin::host_memory_use().ranks > 0 ? 1 : 0);
+  for (size_t i = 0; i < tried; ++i) {
     calls[i]();
     const int64_t so_far = allocations;
     calls[i]();

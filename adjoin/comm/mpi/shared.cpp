@@ -81,6 +81,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
                                    : mpi::share_host_memory(host);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
   if (why_none.empty()) {
+    host_memory_begins();
     host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), host);
     return;
   }

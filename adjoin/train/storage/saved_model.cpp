@@ -184,6 +184,7 @@ Configuration configured(const SavedModel& saved, const ModelUse& use) {
   configuration.stages.clear();
   configuration.zero = use.zero;
   configuration.backend = use.backend;
+  configuration.host_memory = use.host_memory;
   configuration.threads_per_rank = use.threads_per_rank;
   validate(configuration);
   return configuration;

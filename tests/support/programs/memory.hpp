@@ -5,10 +5,30 @@
 #include <vector>
 
 #include "adjoin/base/buffer.hpp"
+#include "adjoin/base/shared_memory.hpp"
 #include "adjoin/comm/backend.hpp"
 #include "tests/support/programs/program.hpp"
 
 namespace adjoin::testing::programs {
+
+/// Memory of which processes of a host share some, and some not.
+template <class T>
+struct SomeHostMemory {
+  using value_type = T;
+  SomeHostMemory() = default;
+  template <class Other>
+  explicit SomeHostMemory(const SomeHostMemory<Other>&) {}
+
+  T* allocate(size_t n) {
+    SharedMemory* memory = n % 8 < 4 ? SharedMemory::current() : nullptr;
+    return static_cast<T*>(memory ? memory->allocate(n * sizeof(T)) : ::operator new(n * sizeof(T)));
+  }
+  void deallocate(T* block, size_t) {
+    SharedMemory* memory = SharedMemory::current();
+    memory && memory->holds(block) ? memory->free(block) : ::operator delete(block);
+  }
+  bool operator==(const SomeHostMemory&) const = default;
+};
 
 /// Elements between two guards, which nobody may write.
 class Block {
@@ -23,7 +43,7 @@ class Block {
 
  private:
   static constexpr int64_t kGuard = 64;  // bytes
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte, SomeHostMemory<std::byte>> bytes_;
   ElementType type_ = ElementType::int32;
   int64_t count_ = 0;
 };
