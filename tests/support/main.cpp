@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -33,7 +34,9 @@ class FailuresOfRank : public ::testing::EmptyTestEventListener {
 };
 
 int run_under_mpi() {
-  const adjoin::MpiSession session({.checked = adjoin::LaunchOptions().checked});
+  const char* ranks_of_a_host = std::getenv("ADJOIN_TEST_RANKS_OF_A_HOST");
+  const adjoin::MpiSession session({.checked = adjoin::LaunchOptions().checked,
+                                    .ranks_of_a_host = ranks_of_a_host ? std::atoi(ranks_of_a_host) : 0});
   const adjoin::Communicator world(session.world());
   if (world.rank() != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();

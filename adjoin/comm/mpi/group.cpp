@@ -146,7 +146,7 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
 
 Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> world_ranks)
     : shared_(std::move(shared)), id_(id), world_ranks_(std::move(world_ranks)) {
-  if (!shared_->own) return;
+  if (!shared_->own || id_ == 0) return;
   entry_ = shared_->table.take_group(id_, world_ranks_);
   if (entry_) return;
   const bool is_large = world_ranks_.size() > GroupEntry::kMostMembers;
@@ -157,8 +157,41 @@ Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> wo
 void Group::begin() {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
-  if (shared_->host_world && !spans_hosts())
+  if (spans_hosts())
+    make_parts();
+  else if (shared_->host_world)
     in_memory_ = ProcessWorld::make_group(shared_->host_world, comm_, world_ranks_);
+}
+
+/// All ranks of a host that share memory are a part; else each is one.
+void Group::make_parts() {
+  const auto size = world_ranks_.size();
+  const int host = shared_->host_of[static_cast<size_t>(shared_->world_rank)];
+  MPI_Comm part = MPI_COMM_NULL, leaders = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm_, shared_->host_world ? host : shared_->world_size + rank_, rank_, &part),
+            "MPI_Comm_split");
+  int leader = rank_, ranks = 1;
+  MPI_Comm_size(part, &ranks);
+  check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, part), "MPI_Bcast");
+  std::vector<int> leader_of(size);
+  check_mpi(MPI_Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  std::vector<int> members;
+  for (size_t rank = 0; rank < size; ++rank)
+    if (leader_of[rank] == leader) members.push_back(world_ranks_[rank]);
+  auto own = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
+  own->comm_ = part;
+  bool has_memory = true;
+  if (ranks > 1) {
+    own->begin();
+    has_memory = own->in_memory() != nullptr;
+  }
+  int all_have = has_memory ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_have, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+  std::vector<int> itself(size);
+  std::iota(itself.begin(), itself.end(), 0);
+  if (all_have == 0 || leader_of == itself) return;
+  check_mpi(MPI_Comm_split(comm_, leader == rank_ ? 0 : MPI_UNDEFINED, rank_, &leaders), "MPI_Comm_split");
+  parts_ = std::make_unique<HostParts>(ranks > 1 ? own : nullptr, std::move(leader_of), leaders, rank_);
 }
 
 Group::~Group() {

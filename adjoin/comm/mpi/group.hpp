@@ -11,6 +11,7 @@
 
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/host/group.hpp"
+#include "adjoin/comm/mpi/host_parts.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
 #include "adjoin/comm/mpi/shared.hpp"
 
@@ -67,7 +68,7 @@ class Group {
   /// The group of `ranks` of this one; called by its members only, on the agent's thread.
   std::shared_ptr<Group> subset(std::span<const int> ranks, const Agent& agent, const Call& call);
 
-  /// `id` is the same on all members.
+  /// `id` is the same on all members; 0 for one that is not watched.
   Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> world_ranks);
   ~Group();
 
@@ -75,6 +76,8 @@ class Group {
   int rank() const { return rank_; }
   /// nullptr where its ranks share no memory.
   const std::shared_ptr<host::Group>& in_memory() const { return in_memory_; }
+  /// Of a group over several hosts, nullptr where no two of its ranks share memory.
+  const HostParts* parts() const { return parts_.get(); }
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room
   std::span<const int> world_ranks() const { return world_ranks_; }
   bool spans_hosts() const;
@@ -84,6 +87,7 @@ class Group {
   class Turn;
   /// What follows once MPI has made the group, on all its members.
   void begin();
+  void make_parts();
   uint64_t next_id(std::span<const int> ranks);
 
   const std::shared_ptr<MpiShared> shared_;
@@ -93,6 +97,7 @@ class Group {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   std::shared_ptr<host::Group> in_memory_;
+  std::unique_ptr<HostParts> parts_;
   std::mutex mutex_;
   std::map<std::vector<int>, uint64_t> subsets_made_;
 };

@@ -19,6 +19,8 @@ struct MpiOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
   bool checked = false;
   HostMemory host_memory = host_memory_from_environment();
+  /// As if each host had no more ranks than these; 0: as it is.
+  int ranks_of_a_host = 0;
 };
 
 /// MPI for as long as it lives: initialised where nobody has (and then finalised), at thread level multiple where the

@@ -34,6 +34,13 @@ MpiShared::MpiShared(const MpiOptions& given) : options(given) {
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  if (options.ranks_of_a_host > 0) {
+    int rank = 0;
+    MPI_Comm whole = host;
+    MPI_Comm_rank(whole, &rank);
+    check_mpi(MPI_Comm_split(whole, rank / options.ranks_of_a_host, rank, &host), "MPI_Comm_split");
+    MPI_Comm_free(&whole);
+  }
   host_of.resize(static_cast<size_t>(world_size));
   int first = world_rank;
   MPI_Bcast(&first, 1, MPI_INT, 0, host);

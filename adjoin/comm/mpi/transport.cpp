@@ -8,6 +8,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/mpi/host_parts.hpp"
+#include "adjoin/comm/mpi/process_backend.hpp"
 #include "adjoin/comm/mpi/types.hpp"
 
 namespace adjoin::mpi {
@@ -70,7 +72,12 @@ Transport::Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
       options_(group_->shared()->options),
       rank_(group_->rank()),
       size_(static_cast<int>(group_->world_ranks().size())),
-      box_types_(options_.largest_piece) {}
+      box_types_(options_.largest_piece) {
+  const HostParts* parts = group_->parts();
+  if (parts && parts->own) part_ = std::make_unique<ProcessBackend>(parts->own, agent_);
+}
+
+Transport::~Transport() = default;
 
 void Transport::exchange(std::span<const Message> messages, const Call& call) {
   if (call.collective) return carry(messages, call);  // which is watched itself
@@ -125,7 +132,7 @@ void Transport::carry_out(const Call& call) {
   const Watched watched(*agent_, group_->entry(), call);
   if (options_.checked && size_ > 1) check_all_call_alike(call);
   if (!call.algorithm.empty() || !is_countable(call)) return Backend::carry_out(call);
-  call_mpi(call);
+  goes_by_parts(call) ? call_by_parts(call) : call_mpi(call);
 }
 
 void Transport::carry(std::span<const Message> messages, const Call& call) {

@@ -13,10 +13,13 @@
 
 namespace adjoin::mpi {
 
+class ProcessBackend;
+
 /// MPI as a backend, for one thread of this process on one group.
 class Transport final : public InJob<Backend> {
  public:
   Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
+  ~Transport() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -41,11 +44,19 @@ class Transport final : public InJob<Backend> {
   /// Whether MPI can count the blocks of all ranks together.
   bool is_countable(const Call& call) const;
   void call_mpi(const Call& call);
-  void call_in_pieces(const Call& call);
+  /// As rank `rank` of `comm`, which is this group's or that of leaders.
+  void call_in_pieces(const Call& call, MPI_Comm comm, int rank);
   void call_with_blocks(const Call& call);
   void reduce_scatter(const Call& call, bool is_in_place);
   void all_gather_of_two(const Call& call);
   void all_to_all(const Call& call);
+
+  // Within hosts by memory; host_parts.cpp.
+  bool goes_by_parts(const Call& call) const;
+  void call_by_parts(const Call& call);
+  void reduce_by_parts(const Call& call);
+  void call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root);
+  void call_between_leaders(const Call& call, Buffer buffer, int root);
 
   /// Compares the collective that each rank is about to begin.
   /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
@@ -55,6 +66,7 @@ class Transport final : public InJob<Backend> {
   const MPI_Comm comm_;
   const MpiOptions& options_;
   const int rank_, size_;
+  std::unique_ptr<ProcessBackend> part_;  // of a group over hosts; nullptr where nobody shares memory with this rank
   BoxTypes box_types_;
   // Kept for the next call, so that none allocates.
   std::vector<MPI_Request> requests_;  // of each message, and then of each header
