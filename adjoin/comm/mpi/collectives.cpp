@@ -38,13 +38,13 @@ void Transport::call_mpi(const Call& call) {
   if (call.collective == Collective::barrier) return check_mpi(MPI_Barrier(comm_), call.name);
   if (call.collective == Collective::all_to_all) return all_to_all(call);
   if (call.collective == Collective::all_gather && size_ == 2) return all_gather_of_two(call);
-  call.counts.empty() ? call_in_pieces(call, comm_, rank_) : call_with_blocks(call);
+  call.counts.empty() ? call_in_pieces(call) : call_with_blocks(call);
   if (has_reduction(*call.collective) && (call.root < 0 || call.root == rank_))
     finish_reduction(call.out, call.reduction, size_);
 }
 
-void Transport::call_in_pieces(const Call& call, MPI_Comm comm, int rank) {
-  const bool is_root = rank == call.root;
+void Transport::call_in_pieces(const Call& call) {
+  const bool is_root = rank_ == call.root;
   const MPI_Datatype type = type_of(call.in.type);
   int64_t begin = 0;
   do {  // once for nothing at all
@@ -54,12 +54,12 @@ void Transport::call_in_pieces(const Call& call, MPI_Comm comm, int rank) {
     void* out = is_root || call.root < 0 ? call.out.slice(begin, piece).data : nullptr;
     int code = MPI_SUCCESS;
     if (call.collective == Collective::broadcast)
-      code = MPI_Bcast(const_cast<void*>(in), count, type, call.root, comm);
+      code = MPI_Bcast(const_cast<void*>(in), count, type, call.root, comm_);
     else if (call.collective == Collective::all_reduce)
-      code = MPI_Allreduce(MPI_IN_PLACE, out, count, type, operation_of(call.in.type, call.reduction), comm);
+      code = MPI_Allreduce(MPI_IN_PLACE, out, count, type, operation_of(call.in.type, call.reduction), comm_);
     else
       code = MPI_Reduce(is_root && in == out ? MPI_IN_PLACE : in, out, count, type,
-                        operation_of(call.in.type, call.reduction), call.root, comm);
+                        operation_of(call.in.type, call.reduction), call.root, comm_);
     check_mpi(code, call.name);
     begin += piece;
   } while (begin < call.in.count);

@@ -163,35 +163,39 @@ void Group::begin() {
     in_memory_ = ProcessWorld::make_group(shared_->host_world, comm_, world_ranks_);
 }
 
+/// The ranks of this one of equal `color`, unwatched; MPI_UNDEFINED is of none. Called on all ranks.
+std::shared_ptr<Group> Group::split(int color) const {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm_, color, rank_, &comm), "MPI_Comm_split");
+  std::vector<int> colors(world_ranks_.size()), members;
+  check_mpi(MPI_Allgather(&color, 1, MPI_INT, colors.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  if (comm == MPI_COMM_NULL) return nullptr;
+  for (size_t rank = 0; rank < colors.size(); ++rank)
+    if (colors[rank] == color) members.push_back(world_ranks_[rank]);
+  auto part = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
+  part->comm_ = comm;
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm, &part->rank_);
+  return part;
+}
+
 /// All ranks of a host that share memory are a part; else each is one.
 void Group::make_parts() {
-  const auto size = world_ranks_.size();
   const int host = shared_->host_of[static_cast<size_t>(shared_->world_rank)];
-  MPI_Comm part = MPI_COMM_NULL, leaders = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm_, shared_->host_world ? host : shared_->world_size + rank_, rank_, &part),
-            "MPI_Comm_split");
-  int leader = rank_, ranks = 1;
-  MPI_Comm_size(part, &ranks);
-  check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, part), "MPI_Bcast");
-  std::vector<int> leader_of(size);
+  const auto own = split(shared_->host_world ? host : shared_->world_size + rank_);
+  int leader = rank_;
+  check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, own->comm_), "MPI_Bcast");
+  const bool is_alone = own->world_ranks_.size() == 1;
+  if (!is_alone) own->in_memory_ = ProcessWorld::make_group(shared_->host_world, own->comm_, own->world_ranks_);
+  std::vector<int> leader_of(world_ranks_.size()), itself(world_ranks_.size());
   check_mpi(MPI_Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, comm_), "MPI_Allgather");
-  std::vector<int> members;
-  for (size_t rank = 0; rank < size; ++rank)
-    if (leader_of[rank] == leader) members.push_back(world_ranks_[rank]);
-  auto own = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
-  own->comm_ = part;
-  bool has_memory = true;
-  if (ranks > 1) {
-    own->begin();
-    has_memory = own->in_memory() != nullptr;
-  }
-  int all_have = has_memory ? 1 : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_have, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-  std::vector<int> itself(size);
   std::iota(itself.begin(), itself.end(), 0);
+  int all_have = is_alone || own->in_memory_ ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_have, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
   if (all_have == 0 || leader_of == itself) return;
-  check_mpi(MPI_Comm_split(comm_, leader == rank_ ? 0 : MPI_UNDEFINED, rank_, &leaders), "MPI_Comm_split");
-  parts_ = std::make_unique<HostParts>(ranks > 1 ? own : nullptr, std::move(leader_of), leaders, rank_);
+  auto leaders = split(leader == rank_ ? 0 : MPI_UNDEFINED);
+  parts_ = std::make_unique<HostParts>(
+      HostParts{is_alone ? nullptr : own, std::move(leaders), std::move(leader_of), leader});
 }
 
 Group::~Group() {

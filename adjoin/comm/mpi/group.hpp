@@ -87,6 +87,7 @@ class Group {
   class Turn;
   /// What follows once MPI has made the group, on all its members.
   void begin();
+  std::shared_ptr<Group> split(int color) const;
   void make_parts();
   uint64_t next_id(std::span<const int> ranks);
 

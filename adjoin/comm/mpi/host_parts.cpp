@@ -1,7 +1,6 @@
 #include "adjoin/comm/mpi/host_parts.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "adjoin/base/reduction.hpp"
 #include "adjoin/comm/mpi/process_backend.hpp"
@@ -9,18 +8,6 @@
 #include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin::mpi {
-
-HostParts::HostParts(std::shared_ptr<Group> of_this_rank, std::vector<int> leaders_of_ranks, MPI_Comm between_leaders,
-                     int rank)
-    : own(std::move(of_this_rank)),
-      leader_of(std::move(leaders_of_ranks)),
-      leaders(between_leaders),
-      own_leader(leader_of[static_cast<size_t>(rank)]) {}
-
-HostParts::~HostParts() {
-  MPI_Comm mine = leaders;
-  if (mine != MPI_COMM_NULL && mpi_is_alive()) MPI_Comm_free(&mine);
-}
 
 int HostParts::rank_in_part(int rank) const {
   return static_cast<int>(
@@ -52,16 +39,19 @@ void Transport::call_in_part(const Call& call, Collective collective, ConstBuffe
   part_->HostBackend::carry_out(of_part);
 }
 
-/// The same between the leaders, by MPI; `root` is a place among them.
+/// The same between the leaders; `root` is a place among them.
 void Transport::call_between_leaders(const Call& call, Buffer buffer, int root) {
-  const HostParts& parts = *group_->parts();
-  if (!parts.is_leader()) return;
+  if (!leaders_) return;
+  // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
+  constexpr int64_t kLong = 64 << 10;
   Call of_leaders = call;
   of_leaders.in = of_leaders.out = buffer;
   of_leaders.root = root;
-  int rank = 0;
-  MPI_Comm_rank(parts.leaders, &rank);
-  call_in_pieces(of_leaders, parts.leaders, rank);
+  of_leaders.reduction = pairwise_of(call.reduction);
+  of_leaders.rank = leaders_->rank();
+  of_leaders.size = leaders_->size();
+  call.collective == Collective::all_reduce&& buffer.bytes() >= kLong ? leaders_->Backend::carry_out(of_leaders)
+                                                                      : leaders_->call_in_pieces(of_leaders);
 }
 
 void Transport::call_by_parts(const Call& call) {
@@ -70,7 +60,7 @@ void Transport::call_by_parts(const Call& call) {
   switch (*call.collective) {
     case Collective::barrier:
       call_in_part(call, Collective::barrier, {}, {}, -1);
-      if (parts.is_leader()) check_mpi(MPI_Barrier(parts.leaders), call.name);
+      if (leaders_) check_mpi(MPI_Barrier(leaders_->comm_), call.name);
       return call_in_part(call, Collective::barrier, {}, {}, -1);
     case Collective::broadcast: {
       const bool has_root = parts.has(call.root);

@@ -75,6 +75,7 @@ Transport::Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
       box_types_(options_.largest_piece) {
   const HostParts* parts = group_->parts();
   if (parts && parts->own) part_ = std::make_unique<ProcessBackend>(parts->own, agent_);
+  if (parts && parts->leaders) leaders_ = std::make_unique<Transport>(parts->leaders, agent_);
 }
 
 Transport::~Transport() = default;

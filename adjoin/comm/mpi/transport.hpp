@@ -44,8 +44,7 @@ class Transport final : public InJob<Backend> {
   /// Whether MPI can count the blocks of all ranks together.
   bool is_countable(const Call& call) const;
   void call_mpi(const Call& call);
-  /// As rank `rank` of `comm`, which is this group's or that of leaders.
-  void call_in_pieces(const Call& call, MPI_Comm comm, int rank);
+  void call_in_pieces(const Call& call);
   void call_with_blocks(const Call& call);
   void reduce_scatter(const Call& call, bool is_in_place);
   void all_gather_of_two(const Call& call);
@@ -66,7 +65,9 @@ class Transport final : public InJob<Backend> {
   const MPI_Comm comm_;
   const MpiOptions& options_;
   const int rank_, size_;
-  std::unique_ptr<ProcessBackend> part_;  // of a group over hosts; nullptr where nobody shares memory with this rank
+  // Of a group over hosts: those who share memory with this rank, and the leaders where it is one.
+  std::unique_ptr<ProcessBackend> part_;
+  std::unique_ptr<Transport> leaders_;
   BoxTypes box_types_;
   // Kept for the next call, so that none allocates.
   std::vector<MPI_Request> requests_;  // of each message, and then of each header
