@@ -82,14 +82,14 @@ void HostBackend::carry_out_staged(const Call& call) {
   const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
   if (!stages_in && !stages_out) return carry_out_in_place(call);
 
-  const bool is_in_place = stages_out && call.in.data == call.out.data;
+  const bool is_in_place = stages_in && stages_out && call.in.data == call.out.data;
   const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);
   const Room in(group_->world().memory(), stages_in && !is_in_place ? call.in.bytes() : 0);
   Call staged = call;
   if (stages_out) staged.out.data = out.at(0);
-  if (stages_in || is_in_place) {
+  if (stages_in) {
     void* copy = is_in_place ? out.at(0) : in.at(0);
-    if (stages_in) copy_bytes(copy, call.in.data, call.in.bytes());
+    copy_bytes(copy, call.in.data, call.in.bytes());
     staged.in.data = copy;
   }
   carry_out_in_place(staged);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "adjoin/base/copying.hpp"
 #include "adjoin/base/reduction.hpp"
+#include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/mpi/process_backend.hpp"
 #include "adjoin/comm/mpi/shared.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
@@ -22,9 +24,18 @@ int HostParts::place_of_leader(int rank) const {
 }
 
 bool Transport::goes_by_parts(const Call& call) const {
-  const Collective c = *call.collective;
-  return group_->parts() && (c == Collective::barrier || c == Collective::broadcast || c == Collective::reduce ||
-                             c == Collective::all_reduce);
+  if (!group_->parts()) return false;
+  switch (*call.collective) {
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+      return false;  // of which each block goes over the network once in any case
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return std::ranges::is_sorted(group_->parts()->leader_of);  // so that a part's blocks are one
+    default:
+      return true;
+  }
 }
 
 /// A collective of this rank's part: the call of the user's, so that it is named so, with other buffers.
@@ -36,22 +47,32 @@ void Transport::call_in_part(const Call& call, Collective collective, ConstBuffe
   of_part.out = out;
   of_part.root = root;
   of_part.reduction = pairwise_of(call.reduction);
+  if (collective == Collective::gather || collective == Collective::scatter)
+    of_part.counts =
+        call.counts.subspan(static_cast<size_t>(group_->parts()->own_leader), static_cast<size_t>(part_->size()));
   part_->HostBackend::carry_out(of_part);
 }
 
-/// The same between the leaders; `root` is a place among them.
-void Transport::call_between_leaders(const Call& call, Buffer buffer, int root) {
+/// The same collective between the leaders; `root` is a place among them.
+void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root) {
   if (!leaders_) return;
-  // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
-  constexpr int64_t kLong = 64 << 10;
   Call of_leaders = call;
-  of_leaders.in = of_leaders.out = buffer;
+  of_leaders.in = in;
+  of_leaders.out = out;
   of_leaders.root = root;
   of_leaders.reduction = pairwise_of(call.reduction);
   of_leaders.rank = leaders_->rank();
   of_leaders.size = leaders_->size();
-  call.collective == Collective::all_reduce&& buffer.bytes() >= kLong ? leaders_->Backend::carry_out(of_leaders)
-                                                                      : leaders_->call_in_pieces(of_leaders);
+  std::vector<int64_t> counts;
+  for (size_t rank = 0; rank < call.counts.size(); ++rank) {
+    if (group_->parts()->leader_of[rank] == static_cast<int>(rank)) counts.push_back(0);
+    counts.back() += call.counts[rank];
+  }
+  of_leaders.counts = counts;
+  // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
+  constexpr int64_t kLong = 64 << 10;
+  call.collective == Collective::all_reduce&& in.bytes() >= kLong ? leaders_->Backend::carry_out(of_leaders)
+                                                                  : leaders_->call_mpi(of_leaders);
 }
 
 void Transport::call_by_parts(const Call& call) {
@@ -60,41 +81,71 @@ void Transport::call_by_parts(const Call& call) {
   switch (*call.collective) {
     case Collective::barrier:
       call_in_part(call, Collective::barrier, {}, {}, -1);
-      if (leaders_) check_mpi(MPI_Barrier(leaders_->comm_), call.name);
+      call_between_leaders(call, {}, {}, -1);
       return call_in_part(call, Collective::barrier, {}, {}, -1);
     case Collective::broadcast: {
       const bool has_root = parts.has(call.root);
       if (has_root) call_in_part(call, Collective::broadcast, out, out, parts.rank_in_part(call.root));
-      call_between_leaders(call, out, parts.place_of_leader(call.root));
+      call_between_leaders(call, out, out, parts.place_of_leader(call.root));
       if (!has_root) call_in_part(call, Collective::broadcast, out, out, 0);
       return;
     }
     case Collective::all_reduce:
       call_in_part(call, Collective::reduce, out, out, 0);
-      call_between_leaders(call, out, -1);
-      if (parts.is_leader()) finish_reduction(out, call.reduction, size_);
+      call_between_leaders(call, out, out, -1);
+      if (leaders_) finish_reduction(out, call.reduction, size_);
       return call_in_part(call, Collective::broadcast, out, out, 0);
+    case Collective::all_gather: {
+      const Buffer own = blocks_of_part(call, out);
+      if (part_)
+        call_in_part(call, Collective::gather, call.in, own, 0);
+      else
+        copy_bytes(own.data, call.in.data, call.in.bytes());
+      call_between_leaders(call, own, out, -1);
+      return call_in_part(call, Collective::broadcast, out, out, 0);
+    }
+    case Collective::reduce_scatter: {
+      const std::shared_ptr<void> room = leaders_ ? host_memory(static_cast<size_t>(call.in.bytes())) : nullptr;
+      const Buffer sum{room.get(), call.in.count, call.in.type};
+      sum_of_part(call, sum);
+      const Buffer own = part_ ? blocks_of_part(call, sum) : out;
+      call_between_leaders(call, sum, own, -1);
+      if (leaders_) finish_reduction(own, call.reduction, size_);
+      return call_in_part(call, Collective::scatter, own, out, 0);
+    }
     default:
       return reduce_by_parts(call);
   }
+}
+
+/// Those elements of `all` blocks that are of this rank's part.
+Buffer Transport::blocks_of_part(const Call& call, Buffer all) const {
+  const auto first = static_cast<size_t>(group_->parts()->own_leader),
+             ranks = part_ ? static_cast<size_t>(part_->size()) : 1;
+  return all.slice(algorithm::total_of(call.counts.first(first)),
+                   algorithm::total_of(call.counts.subspan(first, ranks)));
+}
+
+/// What the ranks of this part give, added up in `sum` on its leader.
+void Transport::sum_of_part(const Call& call, Buffer sum) {
+  if (part_)
+    call_in_part(call, Collective::reduce, call.in, sum, 0);
+  else
+    copy_bytes(sum.data, call.in.data, call.in.bytes());
 }
 
 void Transport::reduce_by_parts(const Call& call) {
   const HostParts& parts = *group_->parts();
   const bool is_root = rank_ == call.root, has_root = parts.has(call.root);
   // The leader's sum lies where the result is to be, or else apart: what a rank gives is not written.
-  const std::shared_ptr<void> room =
-      parts.is_leader() && !is_root ? host_memory(static_cast<size_t>(call.in.bytes())) : nullptr;
+  const std::shared_ptr<void> room = leaders_ && !is_root ? host_memory(static_cast<size_t>(call.in.bytes())) : nullptr;
   const Buffer sum = is_root ? call.out : Buffer{room.get(), call.in.count, call.in.type};
-  if (part_)
-    call_in_part(call, Collective::reduce, call.in, sum, 0);
-  else if (sum.data != call.in.data)
-    copy_bytes(sum.data, call.in.data, call.in.bytes());
-  call_between_leaders(call, sum, parts.place_of_leader(call.root));
+  sum_of_part(call, sum);
+  call_between_leaders(call, sum, sum, parts.place_of_leader(call.root));
   if (!has_root) return;
-  if (parts.is_leader()) finish_reduction(sum, call.reduction, size_);
+  if (leaders_) finish_reduction(sum, call.reduction, size_);
   const int root = parts.rank_in_part(call.root);
-  if (root == 0 || (!is_root && !parts.is_leader())) return;
+  if (root == 0 || (!is_root && !leaders_)) return;
   const Message message = is_root ? receive_of(call.out, 0, kCollectiveTag) : send_of(sum, root, kCollectiveTag);
   part_->HostBackend::exchange({&message, 1}, call);
 }

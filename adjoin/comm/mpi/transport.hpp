@@ -55,7 +55,9 @@ class Transport final : public InJob<Backend> {
   void call_by_parts(const Call& call);
   void reduce_by_parts(const Call& call);
   void call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root);
-  void call_between_leaders(const Call& call, Buffer buffer, int root);
+  void call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root);
+  Buffer blocks_of_part(const Call& call, Buffer all) const;
+  void sum_of_part(const Call& call, Buffer sum);
 
   /// Compares the collective that each rank is about to begin.
   /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
