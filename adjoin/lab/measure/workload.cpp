@@ -46,6 +46,10 @@ void Workload::call(Collective collective) const {
   }
 }
 
+void Workload::write() const {
+  std::memset(in_.get(), 0, static_cast<size_t>(in().bytes()));
+}
+
 void Workload::copy() const {
   std::memcpy(out_.get(), in_.get(), static_cast<size_t>(in().bytes()));
 }

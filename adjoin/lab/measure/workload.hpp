@@ -16,6 +16,8 @@ class Workload {
 
   /// One call of the collective on `world`, the root being rank 0; all_reduce is in place.
   void call(Collective collective) const;
+  /// Writes the input anew.
+  void write() const;
   /// Copies as many bytes from one buffer to the other: what all ranks do together to measure the limit.
   void copy() const;
 
