@@ -56,6 +56,7 @@ from ._adjoin import (  # noqa: E402
     MovePlan,
     Rows,
     Rule,
+    Sampler,
     Split,
     Step,
     Update,

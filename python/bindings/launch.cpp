@@ -222,12 +222,9 @@ py::list launch_on_mpi(const py::function& work, const std::optional<int>& ranks
     try {
       results.append(work(world));
     } catch (py::error_already_set& e) {
-      const bool says = !e.matches(errors->communication_error);
-      if (says) {
-        e.restore();
-        PyErr_PrintEx(0);
-        std::fflush(stderr);
-        throw Error("the exception above ended this rank");
+      if (!e.matches(errors->communication_error)) {  // which says itself where it was
+        py::module_::import("traceback").attr("print_exception")(e.value());
+        py::module_::import("sys").attr("stderr").attr("flush")();
       }
       throw_as_error(e);
     }

@@ -4,6 +4,7 @@
 #include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/cli/run_program.hpp"
+#include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
@@ -180,6 +181,13 @@ void bind_training(py::module_& m) {
   bind_init(init);
   bind_optimizer(m);
   bind_data_parallel(m);
+  py::class_<data::Sampler>(m, "Sampler")
+      .def(py::init([](int64_t samples, int64_t batch, uint64_t seed) {
+             return data::Sampler({.samples = samples, .batch = batch, .seed = seed});
+           }),
+           "samples"_a, "batch"_a, "seed"_a = 0)
+      .def_property_readonly("steps_per_epoch", &data::Sampler::steps_per_epoch)
+      .def("next", &data::Sampler::next);
   m.def("train", &carry_out, "arguments"_a, py::call_guard<py::gil_scoped_release>());
   m.def("run_program", &run_program, "arguments"_a, py::call_guard<py::gil_scoped_release>());
 }
