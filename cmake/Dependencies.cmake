@@ -17,6 +17,15 @@ if(NOT ADJOIN_CORE_ONLY OR ADJOIN_BUILD_TESTS)  # the examples' options need it 
   find_package(CLI11 REQUIRED)
 endif()
 
+if(ADJOIN_BUILD_PYTHON)
+  # The interpreter of the environment that LibTorch lies in, if it does in one: <environment>/lib/python3.x/site-packages/torch.
+  if(NOT Python3_EXECUTABLE AND EXISTS "${LibTorch_PREFIX}/../../../../bin/python3")
+    cmake_path(NORMAL_PATH LibTorch_PREFIX OUTPUT_VARIABLE _torch)
+    cmake_path(SET Python3_EXECUTABLE NORMALIZE "${_torch}/../../../../bin/python3")
+  endif()
+  find_package(Python3 COMPONENTS Interpreter Development.Module REQUIRED)
+endif()
+
 if(ADJOIN_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
