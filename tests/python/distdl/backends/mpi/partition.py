@@ -7,6 +7,8 @@ from mpi4py import MPI
 
 import adjoin
 
+WORLD = adjoin.mpi_world()  # made by all ranks of the job, as they all import this
+
 
 class Root:
     """The communicator that partitions were made from, as adjoin's: `world`, and a grid of all its ranks.
@@ -15,8 +17,7 @@ class Root:
     """
 
     def __init__(self, ranks):
-        world = adjoin.mpi_world()
-        self.world = world if list(ranks) == list(range(world.size)) else world.subset(list(ranks))
+        self.world = WORLD if list(ranks) == list(range(WORLD.size)) else WORLD.subset(list(ranks))
         self.grid = adjoin.Grid(self.world, adjoin.GridShape([("ranks", self.world.size)]))
         self._grids = {}
 
