@@ -1,7 +1,7 @@
 import torch
 
 import adjoin
-from distdl.nn.module import Layer, Rooted
+from distdl.nn.module import Layer, Rooted, drawn
 
 
 def per_dim(size, dims):
@@ -25,9 +25,8 @@ class Conv(Layer):
         layer = getattr(adjoin.nn, f"Conv{self.space}d")(
             int(in_channels), int(out_channels), kernel, *windows, groups=groups, bias=bias, padding_mode=padding_mode,
             weight=adjoin.Layout(P_w.grid_shape, shape, self.cuts, copied), **self.where())
-        adjoin.nn.initialize(layer, 1)
         self.stores_bias = False
-        self.keep(layer)
+        self.keep(drawn(layer))
 
     def keep(self, layer):
         """Parameters of this module's own, on the first worker along the axes on which the layer's are copied."""

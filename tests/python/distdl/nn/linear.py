@@ -1,5 +1,5 @@
 import adjoin
-from distdl.nn.module import Layer
+from distdl.nn.module import Layer, drawn
 
 
 class DistributedLinear(Layer):
@@ -9,8 +9,7 @@ class DistributedLinear(Layer):
         super().__init__(P_x, P_y)
         sizes = [int(out_features), int(in_features)]
         weight = adjoin.Layout(P_w.grid_shape, sizes, {0: "0", 1: "1"})
-        self.sublinear = adjoin.nn.Linear(sizes[1], sizes[0], bias=bias, weight=weight, **self.where())
-        adjoin.nn.initialize(self.sublinear, 1)
+        self.sublinear = drawn(adjoin.nn.Linear(sizes[1], sizes[0], bias=bias, weight=weight, **self.where()))
 
     def forward(self, x):
         return self.given(self.sublinear(self.place(x)).local)

@@ -98,6 +98,14 @@ class Layer(Module):
         return self.given(self._hidden(self.place(x)).local)
 
 
+def drawn(layer):
+    """The layer with weight and bias as torch.nn draws them, between -1 and 1 over the root of the inputs of an output."""
+    bound = 1 / math.sqrt(math.prod(layer.pieces["weight"].shape[1:]))
+    for piece in adjoin.nn.parameters_of(layer):
+        adjoin.nn.init.uniform_(piece, 1, -bound, bound)
+    return layer
+
+
 class Rooted:
     """A parameter that the first worker along some axes holds and the others use: broadcast forward, summed backward."""
 
