@@ -2,8 +2,8 @@ from distdl.nn import conv_channel, conv_feature, conv_general
 
 
 class ConvSelector:
-    """The convolution that suits the partitions: over space where P_x is the only one, over channels where nothing cuts space,
-    else the general one."""
+    """The convolution that suits the partitions: over space where P_x is the only one, over channels where nothing cuts
+    space, else the general one."""
 
     space = None
 

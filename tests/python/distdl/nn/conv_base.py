@@ -10,8 +10,8 @@ def per_dim(size, dims):
 
 
 class Conv(Layer):
-    """A convolution whose weight lies on P_w: dim 0 over axis "0", dim 1 over axis "1", if those are to cut it; along the other
-    axes all workers use it, each for its part of space."""
+    """A convolution whose weight lies on P_w: dim 0 over axis "0", dim 1 over axis "1", if those are to cut it; along the
+    other axes all workers use it, each for its part of space."""
 
     space = None
     cuts = {0: "0", 1: "1"}

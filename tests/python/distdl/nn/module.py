@@ -71,14 +71,14 @@ class Module(torch.nn.Module):
         return x if self.P_x.active else x.to(self.dtype)
 
     def given(self, y, preserve_batch=True):
-        """y as DistDL's layers give it: without volume where P_y is not active, with the batch size if that is to be kept."""
+        """y as DistDL's layers give it: where P_y is not active without volume, with the batch size if that is kept."""
         if self.P_y.active:
             return y
         return y.reshape((self.shapes[0][0], 0) if preserve_batch else (0,))
 
 
 class Layer(Module):
-    """A module that is one layer of adjoin, made by `make(grid=, output=)`: pieces of P_x in, balanced pieces of P_y out."""
+    """A module around one layer of adjoin: pieces of P_x in, balanced pieces of P_y out."""
 
     def place(self, x):
         """x as adjoin's: this worker's piece of the tensor that P_x holds."""

@@ -8,8 +8,8 @@ class HaloMixin:
 
     def _compute_exchange_info(self, x_global_shape, kernel_size, stride, padding, dilation, partition_active,
                                partition_shape, partition_index):
-        """Margins, what is received and sent there, [[left, right] of each dim], and the range of a piece with its margins that
-        the windows read. Sizes of fewer dims than the tensor's are of its last ones. Four times None where nobody is active.
+        """Margins, what is received and sent there, [[left, right] of each dim], and the range of a piece with its margins
+        that the windows read. Sizes of fewer dims than the tensor's are of its last ones. None of all where nobody is active.
         """
         if not partition_active:
             return None, None, None, None
@@ -28,12 +28,13 @@ class HaloMixin:
         return np.array(halo), np.array(halo), np.array(sent), np.array(read)
 
     def _halos(self, window, inputs, parts):
-        """Along one dim, how much each part owns, and lacks at its left and right, less than 0 where it has more than it needs."""
+        """Along one dim, how much each part owns, and lacks at its left and right: below 0 where it has more than it needs."""
         outputs = adjoin.Split.balanced(adjoin.outputs_of(window, inputs), parts, 0)
         owned = adjoin.Split.balanced(inputs, parts, 0)
         lacks = []
         for part in range(parts):
-            begin, end = owned.offset(part), owned.offset(part) + owned.size_of(part)
-            first, last = adjoin.inputs_of(window, inputs, (outputs.offset(part), outputs.offset(part) + outputs.size_of(part)))
-            lacks.append((begin - max(first, 0), min(last, inputs) - end))
+            begin, size = outputs.offset(part), outputs.size_of(part)
+            first, last = adjoin.inputs_of(window, inputs, (begin, begin + size))
+            end = owned.offset(part) + owned.size_of(part)
+            lacks.append((owned.offset(part) - max(first, 0), min(last, inputs) - end))
         return owned.sizes, lacks
