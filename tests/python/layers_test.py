@@ -37,19 +37,19 @@ def layers(grid):
     over_space = {2: "y", 3: "x"}
     cut = dict(grid=grid, dtype=FLOAT)
     linear = dict(cut, weight=adjoin.Layout(grid, [3, 4], {0: "y", 1: "x"}))
-    yield nn.Linear(4, 3, **linear), torch.nn.Linear(4, 3), [5, 4], {0: ["y", "x"]}
-    yield nn.Conv2d(2, 2, 3, padding=1, **cut), torch.nn.Conv2d(2, 2, 3, padding=1), [1, 2, 4, 3], over_space
-    yield nn.Conv1d(2, 3, 3, padding="same", **cut), torch.nn.Conv1d(2, 3, 3, padding="same"), [2, 2, 5], {2: "y"}
-    yield nn.ConvTranspose2d(1, 2, 2, stride=2, **cut), torch.nn.ConvTranspose2d(1, 2, 2, stride=2), [1, 1, 2, 3], over_space
-    yield nn.MaxPool2d(2, grid=grid), torch.nn.MaxPool2d(2), [1, 2, 5, 4], over_space
+    yield nn.Linear(4, 3, **linear), torch.nn.Linear(4, 3), [3, 4], {0: ["y", "x"]}
+    yield nn.Conv2d(1, 2, 3, padding=1, **cut), torch.nn.Conv2d(1, 2, 3, padding=1), [1, 1, 3, 3], over_space
+    yield nn.Conv1d(2, 1, 3, padding="same", **cut), torch.nn.Conv1d(2, 1, 3, padding="same"), [1, 2, 4], {2: "y"}
+    yield nn.ConvTranspose2d(1, 2, 2, stride=2, **cut), torch.nn.ConvTranspose2d(1, 2, 2, stride=2), [1, 1, 2, 2], over_space
+    yield nn.MaxPool2d(2, grid=grid), torch.nn.MaxPool2d(2), [1, 1, 5, 4], over_space
     yield nn.AvgPool2d(3, stride=2, padding=1, grid=grid), torch.nn.AvgPool2d(3, stride=2, padding=1), [1, 1, 5, 4], over_space
     yield nn.AdaptiveAvgPool2d((None, 2), grid=grid), torch.nn.AdaptiveAvgPool2d((None, 2)), [1, 1, 3, 4], over_space
     yield nn.Upsample(scale_factor=2, mode="bilinear", grid=grid), torch.nn.Upsample(scale_factor=2, mode="bilinear"), [1, 1, 3, 2], over_space
     yield nn.BatchNorm2d(2, **cut), torch.nn.BatchNorm2d(2), [2, 2, 3, 2], over_space
-    yield nn.LayerNorm(6, **cut), torch.nn.LayerNorm(6), [3, 6], {1: ["y", "x"]}
+    yield nn.LayerNorm(6, **cut), torch.nn.LayerNorm(6), [2, 6], {1: ["y", "x"]}
     yield nn.RMSNorm(4, **cut), torch.nn.RMSNorm(4), [3, 4], {0: "y", 1: "x"}
-    yield nn.GroupNorm(2, 4, **cut), torch.nn.GroupNorm(2, 4), [2, 4, 3], {1: "y", 2: "x"}
-    yield nn.Flatten(grid=grid), torch.nn.Flatten(), [2, 2, 3], {2: "x"}
+    yield nn.GroupNorm(2, 4, **cut), torch.nn.GroupNorm(2, 4), [1, 4, 2], {1: "y", 2: "x"}
+    yield nn.Flatten(grid=grid), torch.nn.Flatten(), [1, 2, 3], {2: "x"}
 
 
 def parameters_for(layer, seed=3):

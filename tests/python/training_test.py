@@ -61,11 +61,12 @@ class Optimizers(unittest.TestCase):
 
     def test_data_parallelism_of_any_module(self):
         x, y = numbers(9, 4), numbers(9, 2, seed=1)
-        alone = mlp()
+        model = mlp()  # of a generator that threads share
+        alone = copy.deepcopy(model)
         torch.nn.functional.mse_loss(alone(x), y).backward()
 
         def work(world):
-            torch_module = copy.deepcopy(mlp())
+            torch_module = copy.deepcopy(model)
             with torch.no_grad():
                 for parameter in torch_module.parameters():
                     parameter.add_(world.rank)  # those of rank 0 count
