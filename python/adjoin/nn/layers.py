@@ -5,6 +5,7 @@ import inspect
 import torch
 
 from .. import _adjoin
+from .._errors import InvalidArgument
 from .layer import Layer
 
 _ELSEWHERE = ("self", "device", "dtype", "inplace")
@@ -37,6 +38,8 @@ class _OfTwin(Layer):
     def __init__(self, *arguments, grid, weight=None, output=None, dtype=torch.float32, **options):
         self.options = {name: _numbers(value) for name, value in options_of(self.twin, arguments, options).items()}
         options = self.options
+        if options.get("return_indices"):
+            raise InvalidArgument(f"{type(self).__name__}: there are no indices to return here")
         super().__init__(_adjoin.make_layer(type(self).__name__, options, grid, weight, output, dtype))
         self.options = options
 
