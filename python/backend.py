@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -64,21 +65,35 @@ def tag():
     return f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
+def write_metadata(folder):
+    """The files beside the package that say what it is."""
+    info = Path(folder) / f"adjoin-{version()}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(metadata())
+    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: adjoin\nRoot-Is-Purelib: false\nTag: {tag()}\n")
+    (info / "LICENSE").write_bytes((ROOT / "LICENSE").read_bytes())
+    return info.name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    torch_folder()  # says what lacks before anything is built
+    return write_metadata(metadata_directory)
+
+
 def get_requires_for_build_wheel(config_settings=None):
     return []
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     package = built_package()
-    info = f"adjoin-{version()}.dist-info"
     name = f"adjoin-{version()}-{tag()}.whl"
-    files = {f"adjoin/{p.relative_to(package)}": p.read_bytes() for p in sorted(package.rglob("*")) if p.is_file() and "__pycache__" not in p.parts}
-    files[f"{info}/METADATA"] = metadata().encode()
-    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: adjoin\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode()
-    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files = {f"adjoin/{p.relative_to(package)}": p for p in sorted(package.rglob("*")) if p.is_file() and "__pycache__" not in p.parts}
     record = ""
-    with zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for path, data in files.items():
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
+        info = write_metadata(folder)
+        files |= {f"{info}/{p.name}": p for p in sorted((Path(folder) / info).iterdir())}
+        for path, file in files.items():
+            data = file.read_bytes()
             wheel.writestr(path, data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record += f"{path},sha256={digest},{len(data)}\n"

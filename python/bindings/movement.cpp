@@ -241,10 +241,10 @@ void bind_distributed_tensor(py::module_& m) {
 }  // namespace
 
 void bind_movement(py::module_& m) {
+  bind_distributed_tensor(m);
   bind_prepared(m);
   bind_between_layouts(m);
   bind_within_groups(m);
-  bind_distributed_tensor(m);
 }
 
 }  // namespace adjoin::python

@@ -1,3 +1,4 @@
+import random
 import subprocess
 import sys
 import textwrap
@@ -8,6 +9,7 @@ import unittest
 import torch
 
 import adjoin
+from adjoin import nn
 from worlds import on_each_world, on_threads
 
 
@@ -114,6 +116,47 @@ class Backward(unittest.TestCase):
 
         with self.assertRaisesRegex(LookupError, "in the hook"):
             adjoin.launch(work, ranks=2)
+
+
+class Programs(unittest.TestCase):
+    """Random programs, the same on all ranks, of calls, backward with hooks of Python, and calls beside."""
+
+    def run_program(self, world, seed):
+        choose = random.Random(seed)
+        grid = adjoin.Grid(world, {"a": world.size})
+        pending, total = [], 0.0
+        for _ in range(30):
+            what = choose.randrange(6)
+            if what == 0:
+                total += world.all_reduce(torch.ones(choose.randrange(1, 3000))).sum().item()
+            elif what == 1:
+                pending.append(world.stream().all_gather(torch.ones(choose.randrange(1, 100))))
+            elif what == 2 and pending:
+                total += pending.pop(choose.randrange(len(pending))).wait().sum().item()
+            elif what == 3:
+                x = torch.ones(choose.randrange(1, 50), requires_grad=True)
+                x.register_hook(lambda gradient: gradient * 2)
+                adjoin.reduce_from(adjoin.copy_to(x, world) ** 2, world).sum().backward()
+                total += x.grad.sum().item()
+            elif what == 4:
+                rows, to = choose.randrange(1, 20), choose.randrange(world.size)
+                source, target = adjoin.Layout(grid, [rows, 3], {0: "a"}), nn.on_one_worker(to)([rows, 3])
+                x = adjoin.place(torch.ones(rows, 3, requires_grad=True), source, grid)
+                total += x.move(target).local.sum().item()
+            else:
+                del pending[:]  # which waits for them
+        return total
+
+    def test_never_hang(self):
+        def work(world):
+            return [self.run_program(world, seed) for seed in range(8)]
+
+        if adjoin.started_by_mpi():
+            adjoin.launch(work)
+            return
+        for ranks in (2, 4):
+            results = adjoin.launch(work, ranks=ranks)
+            self.assertEqual(results, adjoin.launch(work, ranks=ranks))
 
 
 INTERRUPTED = """
