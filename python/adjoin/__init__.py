@@ -95,4 +95,5 @@ from ._adjoin import (  # noqa: E402
 )
 from ._errors import CommunicationError, Error, InternalError, InvalidArgument, IoError  # noqa: E402
 from . import nn  # noqa: E402
+from .together import together  # noqa: E402
 from .training import DataParallel, Optimizer, sum_gradients, train  # noqa: E402

@@ -1,6 +1,7 @@
 """What updates parameters: optimizers, sums of gradients, data parallelism, and whole trainings."""
 
 from . import _adjoin
+from ._errors import InvalidArgument
 from .nn.pieces import pieces_of
 
 
@@ -15,15 +16,9 @@ class Optimizer(_adjoin.Optimizer):
         rules = {"adamw": _adjoin.adamw, "sgd": _adjoin.sgd}
         if isinstance(rule, str):
             if rule not in rules:
-                raise _adjoin_invalid(f"Optimizer: there is no rule '{rule}', but adamw and sgd")
+                raise InvalidArgument(f"Optimizer: there is no rule '{rule}', but adamw and sgd")
             rule = rules[rule]()
         super().__init__(pieces_of(of), rule, weight_decay=weight_decay, clip=clip)
-
-
-def _adjoin_invalid(message):
-    from . import InvalidArgument
-
-    return InvalidArgument(message)
 
 
 def sum_gradients(of):

@@ -165,7 +165,8 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
   std::exception_ptr thrown;
   std::thread runner([&] {
     try {
-      launch_threads(ranks, [&](const Communicator& world) { run_rank(work, world, launch, threads); }, options);
+      launch_threads(
+          ranks, [&](const Communicator& world) { run_rank(work, world, launch, threads); }, options);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -212,7 +213,8 @@ void keep_mpi() {
 
 py::list launch_on_mpi(const py::function& work, const std::optional<int>& ranks, const LaunchOptions& options) {
   require(!ranks || *ranks == mpi_job_size(), [&] {
-    return "launch: expected a job of " + std::to_string(*ranks) + " ranks, got one of " + std::to_string(mpi_job_size()) + " from mpirun";
+    return "launch: expected a job of " + std::to_string(*ranks) + " ranks, got one of " +
+           std::to_string(mpi_job_size()) + " from mpirun";
   });
   keep_mpi();
   is_in_mpi_launch = true;
@@ -242,7 +244,8 @@ py::list launch_on_mpi(const py::function& work, const std::optional<int>& ranks
 
 py::list python_launch(const py::function& work, const std::optional<int>& ranks, const std::optional<double>& deadline,
                        const std::optional<bool>& checked) {
-  require(!launched_by && !is_in_mpi_launch, "launch: a rank cannot launch ranks; for groups of these use world.split or world.subset");
+  require(!launched_by && !is_in_mpi_launch,
+          "launch: a rank cannot launch ranks; for groups of these use world.split or world.subset");
   const LaunchOptions options = options_of(deadline, checked);
   return started_by_mpi() ? launch_on_mpi(work, ranks, options) : launch_on_threads(work, ranks.value_or(1), options);
 }
@@ -282,7 +285,8 @@ const char* kept_name(const char* name) {
 }  // namespace
 
 Where caller() {
-  py::object frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  py::object frame =
+      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
   while (frame) {
     auto* const now = reinterpret_cast<PyFrameObject*>(frame.ptr());
     const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(now)));
@@ -309,14 +313,23 @@ InCall::~InCall() {
 void bind_errors(py::module_& m) {
   const py::module_ classes = py::module_::import("adjoin._errors");
   const auto kept = [&](const char* name) { return classes.attr(name).cast<py::object>().release().ptr(); };
-  errors = new Errors{kept("Error"), kept("InvalidArgument"), kept("CommunicationError"), kept("IoError"), kept("InternalError")};
+  errors = new Errors{kept("Error"), kept("InvalidArgument"), kept("CommunicationError"), kept("IoError"),
+                      kept("InternalError")};
   py::register_local_exception_translator(&translate);
   m.def("set_inner_folders", [](std::vector<std::string> folders) { inner_folders() = std::move(folders); });
 }
 
 void bind_launch(py::module_& m) {
-  m.def("launch", &python_launch, "work"_a, "ranks"_a = py::none(), py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none());
-  m.def("mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none());
+  m.def("launch", &python_launch, "work"_a, "ranks"_a = py::none(), py::kw_only(), "deadline"_a = py::none(),
+        "checked"_a = py::none(),
+        "Runs work(world) on `ranks` threads of this process, or under mpirun as this process's rank; gives what each "
+        "rank here returned.\n"
+        "deadline: seconds after which a call that waits ends the job; checked: whether MPI calls are compared\n"
+        "Raises what the first rank raised, with its traceback and a note of its rank; CommunicationError with the "
+        "lines of all\n"
+        "pending calls where calls wait for each other or do not match. Under mpirun a rank that raises ends the job.");
+  m.def("mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
+        "The MPI job's ranks, without a launch around them, for as long as the process lives.");
   m.def("started_by_mpi", &started_by_mpi);
   m.def("mpi_job_size", &mpi_job_size);
   m.def("mpi_job_rank", &mpi_job_rank);

@@ -48,17 +48,20 @@ nn::UpsampleImpl upsample(const Given& g, const Grid& grid, const LayoutRule& ou
   return nn::UpsampleImpl(options, grid, output);
 }
 
-Layer make_layer(const std::string& kind, const py::dict& options, const Grid& grid, const std::optional<Layout>& weight,
-                 const py::object& output, at::ScalarType dtype) {
+Layer make_layer(const std::string& kind, const py::dict& options, const Grid& grid,
+                 const std::optional<Layout>& weight, const py::object& output, at::ScalarType dtype) {
   const Given g(options);
   const nn::Placement placement{.weight = weight, .output = rule_of(output), .tensor = dtype};
   if (kind == "Upsample") return layer_of(std::make_shared<nn::UpsampleImpl>(upsample(g, grid, placement.output)));
   if (kind == "RMSNorm") {
-    const auto rms = nn::RMSNormOptions(g.sizes("normalized_shape")).eps(g.maybe<double>("eps")).elementwise_affine(g.get<bool>("elementwise_affine"));
+    const auto rms = nn::RMSNormOptions(g.sizes("normalized_shape"))
+                         .eps(g.maybe<double>("eps"))
+                         .elementwise_affine(g.get<bool>("elementwise_affine"));
     return layer_of(std::make_shared<nn::RMSNormImpl>(rms, placement, grid));
   }
   std::optional<Layer> made;
-  require(visit_kind(kind, g, MakeLayer{placement, grid, made}), [&] { return "there is no layer '" + kind + "' here"; });
+  require(visit_kind(kind, g, MakeLayer{placement, grid, made}),
+          [&] { return "there is no layer '" + kind + "' here"; });
   return *made;
 }
 
@@ -71,7 +74,9 @@ Layer make_dropout(double p, const std::string& name, bool of_channels) {
 template <class Impl, class Options>
 Layer loss_of(const Options& options, const Grid& grid, const LayoutRule& output) {
   const auto module = std::make_shared<Impl>(options, grid, output);
-  return Layer(module, {}, [module](const DistributedTensor& x, const DistributedTensor& target) { return module->forward(x, target); });
+  return Layer(module, {}, [module](const DistributedTensor& x, const DistributedTensor& target) {
+    return module->forward(x, target);
+  });
 }
 
 Layer make_loss(const std::string& kind, const py::dict& given, const Grid& grid, const py::object& rule) {
@@ -80,18 +85,29 @@ Layer make_loss(const std::string& kind, const py::dict& given, const Grid& grid
   const auto reduced = [&]<class Options>(Options options) { return options.reduction(g.reduction<Options>()); };
   if (kind == "L1Loss") return loss_of<nn::L1LossImpl>(reduced(t::L1LossOptions()), grid, output);
   if (kind == "MSELoss") return loss_of<nn::MSELossImpl>(reduced(t::MSELossOptions()), grid, output);
-  if (kind == "SmoothL1Loss") return loss_of<nn::SmoothL1LossImpl>(reduced(t::SmoothL1LossOptions()).beta(g.get<double>("beta")), grid, output);
-  if (kind == "HuberLoss") return loss_of<nn::HuberLossImpl>(reduced(t::HuberLossOptions()).delta(g.get<double>("delta")), grid, output);
+  if (kind == "SmoothL1Loss")
+    return loss_of<nn::SmoothL1LossImpl>(reduced(t::SmoothL1LossOptions()).beta(g.get<double>("beta")), grid, output);
+  if (kind == "HuberLoss")
+    return loss_of<nn::HuberLossImpl>(reduced(t::HuberLossOptions()).delta(g.get<double>("delta")), grid, output);
   if (kind == "PoissonNLLLoss")
-    return loss_of<nn::PoissonNLLLossImpl>(
-        reduced(t::PoissonNLLLossOptions()).log_input(g.get<bool>("log_input")).full(g.get<bool>("full")).eps(g.get<double>("eps")), grid, output);
-  if (kind == "BCELoss") return loss_of<nn::BCELossImpl>(reduced(t::BCELossOptions()).weight(g.tensor("weight")), grid, output);
+    return loss_of<nn::PoissonNLLLossImpl>(reduced(t::PoissonNLLLossOptions())
+                                               .log_input(g.get<bool>("log_input"))
+                                               .full(g.get<bool>("full"))
+                                               .eps(g.get<double>("eps")),
+                                           grid, output);
+  if (kind == "BCELoss")
+    return loss_of<nn::BCELossImpl>(reduced(t::BCELossOptions()).weight(g.tensor("weight")), grid, output);
   if (kind == "BCEWithLogitsLoss")
     return loss_of<nn::BCEWithLogitsLossImpl>(
-        reduced(t::BCEWithLogitsLossOptions()).weight(g.tensor("weight")).pos_weight(g.tensor("pos_weight")), grid, output);
-  if (kind == "KLDivLoss") return loss_of<nn::KLDivLossImpl>(reduced(t::KLDivLossOptions()).log_target(g.get<bool>("log_target")), grid, output);
+        reduced(t::BCEWithLogitsLossOptions()).weight(g.tensor("weight")).pos_weight(g.tensor("pos_weight")), grid,
+        output);
+  if (kind == "KLDivLoss")
+    return loss_of<nn::KLDivLossImpl>(reduced(t::KLDivLossOptions()).log_target(g.get<bool>("log_target")), grid,
+                                      output);
   if (kind == "NLLLoss")
-    return loss_of<nn::NLLLossImpl>(reduced(t::NLLLossOptions()).weight(g.tensor("weight")).ignore_index(g.get<int64_t>("ignore_index")), grid, output);
+    return loss_of<nn::NLLLossImpl>(
+        reduced(t::NLLLossOptions()).weight(g.tensor("weight")).ignore_index(g.get<int64_t>("ignore_index")), grid,
+        output);
   if (kind == "CrossEntropyLoss")
     return loss_of<nn::CrossEntropyLossImpl>(reduced(t::CrossEntropyLossOptions())
                                                  .weight(g.tensor("weight"))
@@ -154,12 +170,18 @@ nn::AttentionMethod method_named(const std::string& text) {
   throw InvalidArgument("attention: expected a method: ring, gathered or ulysses, got '" + text + "'");
 }
 
-using PythonMask = std::function<std::optional<Tensor>(int64_t, std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>)>;
+using PythonMask =
+    std::function<std::optional<Tensor>(int64_t, std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>)>;
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Rows& rows, const Communicator& group,
-                 const std::string& method, std::optional<double> scale, bool causal, const PythonMask& mask, double dropout,
-                 const std::string& name, int64_t first_head, const std::optional<Step>& step) {
-  nn::AttentionOptions options{.method = method_named(method), .scale = scale, .causal = causal, .dropout = dropout, .name = name, .first_head = first_head};
+                 const std::string& method, std::optional<double> scale, bool causal, const PythonMask& mask,
+                 double dropout, const std::string& name, int64_t first_head, const std::optional<Step>& step) {
+  nn::AttentionOptions options{.method = method_named(method),
+                               .scale = scale,
+                               .causal = causal,
+                               .dropout = dropout,
+                               .name = name,
+                               .first_head = first_head};
   if (mask)
     options.mask = [mask](int64_t sample, Range queries, Range keys) {
       return mask(sample, {queries.begin, queries.end}, {keys.begin, keys.end}).value_or(Tensor());
@@ -169,14 +191,21 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Rows& 
 }
 
 void bind_sequence(py::module_& m) {
-  m.def("attention", &attention, "q"_a, "k"_a, "v"_a, "rows"_a, "group"_a, "method"_a = "ring", "scale"_a = py::none(), "causal"_a = false,
-        "mask"_a = py::none(), "dropout"_a = 0.0, "name"_a = "", "first_head"_a = 0, "step"_a = py::none(), MayBlock());
+  m.def("attention", &attention, "q"_a, "k"_a, "v"_a, "rows"_a, "group"_a, "method"_a = "ring", "scale"_a = py::none(),
+        "causal"_a = false, "mask"_a = py::none(), "dropout"_a = 0.0, "name"_a = "", "first_head"_a = 0,
+        "step"_a = py::none(), MayBlock(),
+        "Each row's attention to the rows of its own sample, which lie on all ranks of the group.\n"
+        "Shape:  q [rows, heads, size], k [rows, h, size], v [rows, h, value size] -> [rows, heads, value size]\n"
+        "method: ring, gathered or ulysses; mask(sample, (begin, end) of queries, (begin, end) of keys) -> bool "
+        "tensor, True where hidden\n"
+        "Raises InvalidArgument for rows or tensors that do not fit.");
   using Taps = std::pair<std::vector<std::vector<int64_t>>, std::vector<std::vector<double>>>;
   py::class_<nn::Interpolation>(m, "Interpolation")
       .def(py::init([](const std::vector<Taps>& dims) {
              std::vector<nn::Taps> taps;
              for (const auto& [index, weight] : dims) {
-               require(!index.empty() && (weight.empty() || weight.size() == index.size()), "Interpolation: expected indices and weights of each tap");
+               require(!index.empty() && (weight.empty() || weight.size() == index.size()),
+                       "Interpolation: expected indices and weights of each tap");
                for (size_t i = 0; i < index.size(); ++i)
                  require(index[i].size() == index[0].size() && (weight.empty() || weight[i].size() == index[0].size()),
                          "Interpolation: expected as many indices and weights of each tap as there are outputs");
@@ -185,7 +214,9 @@ void bind_sequence(py::module_& m) {
              return nn::Interpolation(taps);
            }),
            "taps"_a)
-      .def("__call__", [](const nn::Interpolation& f, const Tensor& x) { return f(dense("Interpolation", x)); }, "x"_a, MayBlock());
+      .def(
+          "__call__", [](const nn::Interpolation& f, const Tensor& x) { return f(dense("Interpolation", x)); }, "x"_a,
+          MayBlock());
 }
 
 }  // namespace
@@ -194,7 +225,8 @@ DistributedTensor Layer::forward(const DistributedTensor& x, const std::vector<T
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].is_same(tensors_[i])) continue;
     auto* const owner = dynamic_cast<nn::ShardedModule*>(module_.get());
-    require(owner != nullptr, [&] { return "'" + names_[i] + "' cannot be replaced by another tensor; write its values into it"; });
+    require(owner != nullptr,
+            [&] { return "'" + names_[i] + "' cannot be replaced by another tensor; write its values into it"; });
     owner->replace_piece(names_[i], tensors[i]);
     tensors_[i] = tensors[i];
   }
@@ -204,7 +236,8 @@ DistributedTensor Layer::forward(const DistributedTensor& x, const std::vector<T
 
 nn::LayoutRule rule_of(const py::object& rule) {
   if (rule.is_none()) return {};
-  if (py::isinstance<Layout>(rule)) return [layout = rule.cast<Layout>()](const std::vector<int64_t>&) { return layout; };
+  if (py::isinstance<Layout>(rule))
+    return [layout = rule.cast<Layout>()](const std::vector<int64_t>&) { return layout; };
   return rule.cast<nn::LayoutRule>();
 }
 
@@ -218,15 +251,26 @@ void bind_layers(py::module_& m) {
   m.def("make_dropout", &make_dropout);
   m.def("make_experts", &make_experts);
   py::class_<PlainLayer, Owner<PlainLayer>>(m, "PlainLayer")
-      .def("forward", [](const PlainLayer& layer, const Tensor& x, const Step& step) { return layer.forward(dense("ColRow", x), step); }, "x"_a, "step"_a, MayBlock())
+      .def(
+          "forward",
+          [](const PlainLayer& layer, const Tensor& x, const Step& step) {
+            return layer.forward(dense("ColRow", x), step);
+          },
+          "x"_a, "step"_a, MayBlock())
       .def("pieces", [](const PlainLayer& layer) { return nn::parameters_of(*layer.module); });
   m.def("make_col_row", &make_col_row);
-  m.def("balanced_over",
-        [](const py::object& grid, std::vector<Axes> axes) { return nn::balanced_over(shape_of(grid), std::move(axes)); }, "grid"_a, "axes"_a);
-  m.def("on_one_worker", &nn::on_one_worker, "rank"_a);
-  m.def("copied_on", [](const py::object& grid, std::vector<int64_t> shape, const Axes& replicated) {
-    return nn::copied_on(shape_of(grid), std::move(shape), replicated);
-  }, "grid"_a, "shape"_a, "replicated"_a = Axes());
+  m.def(
+      "balanced_over",
+      [](const py::object& grid, std::vector<Axes> axes) { return nn::balanced_over(shape_of(grid), std::move(axes)); },
+      "grid"_a, "axes"_a, "A rule: dim d in balanced parts over the axes[d] of a grid, replicated along all others.");
+  m.def("on_one_worker", &nn::on_one_worker, "rank"_a, "A rule: all of a tensor on one rank.");
+  m.def(
+      "copied_on",
+      [](const py::object& grid, std::vector<int64_t> shape, const Axes& replicated) {
+        return nn::copied_on(shape_of(grid), std::move(shape), replicated);
+      },
+      "grid"_a, "shape"_a, "replicated"_a = Axes(),
+      "A tensor that each rank of a grid uses for its own part of the work.");
   bind_sequence(m);
 }
 

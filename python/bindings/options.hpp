@@ -69,7 +69,8 @@ class Given {
     if constexpr (std::is_constructible_v<Variant, torch::enumtype::kBatchMean>) {
       if (get<std::string>("reduction") == "batchmean") return torch::kBatchMean;
     }
-    return choice<Variant>("reduction", std::pair("none", torch::kNone), std::pair("sum", torch::kSum), std::pair("mean", torch::kMean));
+    return choice<Variant>("reduction", std::pair("none", torch::kNone), std::pair("sum", torch::kSum),
+                           std::pair("mean", torch::kMean));
   }
 
  private:

@@ -36,20 +36,24 @@ std::vector<std::vector<Range>> parts_of(const std::vector<std::vector<Pair>>& p
 }
 
 int checked_part(const Split& split, int part) {
-  require(part >= 0 && part < split.parts(),
-          [&] { return "Split: expected a part from 0 to " + std::to_string(split.parts() - 1) + ", got " + std::to_string(part); });
+  require(part >= 0 && part < split.parts(), [&] {
+    return "Split: expected a part from 0 to " + std::to_string(split.parts() - 1) + ", got " + std::to_string(part);
+  });
   return part;
 }
 
 int checked_cell(const GridShape& shape, int cell) {
-  require(cell >= 0 && cell < shape.cells(),
-          [&] { return "expected a cell from 0 to " + std::to_string(shape.cells() - 1) + ", got " + std::to_string(cell); });
+  require(cell >= 0 && cell < shape.cells(), [&] {
+    return "expected a cell from 0 to " + std::to_string(shape.cells() - 1) + ", got " + std::to_string(cell);
+  });
   return cell;
 }
 
 int64_t checked_dim(int64_t dim, size_t dims) {
-  require(dim >= 0 && dim < static_cast<int64_t>(dims),
-          [&] { return "Layout: expected a dim from 0 to " + std::to_string(static_cast<int64_t>(dims) - 1) + ", got " + std::to_string(dim); });
+  require(dim >= 0 && dim < static_cast<int64_t>(dims), [&] {
+    return "Layout: expected a dim from 0 to " + std::to_string(static_cast<int64_t>(dims) - 1) + ", got " +
+           std::to_string(dim);
+  });
   return dim;
 }
 
@@ -106,29 +110,35 @@ std::vector<std::pair<Split, Axes>> cut_dims(const Layout& layout) {
 void bind_split(py::module_& m) {
   using namespace py::literals;
   py::class_<Split>(m, "Split")
-      .def_static("balanced", &Split::balanced, "size"_a, "parts"_a, "dim"_a = 0, "unit"_a = 1)
-      .def_static("at", &Split::at, "starts"_a, "size"_a, "dim"_a = 0)
+      .def_static("balanced", &Split::balanced, "size"_a, "parts"_a, "dim"_a = 0, "unit"_a = 1,
+                  "Contiguous parts whose sizes differ by at most one unit, the larger first. Raises InvalidArgument "
+                  "for no parts.")
+      .def_static("at", &Split::at, "starts"_a, "size"_a, "dim"_a = 0, "Contiguous parts that begin at starts.")
       .def_static(
           "of_ranges",
           [](const std::vector<std::vector<Pair>>& parts, int64_t size, int64_t dim) {
             return Split::of_ranges(parts_of(parts), size, dim);
           },
-          "parts"_a, "size"_a, "dim"_a = 0)
+          "parts"_a, "size"_a, "dim"_a = 0, "Parts of ranges (begin, end) that cover [0, size) exactly once.")
       .def_static(
           "covering",
           [](const std::vector<std::vector<Pair>>& parts, int64_t size, int64_t dim) {
             return Split::covering(parts_of(parts), size, dim);
           },
-          "parts"_a, "size"_a, "dim"_a = 0)
+          "parts"_a, "size"_a, "dim"_a = 0,
+          "Parts of any ranges within [0, size): what a tensor is moved to, not how one is owned.")
       .def_property_readonly("dim", &Split::dim)
       .def_property_readonly("parts", &Split::parts)
       .def_property_readonly("size", [](const Split& s) { return s.size(); })
       .def_property_readonly("sizes", &Split::sizes)
       .def_property_readonly("is_exact", &Split::is_exact)
       .def_property_readonly("in_order", &Split::in_order)
-      .def("size_of", [](const Split& s, int part) { return s.size(checked_part(s, part)); }, "part"_a)
-      .def("offset", [](const Split& s, int part) { return s.offset(checked_part(s, part)); }, "part"_a)
-      .def("ranges", [](const Split& s, int part) { return pairs_of(s.ranges(checked_part(s, part))); }, "part"_a)
+      .def(
+          "size_of", [](const Split& s, int part) { return s.size(checked_part(s, part)); }, "part"_a)
+      .def(
+          "offset", [](const Split& s, int part) { return s.offset(checked_part(s, part)); }, "part"_a)
+      .def(
+          "ranges", [](const Split& s, int part) { return pairs_of(s.ranges(checked_part(s, part))); }, "part"_a)
       .def("along", &Split::along, "dim"_a)
       .def(py::self == py::self)
       .def("__repr__", &Split::to_string);
@@ -154,17 +164,20 @@ void bind_grid(py::module_& m) {
                              })
       .def_property_readonly("ranks", &GridShape::ranks)
       .def("axis_size", &GridShape::axis_size, "axis"_a)
-      .def("rank_of", [](const GridShape& g, int cell) { return g.rank_of(checked_cell(g, cell)); }, "cell"_a)
+      .def(
+          "rank_of", [](const GridShape& g, int cell) { return g.rank_of(checked_cell(g, cell)); }, "cell"_a)
       .def("cell_of", &GridShape::cell_of, "rank"_a)
-      .def("coordinates", [](const GridShape& g, int cell) { return g.coordinates(checked_cell(g, cell)); }, "cell"_a)
-      .def("cell_at",
-           [](const GridShape& g, const std::vector<int>& at) {
-             bool fits = at.size() == g.axes().size();
-             for (size_t i = 0; fits && i < at.size(); ++i) fits = at[i] >= 0 && at[i] < g.axes()[i].size;
-             require(fits, [&] { return "cell_at: the coordinates do not fit " + g.to_string(); });
-             return g.cell_at(at);
-           },
-           "coordinates"_a)
+      .def(
+          "coordinates", [](const GridShape& g, int cell) { return g.coordinates(checked_cell(g, cell)); }, "cell"_a)
+      .def(
+          "cell_at",
+          [](const GridShape& g, const std::vector<int>& at) {
+            bool fits = at.size() == g.axes().size();
+            for (size_t i = 0; fits && i < at.size(); ++i) fits = at[i] >= 0 && at[i] < g.axes()[i].size;
+            require(fits, [&] { return "cell_at: the coordinates do not fit " + g.to_string(); });
+            return g.cell_at(at);
+          },
+          "coordinates"_a)
       .def("ranks_along", &GridShape::ranks_along, "rank"_a, "axes"_a)
       .def(py::self == py::self)
       .def("__repr__", &GridShape::to_string);
@@ -181,10 +194,14 @@ void bind_grid(py::module_& m) {
       .def_property_readonly("has_me", &Grid::has_me)
       .def_property_readonly("cell", &Grid::cell)
       .def("coordinate", &Grid::coordinate, "axis"_a)
-      .def("axis", [](const Grid& g, const std::string& axis) { return Communicator(g.axis(axis)); }, "axis"_a, MayBlock())
-      .def("group", [](const Grid& g, const Axes& axes) { return Communicator(g.group(axes)); }, "axes"_a, MayBlock())
-      .def("group_of", [](const Grid& g, const std::vector<int>& ranks) { return Communicator(g.group_of(ranks)); },
-           "ranks"_a, MayBlock())
+      .def(
+          "axis", [](const Grid& g, const std::string& axis) { return Communicator(g.axis(axis)); }, "axis"_a,
+          MayBlock())
+      .def(
+          "group", [](const Grid& g, const Axes& axes) { return Communicator(g.group(axes)); }, "axes"_a, MayBlock())
+      .def(
+          "group_of", [](const Grid& g, const std::vector<int>& ranks) { return Communicator(g.group_of(ranks)); },
+          "ranks"_a, MayBlock())
       .def("at", &Grid::at, "axis"_a, "coordinate"_a, MayBlock())
       .def("__repr__", [](const Grid& g) { return "Grid(" + g.shape().to_string() + ")"; });
 }
@@ -208,25 +225,41 @@ void bind_layout(py::module_& m) {
                                for (const auto& [axis, kind] : l.kinds()) kinds.emplace(axis, name(kind));
                                return kinds;
                              })
-      .def("split", [](const Layout& l, int64_t dim) { return Split(l.split(checked_dim(dim, l.shape().size()))); }, "dim"_a)
-      .def("kind", [](const Layout& l, const std::string& axis) { return std::string(name(l.kind(axis))); }, "axis"_a)
-      .def("axes", [](const Layout& l, const std::string& kind) { return l.axes(kind_named(kind)); }, "kind"_a)
+      .def(
+          "split", [](const Layout& l, int64_t dim) { return Split(l.split(checked_dim(dim, l.shape().size()))); },
+          "dim"_a)
+      .def(
+          "kind", [](const Layout& l, const std::string& axis) { return std::string(name(l.kind(axis))); }, "axis"_a)
+      .def(
+          "axes", [](const Layout& l, const std::string& kind) { return l.axes(kind_named(kind)); }, "kind"_a)
       .def_property_readonly("is_exact", &Layout::is_exact)
-      .def("dual", &Layout::dual)
-      .def("with_kind", [](const Layout& l, const std::string& axis, const std::string& kind) { return l.with_kind(axis, kind_named(kind)); },
-           "axis"_a, "kind"_a)
-      .def("with_cut", [](const Layout& l, const Split& split, const py::object& axes) { return l.with_cut({split, names_of(axes)}); },
-           "split"_a, "axes"_a)
-      .def("parts_of", [](const Layout& l, int cell) { return l.parts_of(checked_cell(l.grid(), cell)); }, "cell"_a)
-      .def("shape_of", [](const Layout& l, int cell) { return l.shape_of(checked_cell(l.grid(), cell)); }, "cell"_a)
-      .def("shape_on", &Layout::shape_on, "rank"_a)
-      .def("ranges_of",
-           [](const Layout& l, int cell) {
-             std::vector<std::vector<Pair>> ranges;
-             for (const auto& dim : l.ranges_of(checked_cell(l.grid(), cell))) ranges.push_back(pairs_of(dim));
-             return ranges;
-           },
-           "cell"_a)
+      .def("dual", &Layout::dual, "The layout of the gradient: copied and partial swap.")
+      .def(
+          "with_kind",
+          [](const Layout& l, const std::string& axis, const std::string& kind) {
+            return l.with_kind(axis, kind_named(kind));
+          },
+          "axis"_a, "kind"_a)
+      .def(
+          "with_cut",
+          [](const Layout& l, const Split& split, const py::object& axes) {
+            return l.with_cut({split, names_of(axes)});
+          },
+          "split"_a, "axes"_a)
+      .def(
+          "parts_of", [](const Layout& l, int cell) { return l.parts_of(checked_cell(l.grid(), cell)); }, "cell"_a)
+      .def(
+          "shape_of", [](const Layout& l, int cell) { return l.shape_of(checked_cell(l.grid(), cell)); }, "cell"_a)
+      .def("shape_on", &Layout::shape_on, "rank"_a,
+           "The shape of what a rank of the world holds: [0] outside of the grid.")
+      .def(
+          "ranges_of",
+          [](const Layout& l, int cell) {
+            std::vector<std::vector<Pair>> ranges;
+            for (const auto& dim : l.ranges_of(checked_cell(l.grid(), cell))) ranges.push_back(pairs_of(dim));
+            return ranges;
+          },
+          "cell"_a)
       .def(py::self == py::self)
       .def("__repr__", &Layout::to_string);
 
@@ -240,7 +273,8 @@ void bind_layout(py::module_& m) {
       .def_readonly("receives", &MovePlan::receives)
       .def_readonly("summands", &MovePlan::summands)
       .def_readonly("sums", &MovePlan::sums);
-  m.def("plan_move", &plan_move, "source"_a, "target"_a, "rank"_a);
+  m.def("plan_move", &plan_move, "source"_a, "target"_a, "rank"_a,
+        "What a rank of the world sends and receives when a tensor moves, found without talking.");
 }
 
 void bind_window(py::module_& m) {
@@ -260,21 +294,24 @@ void bind_window(py::module_& m) {
       .def_readonly("ceil_mode", &Window::ceil_mode)
       .def_readonly("transposed", &Window::transposed)
       .def_readonly("output_padding", &Window::output_padding);
-  m.def("outputs_of", &outputs_of, "window"_a, "inputs"_a);
-  m.def("inputs_of",
-        [](const Window& window, int64_t inputs, const Pair& outputs) {
-          const Range range = inputs_of(window, inputs, {outputs.first, outputs.second});
-          return Pair(range.begin, range.end);
-        },
-        "window"_a, "inputs"_a, "outputs"_a);
+  m.def("outputs_of", &outputs_of, "window"_a, "inputs"_a, "How many outputs a dim of so many inputs has.");
+  m.def(
+      "inputs_of",
+      [](const Window& window, int64_t inputs, const Pair& outputs) {
+        const Range range = inputs_of(window, inputs, {outputs.first, outputs.second});
+        return Pair(range.begin, range.end);
+      },
+      "window"_a, "inputs"_a, "outputs"_a);
   py::class_<HaloPlan>(m, "HaloPlan")
       .def_readonly("outputs", &HaloPlan::outputs)
       .def_readonly("fetched", &HaloPlan::fetched);
-  m.def("plan_halo",
-        [](const Layout& layout, const std::vector<Window>& windows, const std::string& padding) {
-          return plan_halo(layout, windows, padding_named(padding));
-        },
-        "layout"_a, "windows"_a, "padding"_a = "zeros");
+  m.def(
+      "plan_halo",
+      [](const Layout& layout, const std::vector<Window>& windows, const std::string& padding) {
+        return plan_halo(layout, windows, padding_named(padding));
+      },
+      "layout"_a, "windows"_a, "padding"_a = "zeros",
+      "Where the outputs of windows lie, and what each rank fetches for them.");
 
   py::class_<Rows>(m, "Rows")
       .def_static("balanced", &Rows::balanced, "lengths"_a, "workers"_a)
@@ -293,12 +330,13 @@ void bind_window(py::module_& m) {
       .def_property_readonly("workers", &Rows::workers)
       .def_property_readonly("lengths", &Rows::lengths)
       .def_property_readonly("size", [](const Rows& r) { return r.size(); })
-      .def("size_of",
-           [](const Rows& r, int worker) {
-             require(worker >= 0 && worker < r.workers(), "Rows: there is no such worker");
-             return r.size(worker);
-           },
-           "worker"_a)
+      .def(
+          "size_of",
+          [](const Rows& r, int worker) {
+            require(worker >= 0 && worker < r.workers(), "Rows: there is no such worker");
+            return r.size(worker);
+          },
+          "worker"_a)
       .def("split", &Rows::split)
       .def(py::self == py::self)
       .def("__repr__", &Rows::to_string);

@@ -53,9 +53,12 @@ void bind_twins(py::module_& m) {
       .def("of_space", &nn::NetworkPlacement::of_space, "shape"_a, "space_dims"_a)
       .def("of_features", &nn::NetworkPlacement::of_features, "shape"_a);
   m.def("twin", &twin);
-  m.def("check_agreement",
-        [](const std::string& who, const std::string& text, const Communicator& group) { linalg::check_agreement(who.c_str(), text, group); },
-        MayBlock());
+  m.def(
+      "check_agreement",
+      [](const std::string& who, const std::string& text, const Communicator& group) {
+        linalg::check_agreement(who.c_str(), text, group);
+      },
+      MayBlock());
 }
 
 }  // namespace adjoin::python

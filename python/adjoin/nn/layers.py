@@ -5,6 +5,7 @@ import inspect
 import torch
 
 from .. import _adjoin
+from .._errors import InvalidArgument
 from .layer import Layer
 
 _ELSEWHERE = ("self", "device", "dtype", "inplace")
@@ -37,6 +38,8 @@ class _OfTwin(Layer):
     def __init__(self, *arguments, grid, weight=None, output=None, dtype=torch.float32, **options):
         self.options = {name: _numbers(value) for name, value in options_of(self.twin, arguments, options).items()}
         options = self.options
+        if options.get("return_indices"):
+            raise InvalidArgument(f"{type(self).__name__}: there are no indices to return here")
         super().__init__(_adjoin.make_layer(type(self).__name__, options, grid, weight, output, dtype))
         self.options = options
 
@@ -63,7 +66,7 @@ LayerNorm, GroupNorm, RMSNorm = _layer("LayerNorm"), _layer("GroupNorm"), _layer
 Embedding, Flatten = _layer("Embedding"), _layer("Flatten")
 
 
-class Upsample(torch.nn.Module):
+class Upsample(Layer):
     """torch.nn.Upsample on any layouts, also by nearest-exact.
 
     grid:   the workers that know the layer
@@ -71,7 +74,8 @@ class Upsample(torch.nn.Module):
     """
 
     def __init__(self, *arguments, grid, output=None, **options):
-        super().__init__()
+        torch.nn.Module.__init__(self)
+        self._pieces = []
         self.options = options_of(torch.nn.Upsample, arguments, options)
         self._grid, self._output = grid, output
         self._of_dims = {}
@@ -86,8 +90,6 @@ class Upsample(torch.nn.Module):
                     options[name] = list(value) if isinstance(value, (tuple, list)) else [value] * dims
             self._of_dims[dims] = _adjoin.make_layer("Upsample", options, self._grid, None, self._output, torch.float32)
         return self._of_dims[dims].forward(x, [], self.training)
-
-    __reduce_ex__ = Layer.__reduce_ex__
 
 
 class Dropout(Layer):
