@@ -65,7 +65,7 @@ void step_back() {
 #endif
 }
 
-Communicator own_group(const Communicator& owner, std::source_location where) {
+Communicator own_group(const Communicator& owner, const Where& where) {
   std::vector<int> all(static_cast<size_t>(owner.size()));
   std::iota(all.begin(), all.end(), 0);
   const Communicator group = owner.subset(all, where);

@@ -41,7 +41,7 @@ Signature signature_of(const Call& call) {
           .algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm)};
 }
 
-std::string describe(const std::source_location& where) {
+std::string describe(const Where& where) {
   const std::string_view path = where.file_name();
   return std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/reduction.hpp"
 #include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/where.hpp"
 
 namespace adjoin {
 
@@ -53,7 +53,7 @@ struct Call {
   Reduction reduction = Reduction::sum;
   int root = -1;
   std::span<const Message> messages = {};  // of send, recv, sendrecv (which sends first) and exchange
-  std::source_location where = {};         // in the caller's code
+  Where where = {};                        // in the caller's code
 
   // What Communicator adds.
   std::string_view algorithm = {};  // of the catalogue; "" is the backend's own
@@ -85,7 +85,7 @@ Signature signature_of(const Call& call);
 std::string describe(const Call& call, const std::string& where = {});
 
 /// "trainer.cpp:88".
-std::string describe(const std::source_location& where);
+std::string describe(const Where& where);
 
 /// "float32 x 1024".
 std::string describe(ConstBuffer buffer);

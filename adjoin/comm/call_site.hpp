@@ -1,7 +1,8 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
+
+#include "adjoin/comm/where.hpp"
 
 namespace adjoin {
 
@@ -9,7 +10,7 @@ namespace adjoin {
 /// file of the movement that makes them. Of several the outermost counts.
 class CallSite {
  public:
-  using Where = std::source_location;
+  using Where = adjoin::Where;
 
   explicit CallSite(const std::optional<Where>& where) : is_outermost_(!current_ && where) {
     if (is_outermost_) current_ = where;

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string_view>
 
@@ -24,7 +23,7 @@ class AsyncCommunicator;
 template <class Group, class Result>
 class Operations {
  public:
-  using Where = std::source_location;
+  using Where = adjoin::Where;
   using Counts = std::span<const int64_t>;
 
   /// Sends to rank `to`; ends when it was received. Zero elements are a message too.

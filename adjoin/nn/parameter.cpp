@@ -113,6 +113,22 @@ at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, 
   return is_buffer ? register_buffer(name, unset) : register_parameter(name, unset);
 }
 
+void ShardedModule::register_piece(at::Tensor& member, const std::string& name, Piece piece,
+                                   const at::TensorOptions& options, bool is_buffer) {
+  member = register_piece(name, std::move(piece), options, is_buffer);
+  members_.emplace(name, &member);
+}
+
+void ShardedModule::replace_piece(const std::string& name, const at::Tensor& tensor) {
+  const auto member = members_.find(name);
+  require(member != members_.end(), [&] { return "replace_piece: there is no piece '" + name + "' to replace"; });
+  require(tensor.sizes() == member->second->sizes(), [&] {
+    return "replace_piece: '" + name + "' is of shape " + shape_text(member->second->sizes().vec()) + ", got one of " +
+           shape_text(tensor.sizes().vec());
+  });
+  *member->second = tensor;
+}
+
 std::vector<Parameter> parameters_of(const torch::nn::Module& module) {
   return parameters_of(module, nullptr, {});
 }

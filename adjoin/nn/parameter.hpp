@@ -64,13 +64,22 @@ class ShardedModule : public torch::nn::Module {
   };
   const std::map<std::string, Piece>& pieces() const { return pieces_; }
 
+  /// Computes with another tensor in a piece's place from now on, also with one that was itself computed, whose gradient then
+  /// goes on from there; parameters_of gives the piece as before.
+  /// Throws: InvalidArgument where there is no such piece, its class does not let it be replaced, or the shape is another
+  void replace_piece(const std::string& name, const at::Tensor& tensor);
+
  protected:
   /// Throws: InvalidArgument for a layout that is partial or has a covering split
   at::Tensor& register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
                              bool is_buffer = false);
+  /// The same into a member of this module, which replace_piece sets too.
+  void register_piece(at::Tensor& member, const std::string& name, Piece piece, const at::TensorOptions& options,
+                      bool is_buffer = false);
 
  private:
   std::map<std::string, Piece> pieces_;
+  std::map<std::string, at::Tensor*> members_;
 };
 
 /// All parameters and buffers of a module and its children, in the order of registration; each once, under its first

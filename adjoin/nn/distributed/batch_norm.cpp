@@ -30,14 +30,14 @@ ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const Placement& 
       prepared_(geometry_.name, grid) {
   const auto piece = [&](const Initial& initial) { return Piece{channels_, grid, initial}; };
   if (geometry_.affine) {
-    weight_ = register_piece("weight", piece(Initial::ones()), placement.tensor);
-    bias_ = register_piece("bias", piece(Initial::zeros()), placement.tensor);
+    register_piece(weight_, "weight", piece(Initial::ones()), placement.tensor);
+    register_piece(bias_, "bias", piece(Initial::zeros()), placement.tensor);
   }
   if (!geometry_.tracks) return;
-  running_mean_ = register_piece("running_mean", piece(Initial::zeros()), placement.tensor, /*is_buffer=*/true);
-  running_var_ = register_piece("running_var", piece(Initial::ones()), placement.tensor, /*is_buffer=*/true);
-  num_batches_tracked_ = register_piece("num_batches_tracked", {Layout(channels_.grid(), {}), grid, Initial::zeros()},
-                                        at::kLong, /*is_buffer=*/true);
+  register_piece(running_mean_, "running_mean", piece(Initial::zeros()), placement.tensor, /*is_buffer=*/true);
+  register_piece(running_var_, "running_var", piece(Initial::ones()), placement.tensor, /*is_buffer=*/true);
+  register_piece(num_batches_tracked_, "num_batches_tracked", {Layout(channels_.grid(), {}), grid, Initial::zeros()},
+                 at::kLong, /*is_buffer=*/true);
 }
 
 ChannelNormImpl::Prepared ChannelNormImpl::prepare(const Layout& input) const {

@@ -61,11 +61,11 @@ ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const 
   const std::vector<int64_t> shape = geometry_.weight_shape();
   double fan_in = 1;  // as torch::nn counts it, transposed too
   for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
-  weight_ =
-      register_piece("weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in))}, placement.tensor);
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in))},
+                 placement.tensor);
   if (geometry_.bias)
-    bias_ = register_piece("bias", {bias_layout_of(geometry_, weight_layout_, shares_), grid, Initial::zeros()},
-                           placement.tensor);
+    register_piece(bias_, "bias", {bias_layout_of(geometry_, weight_layout_, shares_), grid, Initial::zeros()},
+                   placement.tensor);
 }
 
 DistributedTensor ConvNdImpl::forward(const DistributedTensor& x) {

@@ -53,7 +53,7 @@ EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const Placement& placeme
       shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),
       output_(placement.output),
       prepared_(name_of(o), grid) {
-  weight_ = register_piece("weight", {weight_layout_, grid, Initial::normal(1)}, placement.tensor);
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1)}, placement.tensor);
 }
 
 EmbeddingImpl::Prepared EmbeddingImpl::prepare(const Layout& input) const {

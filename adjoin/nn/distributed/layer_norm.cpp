@@ -61,8 +61,8 @@ SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const Placement& pla
       output_(placement.output),
       prepared_(geometry_.name, grid) {
   if (!geometry_.affine) return;
-  weight_ = register_piece("weight", {weight_layout_, grid, Initial::ones()}, placement.tensor);
-  if (geometry_.centred) bias_ = register_piece("bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::ones()}, placement.tensor);
+  if (geometry_.centred) register_piece(bias_, "bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
 }
 
 SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {

@@ -36,11 +36,11 @@ LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const
       output_(placement.output),
       routes_(name_of(o), grid) {
   const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(o.in_features()));
-  weight_ = register_piece("weight", {weight_layout_, grid, Initial::normal(deviation)}, placement.tensor);
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(deviation)}, placement.tensor);
   if (o.bias())
-    bias_ =
-        register_piece("bias", {bias_layout(weight_layout_, shares_, weight_layout_.split(0)), grid, Initial::zeros()},
-                       placement.tensor);
+    register_piece(bias_, "bias",
+                   {bias_layout(weight_layout_, shares_, weight_layout_.split(0)), grid, Initial::zeros()},
+                   placement.tensor);
 }
 
 DistributedTensor LinearImpl::forward(const DistributedTensor& x) {

@@ -1,0 +1,7 @@
+"""python -m adjoin ARGS is the program adjoin."""
+
+import sys
+
+from adjoin import _adjoin
+
+sys.exit(_adjoin.run_program(["adjoin", *sys.argv[1:]]))

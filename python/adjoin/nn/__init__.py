@@ -1,0 +1,58 @@
+"""Layers and losses whose tensors lie on any layouts, with the names and options of torch.nn."""
+
+from .._adjoin import Interpolation, Piece, attention, balanced_over, copied_on, init, on_one_worker
+from .layer import Layer
+from .layers import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    ColRow,
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    Dropout,
+    Dropout2d,
+    Dropout3d,
+    Elementwise,
+    Embedding,
+    Flatten,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    Linear,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    MixtureOfExperts,
+    RMSNorm,
+    Sequential,
+    Upsample,
+)
+from .losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+)
+from .network import distributed
+from .pieces import gather_state, initialize, parameters_of, scatter_state

@@ -1,0 +1,25 @@
+"""Gradients that come back in one order on all ranks."""
+
+import torch
+
+
+class _Together(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tuple(x.view_as(x) for x in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return together(*gradients)
+
+
+def together(*tensors):
+    """The same tensors, whose gradients go on only when all of them have come.
+
+    Movements of several tensors are called in backward when their gradients are there, which may be in another order on a
+    rank that holds nothing of one of them; ranks would then wait for each other. Behind this they are called in the order
+    reverse to that of forward, on every rank:
+
+        x, weight, bias = adjoin.together(x, adjoin.move(weight, …), adjoin.move(bias, …))
+    """
+    return _Together.apply(*tensors)

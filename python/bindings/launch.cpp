@@ -1,0 +1,338 @@
+#include "adjoin/comm/launch.hpp"
+
+#define OMPI_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX
+#include <ATen/Parallel.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/cores.hpp"
+#include "adjoin/base/error.hpp"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/train/interrupt.hpp"
+#include "python/bindings/bindings.hpp"
+
+namespace adjoin::python {
+namespace {
+
+using namespace py::literals;
+
+/// The classes of adjoin/_errors.py; they live as long as the process.
+struct Errors {
+  PyObject *error, *invalid_argument, *communication_error, *io_error, *internal_error;
+};
+const Errors* errors = nullptr;
+
+/// What the threads of a launch and the one that launched them share; guarded by the interpreter's lock, but for the atomics.
+struct Launch {
+  struct Rank {
+    unsigned long thread = 0;  // as Python counts them; 0: it has returned
+    std::atomic<bool> in_call = false;
+    py::object result;
+  };
+  explicit Launch(int ranks) : ranks(static_cast<size_t>(ranks)) {}
+
+  std::vector<Rank> ranks;
+  std::optional<Communicator> world;  // of any rank, by which all are aborted
+  py::object first;                   // what the first rank raised that raised anything
+  int first_rank = -1;
+  std::atomic<bool> interrupted = false;
+};
+thread_local Launch* launched_by = nullptr;  // on the thread of a rank
+thread_local int launched_rank = 0;
+thread_local bool is_in_mpi_launch = false;
+
+/// What was raised in a rank, as the library sees it.
+[[noreturn]] void throw_as_error(const py::error_already_set& raised) {
+  std::string text = py::str(raised.value());
+  if (raised.matches(errors->invalid_argument)) throw InvalidArgument(text);
+  if (raised.matches(errors->communication_error)) throw CommunicationError(text);
+  if (raised.matches(errors->io_error)) throw IoError(text);
+  if (raised.matches(errors->internal_error)) throw InternalError(text);
+  const std::string type = py::str(raised.type().attr("__name__"));
+  throw Error(text.empty() ? type : type + ": " + text);
+}
+
+void set_error(PyObject* type, const std::string& text) {
+  PyErr_SetString(type, text.c_str());
+}
+
+void translate(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const InvalidArgument& e) {
+    set_error(errors->invalid_argument, e.what());
+  } catch (const CommunicationError& e) {
+    const bool interrupted = launched_by && launched_by->interrupted;
+    set_error(interrupted ? PyExc_KeyboardInterrupt : errors->communication_error, e.what());
+  } catch (const IoError& e) {
+    set_error(errors->io_error, e.what());
+  } catch (const InternalError& e) {
+    set_error(errors->internal_error, e.what());
+  } catch (const train::Interrupted& e) {
+    set_error(PyExc_KeyboardInterrupt, e.what());
+  } catch (const Error& e) {
+    set_error(errors->error, e.what());
+  } catch (const c10::Error& e) {
+    set_error(PyExc_RuntimeError, e.what_without_backtrace());
+  }
+}
+
+LaunchOptions options_of(const std::optional<double>& deadline, const std::optional<bool>& checked) {
+  LaunchOptions options;
+  if (deadline) {
+    require(*deadline >= 0.001, "launch: expected a deadline of at least 0.001 seconds");
+    options.deadline = std::chrono::milliseconds(static_cast<int64_t>(std::min(*deadline, 1e9) * 1000));
+  }
+  if (checked) options.checked = *checked;
+  return options;
+}
+
+/// A rank on a thread.
+void run_rank(const py::function& work, const Communicator& world, Launch& launch, int threads) {
+  launched_by = &launch;
+  launched_rank = world.rank();
+  at::set_num_threads(threads);  // of this thread alone
+  const py::gil_scoped_acquire acquired;
+  Launch::Rank& mine = launch.ranks[static_cast<size_t>(world.rank())];
+  if (!launch.world) launch.world = world;
+  mine.thread = PyThread_get_thread_ident();
+  std::optional<py::error_already_set> raised;
+  try {
+    mine.result = work(world);
+  } catch (py::error_already_set& e) {
+    raised.emplace(std::move(e));
+  }
+  mine.thread = 0;
+  if (!raised) return;
+  if (!launch.first) {
+    launch.first = raised->value();
+    if (raised->trace()) PyException_SetTraceback(launch.first.ptr(), raised->trace().ptr());
+    launch.first_rank = world.rank();
+  }
+  throw_as_error(*raised);
+}
+
+/// Ends all ranks: those in calls by the world, the others by what Python has for it.
+void interrupt(Launch& launch) {
+  launch.interrupted = true;
+  for (const Launch::Rank& rank : launch.ranks)
+    if (rank.thread != 0 && !rank.in_call) PyThreadState_SetAsyncExc(rank.thread, PyExc_KeyboardInterrupt);
+  if (launch.world) {
+    const py::gil_scoped_release released;
+    launch.world->abort("interrupted");
+  }
+}
+
+/// Raises what the first rank raised; else what the library threw.
+void throw_cause(Launch& launch, const std::exception_ptr& thrown) {
+  if (!launch.first) std::rethrow_exception(thrown);
+  const py::object error = launch.first;
+  // What ended in LibTorch's backward comes out of it as a RuntimeError of the same text.
+  if (py::type::handle_of(error).is(py::handle(PyExc_RuntimeError))) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const CommunicationError& e) {
+      if (std::string(py::str(error)).find(e.what()) != std::string::npos) std::rethrow_exception(thrown);
+    } catch (...) {
+    }
+  }
+  const std::string note = "on rank " + std::to_string(launch.first_rank) + " of adjoin.launch";
+  if (py::hasattr(error, "add_note")) error.attr("add_note")(note);
+  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+py::list launch_on_threads(const py::function& work, int ranks, const LaunchOptions& options) {
+  require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
+  Launch launch(ranks);
+  const int threads = std::max(1, at::get_num_threads() / ranks);
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false;
+  std::exception_ptr thrown;
+  std::thread runner([&] {
+    try {
+      launch_threads(
+          ranks, [&](const Communicator& world) { run_rank(work, world, launch, threads); }, options);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    is_done = true;
+    changed.notify_one();
+  });
+  std::optional<py::error_already_set> interruption;
+  for (;;) {
+    {
+      const py::gil_scoped_release released;
+      std::unique_lock lock(mutex);
+      if (changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return is_done; })) break;
+    }
+    if (PyErr_CheckSignals() == 0) continue;
+    interruption.emplace();
+    interrupt(launch);
+  }
+  {
+    const py::gil_scoped_release released;
+    runner.join();
+    launch.world.reset();
+  }
+  if (interruption) throw std::move(*interruption);
+  if (thrown) throw_cause(launch, thrown);
+  py::list results;
+  for (Launch::Rank& rank : launch.ranks) results.append(std::move(rank.result));
+  return results;
+}
+
+/// MPI for the rest of the process, so that there may be several launches.
+void keep_mpi() {
+  int initialized = 0, level = 0;
+  MPI_Initialized(&initialized);
+  if (initialized) return;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    const py::gil_scoped_release released;
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized) MPI_Finalize();
+  }));
+}
+
+py::list launch_on_mpi(const py::function& work, const std::optional<int>& ranks, const LaunchOptions& options) {
+  require(!ranks || *ranks == mpi_job_size(), [&] {
+    return "launch: expected a job of " + std::to_string(*ranks) + " ranks, got one of " +
+           std::to_string(mpi_job_size()) + " from mpirun";
+  });
+  keep_mpi();
+  is_in_mpi_launch = true;
+  py::list results;
+  const auto run = [&](const Communicator& world) {
+    const py::gil_scoped_acquire acquired;
+    try {
+      results.append(work(world));
+    } catch (py::error_already_set& e) {
+      if (!e.matches(errors->communication_error)) {  // which says itself where it was
+        py::module_::import("traceback").attr("print_exception")(e.value());
+        py::module_::import("sys").attr("stderr").attr("flush")();
+      }
+      throw_as_error(e);
+    }
+  };
+  try {
+    const py::gil_scoped_release released;
+    launch_mpi(run, options);
+  } catch (...) {
+    is_in_mpi_launch = false;
+    throw;
+  }
+  is_in_mpi_launch = false;
+  return results;
+}
+
+py::list python_launch(const py::function& work, const std::optional<int>& ranks, const std::optional<double>& deadline,
+                       const std::optional<bool>& checked) {
+  require(!launched_by && !is_in_mpi_launch,
+          "launch: a rank cannot launch ranks; for groups of these use world.split or world.subset");
+  const LaunchOptions options = options_of(deadline, checked);
+  return started_by_mpi() ? launch_on_mpi(work, ranks, options) : launch_on_threads(work, ranks.value_or(1), options);
+}
+
+/// The MPI job's world without a launch around it, until the process ends.
+Communicator mpi_world(const std::optional<double>& deadline, const std::optional<bool>& checked) {
+  keep_mpi();
+  static std::optional<Communicator> kept;
+  if (kept) return *kept;
+  const LaunchOptions options = options_of(deadline, checked);
+  static MpiSession* session = nullptr;
+  {
+    const py::gil_scoped_release released;
+    session = new MpiSession({.deadline = options.deadline, .checked = options.checked});
+    kept.emplace(session->world());
+  }
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    const py::gil_scoped_release released;
+    kept.reset();
+    delete std::exchange(session, nullptr);
+  }));
+  return *kept;
+}
+
+/// The folders whose lines are not the caller's: those of this package and of torch.
+std::vector<std::string>& inner_folders() {
+  static auto* folders = new std::vector<std::string>();
+  return *folders;
+}
+
+/// A name of a file that lives as long as the process.
+const char* kept_name(const char* name) {
+  static auto* names = new std::unordered_set<std::string>();
+  return names->emplace(name).first->c_str();
+}
+
+}  // namespace
+
+Where caller() {
+  py::object frame =
+      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  while (frame) {
+    auto* const now = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(now)));
+    const char* const file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
+    if (!file) {
+      PyErr_Clear();
+      break;
+    }
+    const std::string_view path = file;
+    if (std::ranges::none_of(inner_folders(), [&](const std::string& folder) { return path.starts_with(folder); }))
+      return Where(kept_name(file), static_cast<uint32_t>(PyFrame_GetLineNumber(now)));
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(now)));
+  }
+  return Where("python", 0);
+}
+
+InCall::InCall() {
+  if (launched_by) was_in_call_ = launched_by->ranks[static_cast<size_t>(launched_rank)].in_call.exchange(true);
+}
+InCall::~InCall() {
+  if (launched_by) launched_by->ranks[static_cast<size_t>(launched_rank)].in_call.store(was_in_call_);
+}
+
+void bind_errors(py::module_& m) {
+  const py::module_ classes = py::module_::import("adjoin._errors");
+  const auto kept = [&](const char* name) { return classes.attr(name).cast<py::object>().release().ptr(); };
+  errors = new Errors{kept("Error"), kept("InvalidArgument"), kept("CommunicationError"), kept("IoError"),
+                      kept("InternalError")};
+  py::register_local_exception_translator(&translate);
+  m.def("set_inner_folders", [](std::vector<std::string> folders) { inner_folders() = std::move(folders); });
+}
+
+void bind_launch(py::module_& m) {
+  m.def("launch", &python_launch, "work"_a, "ranks"_a = py::none(), py::kw_only(), "deadline"_a = py::none(),
+        "checked"_a = py::none(),
+        "Runs work(world) on `ranks` threads of this process, or under mpirun as this process's rank; gives what each "
+        "rank here returned.\n"
+        "deadline: seconds after which a call that waits ends the job; checked: whether MPI calls are compared\n"
+        "Raises what the first rank raised, with its traceback and a note of its rank; CommunicationError with the "
+        "lines of all\n"
+        "pending calls where calls wait for each other or do not match. Under mpirun a rank that raises ends the job.");
+  m.def("mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
+        "The MPI job's ranks, without a launch around them, for as long as the process lives.");
+  m.def("started_by_mpi", &started_by_mpi);
+  m.def("mpi_job_size", &mpi_job_size);
+  m.def("mpi_job_rank", &mpi_job_rank);
+}
+
+}  // namespace adjoin::python

@@ -1,0 +1,219 @@
+#include <variant>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/command_line.hpp"
+#include "adjoin/cli/commands.hpp"
+#include "adjoin/cli/run_program.hpp"
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/nn/init.hpp"
+#include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/data_parallel.hpp"
+#include "adjoin/parallel/gradients.hpp"
+#include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/train/commands.hpp"
+#include "adjoin/train/failures.hpp"
+#include "python/bindings/bindings.hpp"
+
+namespace adjoin::python {
+namespace {
+
+using namespace py::literals;
+using at::Tensor;
+using Pieces = std::vector<nn::Parameter>;
+
+void bind_pieces(py::module_& m) {
+  py::class_<nn::Parameter>(m, "Piece")
+      .def(py::init([](const std::string& name, const Tensor& tensor, const Layout& layout, const Grid& grid,
+                       bool is_buffer) { return nn::Parameter{name, tensor, layout, grid, std::nullopt, is_buffer}; }),
+           "name"_a, "tensor"_a, "layout"_a, "grid"_a, "is_buffer"_a = false)
+      .def(
+          "named",
+          [](nn::Parameter piece, const std::string& name, const Tensor& tensor) {
+            piece.name = name;
+            piece.tensor = tensor;
+            return piece;
+          },
+          "name"_a, "tensor"_a)
+      .def_readonly("name", &nn::Parameter::name)
+      .def_readonly("tensor", &nn::Parameter::tensor)
+      .def_readonly("layout", &nn::Parameter::layout)
+      .def_readonly("grid", &nn::Parameter::grid)
+      .def_readonly("is_buffer", &nn::Parameter::is_buffer)
+      .def("__repr__", [](const nn::Parameter& p) { return "Piece('" + p.name + "', " + p.layout.to_string() + ")"; });
+  m.def(
+      "initialize", [](const Pieces& pieces, uint64_t seed) { nn::initialize(pieces, seed); }, "pieces"_a, "seed"_a,
+      MayBlock());
+  m.def(
+      "gather_state", [](const Pieces& pieces, int rank) { return nn::gather_state(pieces, rank); }, "pieces"_a,
+      "rank"_a = 0, MayBlock());
+  m.def(
+      "scatter_state",
+      [](const nn::State& state, const Pieces& pieces, int rank) { nn::scatter_state(state, pieces, rank); }, "state"_a,
+      "pieces"_a, "rank"_a = 0, MayBlock());
+  m.def(
+      "sum_gradients", [](const Pieces& pieces) { parallel::sum_gradients(pieces); }, "pieces"_a, MayBlock());
+}
+
+nn::init::FanModeType fan_named(const std::string& text) {
+  if (text == "fan_in") return torch::kFanIn;
+  if (text == "fan_out") return torch::kFanOut;
+  throw InvalidArgument("expected a mode: fan_in or fan_out, got '" + text + "'");
+}
+nn::init::NonlinearityType nonlinearity_named(const std::string& text) {
+  if (text == "linear") return torch::kLinear;
+  if (text == "sigmoid") return torch::kSigmoid;
+  if (text == "tanh") return torch::kTanh;
+  if (text == "relu") return torch::kReLU;
+  if (text == "leaky_relu") return torch::kLeakyReLU;
+  throw InvalidArgument("expected a nonlinearity: linear, sigmoid, tanh, relu or leaky_relu, got '" + text + "'");
+}
+
+void bind_init(py::module_& m) {
+  namespace init = nn::init;
+  m.def("uniform_", &init::uniform_, "piece"_a, "seed"_a, "low"_a = 0.0, "high"_a = 1.0);
+  m.def("normal_", &init::normal_, "piece"_a, "seed"_a, "mean"_a = 0.0, "std"_a = 1.0);
+  m.def("trunc_normal_", &init::trunc_normal_, "piece"_a, "seed"_a, "mean"_a = 0.0, "std"_a = 1.0, "low"_a = -2.0,
+        "high"_a = 2.0);
+  m.def("xavier_uniform_", &init::xavier_uniform_, "piece"_a, "seed"_a, "gain"_a = 1.0);
+  m.def("xavier_normal_", &init::xavier_normal_, "piece"_a, "seed"_a, "gain"_a = 1.0);
+  m.def("orthogonal_", &init::orthogonal_, "piece"_a, "seed"_a, "gain"_a = 1.0);
+  const auto def_kaiming = [&](const char* name, auto* fill) {
+    m.def(
+        name,
+        [fill](const nn::Parameter& piece, uint64_t seed, double a, const std::string& mode,
+               const std::string& nonlinearity) {
+          fill(piece, seed, a, fan_named(mode), nonlinearity_named(nonlinearity));
+        },
+        "piece"_a, "seed"_a, "a"_a = 0.0, "mode"_a = "fan_in", "nonlinearity"_a = "leaky_relu");
+  };
+  def_kaiming("kaiming_uniform_", init::kaiming_uniform_);
+  def_kaiming("kaiming_normal_", init::kaiming_normal_);
+}
+
+void bind_optimizer(py::module_& m) {
+  py::class_<parallel::Rule>(m, "Rule")
+      .def_readonly("name", &parallel::Rule::name)
+      .def_readonly("moments", &parallel::Rule::moments);
+  m.def(
+      "adamw",
+      [](double beta1, double beta2, double epsilon) {
+        return parallel::adamw({.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon});
+      },
+      "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8);
+  m.def(
+      "sgd", [](double momentum, bool nesterov) { return parallel::sgd({.momentum = momentum, .nesterov = nesterov}); },
+      "momentum"_a = 0.0, "nesterov"_a = false);
+  py::class_<parallel::Update>(m, "Update")
+      .def_readonly("norm", &parallel::Update::norm)
+      .def_readonly("skipped", &parallel::Update::skipped);
+  using parallel::Optimizer;
+  py::class_<Optimizer, Owner<Optimizer>>(m, "Optimizer")
+      .def(py::init([](Pieces pieces, parallel::Rule rule, double weight_decay, double clip) {
+             return Owner<Optimizer>(
+                 new Optimizer(std::move(pieces), std::move(rule), {.weight_decay = weight_decay, .clip = clip}));
+           }),
+           "pieces"_a, "rule"_a, "weight_decay"_a = 0.0, "clip"_a = 0.0, MayBlock())
+      .def("step", &Optimizer::step, "rate"_a, "loss_scale"_a = 1.0, MayBlock())
+      .def_property_readonly("moment_bytes", &Optimizer::moment_bytes)
+      .def_property("steps_taken", &Optimizer::steps_taken, &Optimizer::set_steps_taken)
+      .def("moments", [](const Optimizer& o) { return Pieces(o.moments()); })
+      .def("state", &Optimizer::state);
+}
+
+/// A module of Python's as LibTorch's: its tensors by their names, in modules within modules.
+class Tensors : public torch::nn::Module {
+ public:
+  void add(const std::string& name, const Tensor& tensor, bool is_buffer) {
+    const size_t dot = name.find('.');
+    if (dot == std::string::npos) {
+      is_buffer ? register_buffer(name, tensor) : register_parameter(name, tensor, tensor.requires_grad());
+      return;
+    }
+    const std::string first = name.substr(0, dot);
+    const auto known = inner_.find(first);
+    const auto inner = known != inner_.end()
+                           ? known->second
+                           : inner_.emplace(first, register_module(first, std::make_shared<Tensors>())).first->second;
+    inner->add(name.substr(dot + 1), tensor, is_buffer);
+  }
+
+ private:
+  std::map<std::string, std::shared_ptr<Tensors>> inner_;
+};
+
+/// DataParallel with the module that it is of.
+struct DataParallelModule {
+  std::shared_ptr<Tensors> module = std::make_shared<Tensors>();
+  std::optional<parallel::DataParallel> parallel;
+};
+
+Owner<DataParallelModule> data_parallel(const std::vector<std::tuple<std::string, Tensor, bool>>& tensors,
+                                        const Communicator& group, const std::string& overlap,
+                                        const std::optional<at::ScalarType>& wire, int64_t bucket_bytes) {
+  using Overlap = parallel::DataParallelOptions::Overlap;
+  require(overlap == "automatic" || overlap == "off" || overlap == "on",
+          [&] { return "DataParallel: expected an overlap: automatic, off or on, got '" + overlap + "'"; });
+  Owner<DataParallelModule> made(new DataParallelModule);
+  for (const auto& [name, tensor, is_buffer] : tensors) made->module->add(name, tensor, is_buffer);
+  const parallel::DataParallelOptions options{.overlap = overlap == "on"    ? Overlap::on
+                                                         : overlap == "off" ? Overlap::off
+                                                                            : Overlap::automatic,
+                                              .wire = wire,
+                                              .bucket_bytes = bucket_bytes};
+  made->parallel.emplace(*made->module, group, options);
+  return made;
+}
+
+void bind_data_parallel(py::module_& m) {
+  py::class_<DataParallelModule, Owner<DataParallelModule>>(m, "DataParallel")
+      .def(py::init([](const std::vector<std::tuple<std::string, Tensor, bool>>& tensors, const Communicator& group,
+                       const std::string& overlap, const std::optional<at::ScalarType>& wire,
+                       int64_t bucket_bytes) { return data_parallel(tensors, group, overlap, wire, bucket_bytes); }),
+           MayBlock())
+      .def(
+          "backward",
+          [](DataParallelModule& d, const std::optional<Tensor>& loss, int64_t samples, bool last, bool retain_graph) {
+            return d.parallel->backward(loss.value_or(Tensor()), samples, {.last = last, .retain_graph = retain_graph});
+          },
+          "loss"_a, "samples"_a, "last"_a = true, "retain_graph"_a = false, MayBlock())
+      .def(
+          "any", [](const DataParallelModule& d, bool here) { return d.parallel->any(here); }, "here"_a, MayBlock());
+}
+
+/// Carries out a command line, as its program does, but throws.
+void carry_out(const std::vector<std::string>& arguments) {
+  train::in_our_words([&] {
+    cli::Program program;
+    cli::add_train(program);
+    cli::parse(program, arguments);
+    program.action();
+  });
+}
+
+int run_program(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  return cli::run_program(static_cast<int>(arguments.size()), pointers.data());
+}
+
+}  // namespace
+
+void bind_training(py::module_& m) {
+  bind_pieces(m);
+  py::module_ init = m.def_submodule("init");
+  bind_init(init);
+  bind_optimizer(m);
+  bind_data_parallel(m);
+  py::class_<data::Sampler>(m, "Sampler")
+      .def(py::init([](int64_t samples, int64_t batch, uint64_t seed) {
+             return data::Sampler({.samples = samples, .batch = batch, .seed = seed});
+           }),
+           "samples"_a, "batch"_a, "seed"_a = 0)
+      .def_property_readonly("steps_per_epoch", &data::Sampler::steps_per_epoch)
+      .def("next", &data::Sampler::next);
+  m.def("train", &carry_out, "arguments"_a, py::call_guard<py::gil_scoped_release>());
+  m.def("run_program", &run_program, "arguments"_a, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace adjoin::python

@@ -1,0 +1,1 @@
+"""The arithmetic of halos, by adjoin's windows."""

@@ -1,0 +1,3 @@
+from distdl.nn.repartition import Repartition
+
+DistributedTranspose = Repartition

@@ -1,0 +1,3 @@
+from distdl.utilities import slicing, torch
+
+__all__ = ["slicing", "torch"]

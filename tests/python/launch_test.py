@@ -1,0 +1,217 @@
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import traceback
+import unittest
+
+import torch
+
+import adjoin
+from adjoin import nn
+from worlds import on_each_world, on_threads
+
+
+@on_threads
+class Launch(unittest.TestCase):
+    def test_gives_what_each_rank_returned(self):
+        self.assertEqual(adjoin.launch(lambda world: (world.rank, world.size), ranks=3), [(0, 3), (1, 3), (2, 3)])
+
+    def test_raises_what_a_rank_raised(self):
+        class Mine(Exception):
+            pass
+
+        def fails(world):
+            if world.rank == 1:
+                raise Mine("of my own")
+            world.barrier()
+
+        try:
+            adjoin.launch(fails, ranks=3)
+            self.fail("nothing was raised")
+        except Mine as error:
+            text = "".join(traceback.format_exception(error))
+        self.assertIn('raise Mine("of my own")', text)
+        self.assertIn("in fails", text)
+        self.assertIn("on rank 1 of adjoin.launch", text)
+
+    def test_refuses_a_launch_within_a_launch(self):
+        with self.assertRaisesRegex(adjoin.InvalidArgument, "a rank cannot launch ranks"):
+            adjoin.launch(lambda world: adjoin.launch(lambda inner: None, ranks=2), ranks=2)
+        with self.assertRaisesRegex(ValueError, "expected at least 1 rank, got 0"):
+            adjoin.launch(lambda world: None, ranks=0)
+
+    def test_names_the_lines_of_calls_that_do_not_match(self):
+        def differ(world):
+            if world.rank == 0:
+                world.barrier()
+            else:
+                world.all_reduce(torch.ones(2))
+
+        with self.assertRaises(adjoin.CommunicationError) as caught:
+            adjoin.launch(differ, ranks=2)
+        first = differ.__code__.co_firstlineno
+        self.assertIn(f"barrier #1 at launch_test.py:{first + 2}", str(caught.exception))
+        self.assertIn(f"at launch_test.py:{first + 4}", str(caught.exception))
+
+    def test_names_the_line_of_a_movement_whose_backward_waits_for_ever(self):
+        def hangs(world):
+            x = torch.ones(2, requires_grad=True)
+            y = adjoin.copy_to(x, world)
+            if world.rank == 0:
+                y.sum().backward()
+
+        with self.assertRaises(adjoin.CommunicationError) as caught:
+            adjoin.launch(hangs, ranks=2)
+        self.assertIn(f"launch_test.py:{hangs.__code__.co_firstlineno + 2}", str(caught.exception))
+
+    def test_lets_other_threads_have_the_interpreter(self):
+        def work(world):
+            if world.rank == 0:  # whose receive would keep the lock from the rank that sends
+                return world.recv(torch.empty(1), 1).item()
+            done = threading.Event()
+            threading.Thread(target=done.set).start()
+            self.assertTrue(done.wait(20))
+            world.send(torch.tensor([7.0]), 0)
+
+        self.assertEqual(adjoin.launch(work, ranks=2)[0], 7)
+
+
+class Backward(unittest.TestCase):
+    def test_calls_functions_and_hooks_of_python(self):
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return 2 * gradient
+
+        def work(world):
+            seen = []
+            x = torch.ones(3, requires_grad=True)
+            x.register_hook(lambda gradient: seen.append(gradient.clone()))
+            y = adjoin.reduce_from(Double.apply(adjoin.copy_to(x, world)), world)
+            y.sum().backward()
+            self.assertEqual(x.grad.tolist(), [2.0 * world.size] * 3)
+            self.assertEqual(len(seen), 1)
+
+        on_each_world(work)
+
+    def test_hands_on_the_error_of_a_hook(self):
+        if adjoin.started_by_mpi():
+            self.skipTest("an error ends the job")
+
+        def work(world):
+            x = torch.ones(1, requires_grad=True)
+
+            def fails(gradient):
+                raise LookupError("in the hook")
+
+            if world.rank == 1:
+                x.register_hook(fails)
+            adjoin.copy_to(adjoin.copy_to(x, world) * 1, world).sum().backward()
+
+        with self.assertRaisesRegex(LookupError, "in the hook"):
+            adjoin.launch(work, ranks=2)
+
+
+class Programs(unittest.TestCase):
+    """Random programs, the same on all ranks, of calls, backward with hooks of Python, and calls beside."""
+
+    def run_program(self, world, seed):
+        choose = random.Random(seed)
+        grid = adjoin.Grid(world, {"a": world.size})
+        pending, total = [], 0.0
+        for _ in range(30):
+            what = choose.randrange(6)
+            if what == 0:
+                total += world.all_reduce(torch.ones(choose.randrange(1, 3000))).sum().item()
+            elif what == 1:
+                pending.append(world.stream().all_gather(torch.ones(choose.randrange(1, 100))))
+            elif what == 2 and pending:
+                total += pending.pop(choose.randrange(len(pending))).wait().sum().item()
+            elif what == 3:
+                x = torch.ones(choose.randrange(1, 50), requires_grad=True)
+                x.register_hook(lambda gradient: gradient * 2)
+                adjoin.reduce_from(adjoin.copy_to(x, world) ** 2, world).sum().backward()
+                total += x.grad.sum().item()
+            elif what == 4:
+                rows, to = choose.randrange(1, 20), choose.randrange(world.size)
+                source, target = adjoin.Layout(grid, [rows, 3], {0: "a"}), nn.on_one_worker(to)([rows, 3])
+                x = adjoin.place(torch.ones(rows, 3, requires_grad=True), source, grid)
+                total += x.move(target).local.sum().item()
+            else:
+                del pending[:]  # which waits for them
+        return total
+
+    def test_never_hang(self):
+        def work(world):
+            return [self.run_program(world, seed) for seed in range(8)]
+
+        if adjoin.started_by_mpi():
+            adjoin.launch(work)
+            return
+        for ranks in (2, 4):
+            results = adjoin.launch(work, ranks=ranks)
+            self.assertEqual(results, adjoin.launch(work, ranks=ranks))
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import torch
+import adjoin
+
+def work(world):
+    try:
+        if world.rank == 0:
+            threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        if world.rank == 1:
+            while True:
+                pass  # computes
+        world.barrier()  # waits
+    except KeyboardInterrupt:
+        print(f"rank {world.rank}\\n", end="", flush=True)
+        raise
+
+try:
+    adjoin.launch(work, ranks=3)
+except KeyboardInterrupt:
+    print("launch\\n", end="", flush=True)
+"""
+
+
+@on_threads
+class Interrupt(unittest.TestCase):
+    def test_ends_ranks_that_wait_and_ranks_that_compute(self):
+        result = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+        self.assertEqual(sorted(result.stdout.split("\n")), ["", "launch", "rank 0", "rank 1", "rank 2"], result.stderr)
+
+
+@on_threads
+class Program(unittest.TestCase):
+    def run_python(self, text):
+        return subprocess.run([sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True)
+
+    def test_is_that_of_the_library(self):
+        result = subprocess.run([sys.executable, "-m", "adjoin", "--version"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn(f"adjoin {adjoin.__version__}", result.stdout)
+        result = subprocess.run([sys.executable, "-m", "adjoin", "nothing"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+
+    def test_importing_says_in_one_line_what_lacks(self):
+        another = """
+            import sys, types
+            torch = types.ModuleType("torch"); torch.__version__ = "{version}"
+            sys.modules["torch"] = torch if "{version}" else None
+            import adjoin
+        """
+        self.assertIn("ImportError: adjoin: was built for torch 2.13, but here is torch 2.9.1", self.run_python(another.format(version="2.9.1")).stderr)
+        self.assertIn("ImportError: adjoin: there is no torch here", self.run_python(another.format(version="")).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
