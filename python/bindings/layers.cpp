@@ -200,7 +200,10 @@ void bind_sequence(py::module_& m) {
         "tensor, True where hidden\n"
         "Raises InvalidArgument for rows or tensors that do not fit.");
   using Taps = std::pair<std::vector<std::vector<int64_t>>, std::vector<std::vector<double>>>;
-  py::class_<nn::Interpolation>(m, "Interpolation")
+  py::class_<nn::Interpolation>(
+      m, "Interpolation",
+      "A linear map along each of the last dims of a piece, once differentiable and once more.\ntaps: of each dim, the "
+      "index of each tap of each output, and the weights likewise, or [] where each output is one input")
       .def(py::init([](const std::vector<Taps>& dims) {
              std::vector<nn::Taps> taps;
              for (const auto& [index, weight] : dims) {
