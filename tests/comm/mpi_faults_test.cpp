@@ -220,6 +220,12 @@ TEST(MpiJob, goes_on_without_the_watchdog_where_mpi_shares_no_memory) {
   EXPECT_THAT(outcome.text, HasSubstr("warning: MPI shares no memory"));
 }
 
+TEST(MpiJob, sends_to_another_host_while_it_waits_in_memory) {
+  const Outcome outcome =
+      testing::run_job(4, "0 send-while-waiting", "ADJOIN_DEADLINE=10 OMPI_MCA_btl_vader_single_copy_mechanism=none");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
 TEST(MpiJob, moves_messages_in_pieces_that_mpi_could_count) {
   const Outcome outcome = job("0 pieces");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -272,6 +272,23 @@ void run_in_pieces() {
 }
 
 /// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
+/// Of four ranks, two a host: what rank 0 sends to the other host must arrive while it waits in memory for rank 1, which waits for
+/// the other host. No fault.
+void send_while_waiting() {
+  const adjoin::MpiSession session({.ranks_of_a_host = 2});
+  const Communicator world(session.world());
+  const std::vector<int> ranks = world.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+  const Communicator here = world.subset(ranks);
+  std::vector<float> x(1 << 20), got(1 << 20);
+  if (world.rank() == 0) {
+    const auto sending = world.isend(buffer(x), 2);
+    here.barrier();
+  }
+  if (world.rank() == 1) world.recv(buffer(got), 3), here.barrier();
+  if (world.rank() == 2) world.recv(buffer(got), 0), here.barrier();
+  if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
+}
+
 void run_without_allocating(const Communicator& world) {
   const auto size = static_cast<size_t>(world.size());
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
@@ -317,6 +334,7 @@ int main(int argc, char** argv) {
   const int operation = argc > 3 ? std::atoi(argv[3]) : 0;
   try {
     if (kind == "pieces") return run_in_pieces(), 0;
+    if (kind == "send-while-waiting") return send_while_waiting(), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});

@@ -1,5 +1,7 @@
 #include "adjoin/comm/mpi/process_backend.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <exception>
 
 #include "adjoin/comm/mpi/process_world.hpp"
@@ -17,6 +19,18 @@ ProcessBackend::ProcessBackend(std::shared_ptr<Group> group, std::shared_ptr<Age
 
 void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
+}
+
+/// MPI moves what this rank sends to other hosts only while the rank is in a call of MPI's, and a peer may wait for it that this
+/// rank's peers here wait for.
+void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kPause = std::chrono::microseconds(500);
+  const std::atomic<int>& sends = backend.group_->shared()->sends;
+  while (!parking.sleep(waiting.is_over, sends.load() > 0 ? Clock::now() + kPause : Clock::time_point::max())) {
+    int has_come = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &has_come, MPI_STATUS_IGNORE);
+  }
 }
 
 void ProcessBackend::exchange(std::span<const Message> messages, const Call& call) {

@@ -23,7 +23,7 @@ class ProcessBackend final : public InJob<HostBackend> {
   struct AgentWaiter final : host::Waiter {
     explicit AgentWaiter(ProcessBackend& of) : backend(of) {}
     void step_aside() override;
-    void sleep(host::Parking& parking, const host::Waiting& waiting) override { parking.sleep(waiting.is_over); }
+    void sleep(host::Parking& parking, const host::Waiting& waiting) override;
     ProcessBackend& backend;
   };
 

@@ -43,6 +43,7 @@ struct MpiShared {
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // of each rank of the world, the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
+  mutable std::atomic<int> sends = 0;             // of MPI's that have begun and are held
   std::mutex making;                              // held while this process makes a group
   mpi::PendingTable table;                        // empty where the processes of this host share no memory
   std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory

@@ -91,18 +91,14 @@ class Transport::PostedSend final : public Sending {
   PostedSend(std::shared_ptr<Transport> transport, const Message& message, const Call& call)
       : transport_(std::move(transport)), message_(message), call_(call) {
     call_.messages = {&message_, 1};
+    transport_->group_->shared()->sends.fetch_add(1);
     const Watched watched(*transport_->agent_, transport_->group_->entry(), call_);
     if (transport_->options_.checked) transport_->post_header(message_, header_, requests_[1]);
     transport_->post(message_, requests_[0]);
   }
   ~PostedSend() override {
-    if (done()) return;
-    if (std::uncaught_exceptions() == 0) {
-      finish();
-      return;
-    }
-    for (MPI_Request& request : requests_)  // whoever catches the exception tells the cause and ends the job
-      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+    end();
+    transport_->group_->shared()->sends.fetch_sub(1);
   }
   void wait() override { check_mpi(finish(), call_.name); }
   bool done() override {
@@ -112,6 +108,15 @@ class Transport::PostedSend final : public Sending {
   }
 
  private:
+  void end() {
+    if (done()) return;
+    if (std::uncaught_exceptions() == 0) {
+      finish();
+      return;
+    }
+    for (MPI_Request& request : requests_)  // whoever catches the exception tells the cause and ends the job
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
   int finish() {
     const Watched watched(*transport_->agent_, transport_->group_->entry(), call_, Watched::Part::end);
     const int codes[] = {MPI_Wait(&requests_[0], MPI_STATUS_IGNORE), MPI_Wait(&requests_[1], MPI_STATUS_IGNORE)};
