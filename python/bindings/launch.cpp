@@ -158,7 +158,7 @@ void throw_cause(Launch& launch, const std::exception_ptr& thrown) {
 py::list launch_on_threads(const py::function& work, int ranks, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   Launch launch(ranks);
-  const int threads = std::max(1, at::get_num_threads() / ranks);
+  const int all_threads = at::get_num_threads(), threads = std::max(1, all_threads / ranks);
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
@@ -190,6 +190,7 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
     runner.join();
     launch.world.reset();
   }
+  at::set_num_threads(all_threads);  // of threads that begin later
   if (interruption) throw std::move(*interruption);
   if (thrown) throw_cause(launch, thrown);
   py::list results;
