@@ -271,6 +271,13 @@ void run_in_pieces() {
   expect("exchange", columns, expected);
 }
 
+/// Only the culprit's word is another. No fault, unless the others insist.
+void launch_with_another_word(int culprit) {
+  adjoin::LaunchOptions options;
+  if (adjoin::mpi_job_rank() == culprit) options.host_memory = adjoin::HostMemory::off;
+  adjoin::launch_mpi([](const Communicator& world) { world.barrier(); }, options);
+}
+
 /// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
 void run_without_allocating(const Communicator& world) {
   const auto size = static_cast<size_t>(world.size());
@@ -317,6 +324,7 @@ int main(int argc, char** argv) {
   const int operation = argc > 3 ? std::atoi(argv[3]) : 0;
   try {
     if (kind == "pieces") return run_in_pieces(), 0;
+    if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
