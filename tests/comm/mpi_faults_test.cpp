@@ -191,6 +191,16 @@ TEST(MpiJob, goes_on_without_host_memory_where_it_cannot_be_unless_it_must) {
               HasSubstr("ADJOIN_HOST_MEMORY: expected auto, on or off, got 'maybe'"));
 }
 
+TEST(MpiJob, goes_on_without_host_memory_where_one_rank_wants_none_unless_another_must) {
+  for (const char* culprit : {"0", "1"}) {
+    const Outcome outcome = job(std::string(culprit) + " words");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    const Outcome refused = job(std::string(culprit) + " words", "ADJOIN_HOST_MEMORY=on");
+    EXPECT_EQ(refused.code, 2) << refused.text;
+    EXPECT_THAT(refused.text, HasSubstr("--host-memory on: the ranks of this host share no memory: it is off"));
+  }
+}
+
 TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own) {
   const Outcome outcome = job("1 fork");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -271,7 +271,13 @@ void run_in_pieces() {
   expect("exchange", columns, expected);
 }
 
-/// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
+/// Only the culprit's word is another. No fault, unless the others insist.
+void launch_with_another_word(int culprit) {
+  adjoin::LaunchOptions options;
+  if (adjoin::mpi_job_rank() == culprit) options.host_memory = adjoin::HostMemory::off;
+  adjoin::launch_mpi([](const Communicator& world) { world.barrier(); }, options);
+}
+
 /// Of four ranks, two a host: what rank 0 sends to the other host must arrive while it waits in memory for rank 1, which waits for
 /// the other host. No fault.
 void send_while_waiting() {
@@ -289,6 +295,7 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
+/// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
 void run_without_allocating(const Communicator& world) {
   const auto size = static_cast<size_t>(world.size());
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
@@ -335,6 +342,7 @@ int main(int argc, char** argv) {
   try {
     if (kind == "pieces") return run_in_pieces(), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
+    if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});

@@ -43,14 +43,17 @@ std::string failure_of_all(MPI_Comm host, Step step) {
   return text;
 }
 
-/// The cores of all processes of the host, of which each may be bound to some.
+/// The cores of all processes of the host, of which each may be bound to some: the same number on all, as it decides how
+/// a group's memory is cut.
 int cores_of_all(MPI_Comm host) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return usable_cores();
+  const bool is_known = ::sched_getaffinity(0, sizeof(cores), &cores) == 0;
   const int own = CPU_COUNT(&cores), usable = usable_cores();
   MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, host);
-  return usable < own ? usable : CPU_COUNT(&cores);  // fewer where the cgroup allows less
+  int number = !is_known || usable < own ? usable : CPU_COUNT(&cores);  // fewer where the cgroup allows less
+  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MIN, host);
+  return number;
 }
 
 }  // namespace

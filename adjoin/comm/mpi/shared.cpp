@@ -83,7 +83,11 @@ void MpiShared::share_tensors(MPI_Comm host) {
   int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
   MPI_Comm_size(host, &host_size);
-  const std::string why_none = options.host_memory == HostMemory::off
+  // Ranks may have been given different words; all do as any of them wants.
+  int words[] = {options.host_memory == HostMemory::off ? 1 : 0, options.host_memory == HostMemory::on ? 1 : 0};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
+  const auto [is_off, is_on] = words;
+  const std::string why_none = is_off != 0
                                    ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY"
                                    : mpi::share_host_memory(host);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
@@ -92,7 +96,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
     host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), host);
     return;
   }
-  if (options.host_memory != HostMemory::on || host_size == 1) return;
+  if (is_on == 0 || host_size == 1) return;
   if (host_rank == 0) end_job("--host-memory on: the ranks of this host share no memory: " + why_none, 2);
   MPI_Barrier(host);  // which ends with the job
 }
