@@ -243,18 +243,26 @@ void bind_messages(Class& c) {
 }
 
 void bind_communicators(py::module_& m) {
-  py::class_<Operation, Owner<Operation>>(m, "Handle")
+  py::class_<Operation, Owner<Operation>>(m, "Handle",
+                                          "An operation that goes on beside its rank. Its end waits for it.")
       .def("wait", &Operation::wait, MayBlock(),
            "Returns the result when the operation is done, or raises what it has raised.")
       .def("done", &Operation::done, "Whether the operation has ended.");
 
-  py::class_<AsyncCommunicator, Owner<AsyncCommunicator>> stream(m, "AsyncCommunicator");
+  py::class_<AsyncCommunicator, Owner<AsyncCommunicator>> stream(
+      m, "AsyncCommunicator",
+      "The operations of a Communicator, each of which returns at once with a Handle. They run in the order of their "
+      "calls.");
   stream.def_property_readonly("rank", &AsyncCommunicator::rank)
       .def_property_readonly("size", &AsyncCommunicator::size);
   bind_collectives<AsyncCommunicator>(stream);
   bind_messages<AsyncCommunicator>(stream);
 
-  py::class_<Communicator, Owner<Communicator>> group(m, "Communicator");
+  py::class_<Communicator, Owner<Communicator>> group(
+      m, "Communicator",
+      "One rank's handle on one group of ranks. Communicator() is a group of this rank alone.\nTensors are dense ones "
+      "on the CPU, contiguous; collectives are called by all ranks in one order, with arguments that agree.\nRaises "
+      "InvalidArgument before anything is sent; CommunicationError where the world was ended.");
   group.def(py::init<>())
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("size", &Communicator::size)

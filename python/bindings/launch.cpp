@@ -158,7 +158,7 @@ void throw_cause(Launch& launch, const std::exception_ptr& thrown) {
 py::list launch_on_threads(const py::function& work, int ranks, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   Launch launch(ranks);
-  const int threads = std::max(1, at::get_num_threads() / ranks);
+  const int all_threads = at::get_num_threads(), threads = std::max(1, all_threads / ranks);
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
@@ -190,6 +190,7 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
     runner.join();
     launch.world.reset();
   }
+  at::set_num_threads(all_threads);  // of threads that begin later
   if (interruption) throw std::move(*interruption);
   if (thrown) throw_cause(launch, thrown);
   py::list results;
@@ -330,9 +331,9 @@ void bind_launch(py::module_& m) {
         "pending calls where calls wait for each other or do not match. Under mpirun a rank that raises ends the job.");
   m.def("mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
         "The MPI job's ranks, without a launch around them, for as long as the process lives.");
-  m.def("started_by_mpi", &started_by_mpi);
-  m.def("mpi_job_size", &mpi_job_size);
-  m.def("mpi_job_rank", &mpi_job_rank);
+  m.def("started_by_mpi", &started_by_mpi, "Whether mpirun or srun started this process as a rank of a job.");
+  m.def("mpi_job_size", &mpi_job_size, "The ranks of that job; 1 where there is none.");
+  m.def("mpi_job_rank", &mpi_job_rank, "This process's rank in that job; 0 where there is none.");
 }
 
 }  // namespace adjoin::python

@@ -27,6 +27,7 @@ struct MakeLayer {
 
   template <class Here, class Twin, class Options>
   void operator()(const Options& options) const {
+    const Blocking blocking;  // groups that are new are made by all
     if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&>)
       made.emplace(layer_of(std::make_shared<Here>(options, placement, grid)));
     else if constexpr (std::is_constructible_v<Here, const Options&, const Grid&, LayoutRule>)
@@ -140,7 +141,9 @@ Layer make_experts(const py::dict& given, const Grid& grid, const std::string& a
                                             .z_loss = g.get<double>("z_loss"),
                                             .experts_axis = g.get<std::string>("experts_axis"),
                                             .tensor = g.get<at::ScalarType>("dtype")};
-  return layer_of(std::make_shared<nn::DistributedMixtureOfExpertsImpl>(options, grid, axis, rule_of(output)));
+  const LayoutRule rule = rule_of(output);
+  const Blocking blocking;
+  return layer_of(std::make_shared<nn::DistributedMixtureOfExpertsImpl>(options, grid, axis, rule));
 }
 
 /// A layer of the models, of plain tensors.
@@ -159,6 +162,7 @@ PlainLayer make_col_row(const py::dict& given, const Grid& grid, const std::stri
                                   .dropout = g.get<double>("dropout"),
                                   .name = g.get<std::string>("name"),
                                   .tensor = g.get<at::ScalarType>("dtype")};
+  const Blocking blocking;
   const auto module = std::make_shared<nn::ColRowImpl>(options, grid, axis);
   return {module, [module](const Tensor& x, const Step& step) { return module->forward(x, ForwardPass{step}); }};
 }
@@ -200,7 +204,10 @@ void bind_sequence(py::module_& m) {
         "tensor, True where hidden\n"
         "Raises InvalidArgument for rows or tensors that do not fit.");
   using Taps = std::pair<std::vector<std::vector<int64_t>>, std::vector<std::vector<double>>>;
-  py::class_<nn::Interpolation>(m, "Interpolation")
+  py::class_<nn::Interpolation>(
+      m, "Interpolation",
+      "A linear map along each of the last dims of a piece, once differentiable and once more.\ntaps: of each dim, the "
+      "index of each tap of each output, and the weights likewise, or [] where each output is one input")
       .def(py::init([](const std::vector<Taps>& dims) {
              std::vector<nn::Taps> taps;
              for (const auto& [index, weight] : dims) {

@@ -20,13 +20,16 @@ using at::Tensor;
 using Shape = std::vector<int64_t>;
 
 void bind_prepared(py::module_& m) {
-  py::class_<Move, Owner<Move>>(m, "Move")
+  py::class_<Move, Owner<Move>>(m, "Move",
+                                "A move from one layout to another, prepared: as adjoin.move, used any number of "
+                                "times.\nMade by all ranks of either layout in the same order.")
       .def(py::init<Layout, Layout, const Grid&>(), "source"_a, "target"_a, "grid"_a, MayBlock())
       .def(
           "__call__", [](const Move& move, const Tensor& x) { return move(dense("move", x)); }, "x"_a, MayBlock())
       .def_property_readonly("source", &Move::from, py::return_value_policy::copy)
       .def_property_readonly("target", &Move::to, py::return_value_policy::copy);
-  py::class_<HaloExchange, Owner<HaloExchange>>(m, "HaloExchange")
+  py::class_<HaloExchange, Owner<HaloExchange>>(
+      m, "HaloExchange", "A halo exchange, prepared: as adjoin.halo_exchange, used any number of times.")
       .def(py::init([](const Layout& layout, const std::vector<Window>& windows, const Grid& grid,
                        const std::string& padding) {
              return Owner<HaloExchange>(new HaloExchange(layout, windows, padding_named(padding), grid));
@@ -181,7 +184,8 @@ void bind_within_groups(py::module_& m) {
 }
 
 void bind_distributed_tensor(py::module_& m) {
-  py::class_<Step>(m, "Step")
+  py::class_<Step>(m, "Step",
+                   "The step of a training that a tensor belongs to: of it, and the seed, follow the masks of dropout.")
       .def(py::init(
                [](uint64_t seed, int64_t number, bool training, int64_t first_sample, double weight,
                   bool weighs_tokens) { return Step{seed, number, training, first_sample, weight, weighs_tokens}; }),
@@ -196,7 +200,10 @@ void bind_distributed_tensor(py::module_& m) {
 
   using Apply = std::function<Tensor(const Tensor&)>;
   const auto moved = [](const DistributedTensor& x, const Layout& layout) { return move(x, layout); };
-  py::class_<DistributedTensor, Owner<DistributedTensor>>(m, "DistributedTensor")
+  py::class_<DistributedTensor, Owner<DistributedTensor>>(
+      m, "DistributedTensor",
+      "A global tensor of which this rank holds a piece.\nShape:  local is layout.shape_on(rank)\nRaises "
+      "InvalidArgument for a piece of another shape.")
       .def(py::init([](const Tensor& local, const Layout& layout, const Grid& grid, const std::optional<Step>& step) {
              const Shape expected = layout.shape_on(grid.world().rank());
              require(dense("DistributedTensor", local).sizes() == at::IntArrayRef(expected) ||
@@ -215,7 +222,8 @@ void bind_distributed_tensor(py::module_& m) {
       .def_property_readonly("shape", [](const DistributedTensor& x) { return x.layout.shape(); })
       .def("move", moved, "layout"_a, MayBlock())
       .def(
-          "whole", [](const DistributedTensor& x) { return whole(x); }, MayBlock())
+          "whole", [](const DistributedTensor& x) { return whole(x); }, MayBlock(),
+          "The global tensor, on every rank of the grid. Raises InvalidArgument for a covering split.")
       .def(
           "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "f"_a)
       .def(
@@ -230,9 +238,11 @@ void bind_distributed_tensor(py::module_& m) {
       "Each rank of the grid keeps its piece of a tensor that all of them hold.\n"
       "Raises InvalidArgument where the layout is not of that shape, or is partial along an axis.");
   m.def(
-      "whole", [](const DistributedTensor& x) { return whole(x); }, "x"_a, MayBlock());
+      "whole", [](const DistributedTensor& x) { return whole(x); }, "x"_a, MayBlock(),
+      "The global tensor, on every rank of the grid.");
   m.def(
-      "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "x"_a, "f"_a);
+      "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "x"_a, "f"_a,
+      "An elementwise function of the pieces. Raises InvalidArgument where it changes the shape.");
   m.def(
       "cat", [](const DistributedTensor& a, const DistributedTensor& b, int64_t dim) { return cat(a, b, dim); }, "a"_a,
       "b"_a, "dim"_a, MayBlock(), "b behind a along a dim that every rank has whole.");

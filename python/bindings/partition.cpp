@@ -109,7 +109,8 @@ std::vector<std::pair<Split, Axes>> cut_dims(const Layout& layout) {
 
 void bind_split(py::module_& m) {
   using namespace py::literals;
-  py::class_<Split>(m, "Split")
+  py::class_<Split>(m, "Split",
+                    "How one dim of a tensor is cut: parts are lists of ranges of indices, and may be empty.")
       .def_static("balanced", &Split::balanced, "size"_a, "parts"_a, "dim"_a = 0, "unit"_a = 1,
                   "Contiguous parts whose sizes differ by at most one unit, the larger first. Raises InvalidArgument "
                   "for no parts.")
@@ -146,7 +147,10 @@ void bind_split(py::module_& m) {
 
 void bind_grid(py::module_& m) {
   using namespace py::literals;
-  py::class_<GridShape>(m, "GridShape")
+  py::class_<GridShape>(
+      m, "GridShape",
+      "The arithmetic of a Cartesian arrangement of ranks with named axes, the last one fastest: {\"dp\": 2, \"tp\": "
+      "4}.\nranks: the rank of the world at each cell; cell c is rank c unless given")
       .def(py::init([](const py::object& axes, std::vector<int> ranks) {
              return GridShape(axes_of(axes), std::move(ranks));
            }),
@@ -182,7 +186,10 @@ void bind_grid(py::module_& m) {
       .def(py::self == py::self)
       .def("__repr__", &GridShape::to_string);
 
-  py::class_<Grid, Owner<Grid>>(m, "Grid")
+  py::class_<Grid, Owner<Grid>>(m, "Grid",
+                                "One rank's view of a grid: its coordinates, and a Communicator for each axis. Made by "
+                                "all ranks of the world together.\nRaises InvalidArgument where the world has too few "
+                                "ranks, or for what a rank outside of the grid has not.")
       .def(py::init([](const Communicator& world, const py::object& axes) {
              GridShape shape = py::isinstance<GridShape>(axes) ? axes.cast<GridShape>() : GridShape(axes_of(axes));
              const Blocking blocking;
@@ -208,7 +215,10 @@ void bind_grid(py::module_& m) {
 
 void bind_layout(py::module_& m) {
   using namespace py::literals;
-  py::class_<Layout>(m, "Layout")
+  py::class_<Layout>(m, "Layout",
+                     "Where the elements of a global tensor lie on a grid.\ncuts: {dim: axes} in balanced parts, {dim: "
+                     "(Split, axes)}, or a list of (Split, axes)\nkinds: along axes that cut nothing: replicated "
+                     "(unless given), copied or partial\nRaises InvalidArgument where a cut does not fit.")
       .def(py::init([](const py::object& grid, const Ints& shape, const py::object& cuts,
                        const std::map<std::string, std::string>& kinds) {
              const GridShape on = shape_of(grid);
@@ -263,12 +273,12 @@ void bind_layout(py::module_& m) {
       .def(py::self == py::self)
       .def("__repr__", &Layout::to_string);
 
-  py::class_<Piece>(m, "Box")
+  py::class_<Piece>(m, "Box", "A box of this rank's piece that comes from a rank or goes to one.")
       .def_readonly("peer", &Piece::peer)
       .def_readonly("offset", &Piece::offset)
       .def_readonly("sizes", &Piece::sizes)
       .def_readonly("summand", &Piece::summand);
-  py::class_<MovePlan>(m, "MovePlan")
+  py::class_<MovePlan>(m, "MovePlan", "What one rank sends and receives when a tensor moves.")
       .def_readonly("sends", &MovePlan::sends)
       .def_readonly("receives", &MovePlan::receives)
       .def_readonly("summands", &MovePlan::summands)
@@ -279,7 +289,8 @@ void bind_layout(py::module_& m) {
 
 void bind_window(py::module_& m) {
   using namespace py::literals;
-  py::class_<Window>(m, "Window")
+  py::class_<Window>(m, "Window",
+                     "Which inputs along a dim each output reads: the windows of a convolution or a pooling.")
       .def(py::init([](int64_t kernel, int64_t stride, int64_t dilation, int64_t before, int64_t after, bool ceil_mode,
                        bool transposed, int64_t output_padding) {
              return Window{kernel, stride, dilation, before, after, ceil_mode, transposed, output_padding};
@@ -301,8 +312,8 @@ void bind_window(py::module_& m) {
         const Range range = inputs_of(window, inputs, {outputs.first, outputs.second});
         return Pair(range.begin, range.end);
       },
-      "window"_a, "inputs"_a, "outputs"_a);
-  py::class_<HaloPlan>(m, "HaloPlan")
+      "window"_a, "inputs"_a, "outputs"_a, "The inputs that a range of outputs reads; beyond the ends is padding.");
+  py::class_<HaloPlan>(m, "HaloPlan", "Where the outputs of windows lie, and what is fetched for them.")
       .def_readonly("outputs", &HaloPlan::outputs)
       .def_readonly("fetched", &HaloPlan::fetched);
   m.def(
@@ -313,7 +324,7 @@ void bind_window(py::module_& m) {
       "layout"_a, "windows"_a, "padding"_a = "zeros",
       "Where the outputs of windows lie, and what each rank fetches for them.");
 
-  py::class_<Rows>(m, "Rows")
+  py::class_<Rows>(m, "Rows", "Which sample and token each row of activations is, on every rank of a group.")
       .def_static("balanced", &Rows::balanced, "lengths"_a, "workers"_a)
       .def_static("zigzag", &Rows::zigzag, "lengths"_a, "workers"_a)
       .def_static(

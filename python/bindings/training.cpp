@@ -22,7 +22,7 @@ using at::Tensor;
 using Pieces = std::vector<nn::Parameter>;
 
 void bind_pieces(py::module_& m) {
-  py::class_<nn::Parameter>(m, "Piece")
+  py::class_<nn::Parameter>(m, "Piece", "A parameter, or a buffer, with the global tensor that it is a piece of.")
       .def(py::init([](const std::string& name, const Tensor& tensor, const Layout& layout, const Grid& grid,
                        bool is_buffer) { return nn::Parameter{name, tensor, layout, grid, std::nullopt, is_buffer}; }),
            "name"_a, "tensor"_a, "layout"_a, "grid"_a, "is_buffer"_a = false)
@@ -70,13 +70,17 @@ nn::init::NonlinearityType nonlinearity_named(const std::string& text) {
 
 void bind_init(py::module_& m) {
   namespace init = nn::init;
-  m.def("uniform_", &init::uniform_, "piece"_a, "seed"_a, "low"_a = 0.0, "high"_a = 1.0);
-  m.def("normal_", &init::normal_, "piece"_a, "seed"_a, "mean"_a = 0.0, "std"_a = 1.0);
+  m.def("uniform_", &init::uniform_, "piece"_a, "seed"_a, "low"_a = 0.0, "high"_a = 1.0,
+        "Uniform numbers of [low, high).");
+  m.def("normal_", &init::normal_, "piece"_a, "seed"_a, "mean"_a = 0.0, "std"_a = 1.0, "Normal numbers.");
   m.def("trunc_normal_", &init::trunc_normal_, "piece"_a, "seed"_a, "mean"_a = 0.0, "std"_a = 1.0, "low"_a = -2.0,
-        "high"_a = 2.0);
-  m.def("xavier_uniform_", &init::xavier_uniform_, "piece"_a, "seed"_a, "gain"_a = 1.0);
-  m.def("xavier_normal_", &init::xavier_normal_, "piece"_a, "seed"_a, "gain"_a = 1.0);
-  m.def("orthogonal_", &init::orthogonal_, "piece"_a, "seed"_a, "gain"_a = 1.0);
+        "high"_a = 2.0, "Normal numbers, none outside of [low, high].");
+  m.def("xavier_uniform_", &init::xavier_uniform_, "piece"_a, "seed"_a, "gain"_a = 1.0,
+        "Uniform numbers of variance 2 gain^2 / (fan in + fan out).");
+  m.def("xavier_normal_", &init::xavier_normal_, "piece"_a, "seed"_a, "gain"_a = 1.0,
+        "Normal numbers of variance 2 gain^2 / (fan in + fan out).");
+  m.def("orthogonal_", &init::orthogonal_, "piece"_a, "seed"_a, "gain"_a = 1.0,
+        "Orthonormal rows or columns, times gain.");
   const auto def_kaiming = [&](const char* name, auto* fill) {
     m.def(
         name,
@@ -91,7 +95,7 @@ void bind_init(py::module_& m) {
 }
 
 void bind_optimizer(py::module_& m) {
-  py::class_<parallel::Rule>(m, "Rule")
+  py::class_<parallel::Rule>(m, "Rule", "How an optimizer changes an element by its gradient.")
       .def_readonly("name", &parallel::Rule::name)
       .def_readonly("moments", &parallel::Rule::moments);
   m.def(
@@ -99,15 +103,17 @@ void bind_optimizer(py::module_& m) {
       [](double beta1, double beta2, double epsilon) {
         return parallel::adamw({.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon});
       },
-      "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8);
+      "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8, "AdamW, by LibTorch's kernel.");
   m.def(
       "sgd", [](double momentum, bool nesterov) { return parallel::sgd({.momentum = momentum, .nesterov = nesterov}); },
-      "momentum"_a = 0.0, "nesterov"_a = false);
-  py::class_<parallel::Update>(m, "Update")
+      "momentum"_a = 0.0, "nesterov"_a = false, "SGD with momentum, as torch.optim.SGD.");
+  py::class_<parallel::Update>(
+      m, "Update",
+      "What a step came to: the norm of the global gradient, and whether it was skipped as that is not finite.")
       .def_readonly("norm", &parallel::Update::norm)
       .def_readonly("skipped", &parallel::Update::skipped);
   using parallel::Optimizer;
-  py::class_<Optimizer, Owner<Optimizer>>(m, "Optimizer")
+  py::class_<Optimizer, Owner<Optimizer>>(m, "Optimizer", "The optimizer of pieces.")
       .def(py::init([](Pieces pieces, parallel::Rule rule, double weight_decay, double clip) {
              return Owner<Optimizer>(
                  new Optimizer(std::move(pieces), std::move(rule), {.weight_decay = weight_decay, .clip = clip}));
@@ -205,7 +211,9 @@ void bind_training(py::module_& m) {
   bind_init(init);
   bind_optimizer(m);
   bind_data_parallel(m);
-  py::class_<data::Sampler>(m, "Sampler")
+  py::class_<data::Sampler>(
+      m, "Sampler",
+      "Gives the global batches of a training: every epoch all samples in a new order, alike on all ranks.")
       .def(py::init([](int64_t samples, int64_t batch, uint64_t seed) {
              return data::Sampler({.samples = samples, .batch = batch, .seed = seed});
            }),

@@ -23,6 +23,7 @@ struct MakeTwin {
 
   template <class Here, class Twin, class Options>
   void operator()(const Options& options) const {
+    const Blocking blocking;
     Twin layer(options);
     layer.to(type);
     made = nn::twin_of(layer, placement, place);

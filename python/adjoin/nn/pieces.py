@@ -6,31 +6,33 @@ from .. import _adjoin
 from .._errors import InvalidArgument
 
 
+def _tensors_of(module):
+    """Each parameter and buffer once, under its first name: name, tensor, whether it is a buffer, its piece if a layer has it."""
+    from .layer import Layer
+
+    pieces, known = {}, set()
+    for prefix, child in module.named_modules(remove_duplicate=False):
+        if isinstance(child, Layer):
+            pieces.update({f"{prefix}.{piece.name}".removeprefix("."): piece for piece in child.own_pieces()})
+    for items, is_buffer in ((module.named_parameters, False), (module.named_buffers, True)):
+        for name, tensor in items(remove_duplicate=False):
+            if id(tensor) not in known:
+                known.add(id(tensor))
+                yield name, tensor, is_buffer, pieces.get(name)
+
+
 def parameters_of(module, grid=None, replicated=()):
     """All parameters and buffers of a module and its children as pieces of global tensors, each once, under its first name.
 
     Those of layers of adjoin.nn lie as the layers say; others are copied along every axis of `grid`, but for those that are
     `replicated`. Raises InvalidArgument for another where no grid is given.
     """
-    from .layer import Layer
-
-    found, known = [], set()
-    layouts = {}  # of the layers' own tensors, by full name
-    for prefix, child in module.named_modules(remove_duplicate=False):
-        if isinstance(child, Layer):
-            start = prefix + "." if prefix else ""
-            layouts.update({start + piece.name: piece for piece in child.own_pieces()})
-    tensors = [(name, t, False) for name, t in module.named_parameters(remove_duplicate=False)]
-    tensors += [(name, t, True) for name, t in module.named_buffers(remove_duplicate=False)]
-    for name, tensor, is_buffer in tensors:
-        if id(tensor) in known:
-            continue
-        known.add(id(tensor))
-        if name in layouts:
-            found.append(layouts[name].named(name, tensor))
+    found = []
+    for name, tensor, is_buffer, piece in _tensors_of(module):
+        if piece is not None:
+            found.append(piece.named(name, tensor))
         elif grid is not None:
-            layout = _adjoin.copied_on(grid, list(tensor.shape), list(replicated))
-            found.append(_adjoin.Piece(name, tensor, layout, grid, is_buffer))
+            found.append(_adjoin.Piece(name, tensor, _adjoin.copied_on(grid, list(tensor.shape), list(replicated)), grid, is_buffer))
         else:
             raise InvalidArgument(
                 f"parameters_of: '{name}' has no layout, as no layer of adjoin.nn owns it; name the grid along whose axes "
@@ -46,24 +48,9 @@ def pieces_of(of):
 
 def initialize(of, seed):
     """Fills what the layers of adjoin.nn own; the same seed gives the same global tensors in every layout."""
-    _adjoin.initialize([p for p in _with_layers_only(of)], seed)
-
-
-def _with_layers_only(of):
-    if not isinstance(of, torch.nn.Module):
-        return list(of)
-    from .layer import Layer
-
-    pieces, known = [], set()
-    for prefix, child in of.named_modules():
-        if not isinstance(child, Layer):
-            continue
-        start = prefix + "." if prefix else ""
-        for piece in child.own_pieces():
-            if id(piece.tensor) not in known:
-                known.add(id(piece.tensor))
-                pieces.append(piece.named(start + piece.name, piece.tensor))
-    return pieces
+    if isinstance(of, torch.nn.Module):
+        of = [piece.named(name, tensor) for name, tensor, _, piece in _tensors_of(of) if piece is not None]
+    _adjoin.initialize(list(of), seed)
 
 
 def gather_state(of, rank=0):
