@@ -4,6 +4,6 @@ It is no port of DistDL: it has what the tests ask for, and is not installed. Pa
 root communicator; a layer turns them into layouts of adjoin and lets adjoin move, compute and differentiate.
 """
 
-from distdl import backends, nn, utilities
+from distdl import nn
 
-__all__ = ["backends", "nn", "utilities"]
+__all__ = ["nn"]

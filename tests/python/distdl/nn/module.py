@@ -120,8 +120,7 @@ class Rooted:
         self.is_here = grid.cell_of(root.world.rank) is not None
         shape = self.home.shape_on(root.world.rank)
         if self.is_here and math.prod(shape) > 0:
-            value = torch.empty(shape) if initial is None else initial.detach().reshape(shape).clone()
-            module.register_parameter(name, torch.nn.Parameter(value.reshape(view) if view else value))
+            module.register_parameter(name, torch.nn.Parameter(initial.detach().reshape(view or shape).clone()))
         else:
             self.is_here = False
             module.register_buffer(name, torch.empty(0, requires_grad=True))

@@ -1,3 +1,1 @@
-from distdl.utilities import slicing, torch
-
-__all__ = ["slicing", "torch"]
+"""The three utilities that the tests use."""
