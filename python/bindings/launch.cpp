@@ -329,8 +329,10 @@ void bind_launch(py::module_& m) {
         "Raises what the first rank raised, with its traceback and a note of its rank; CommunicationError with the "
         "lines of all\n"
         "pending calls where calls wait for each other or do not match. Under mpirun a rank that raises ends the job.");
-  m.def("mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
-        "The MPI job's ranks, without a launch around them, for as long as the process lives.");
+  m.def(
+      "mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
+      "The MPI job's ranks, without a launch around them, for as long as the process lives. The first call is made by "
+      "all ranks of the job together.");
   m.def("started_by_mpi", &started_by_mpi, "Whether mpirun or srun started this process as a rank of a job.");
   m.def("mpi_job_size", &mpi_job_size, "The ranks of that job; 1 where there is none.");
   m.def("mpi_job_rank", &mpi_job_rank, "This process's rank in that job; 0 where there is none.");
