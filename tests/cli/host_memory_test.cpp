@@ -1,0 +1,55 @@
+// Processes of one host that reach each other's memory, as users of the program see them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using namespace test;
+using ::testing::HasSubstr;
+
+/// The loss of each step and evaluation of a training, as it was written.
+std::vector<std::string> losses_of(const std::string& options, int ranks) {
+  const TemporaryFolder folder;
+  run_well(kSmallRun + "--epochs 2 " + options + into(folder / "run"), {.ranks = ranks});
+  std::vector<std::string> losses;
+  for (const std::string& line : lines_of(contents_of(metrics_of(folder / "run"))))
+    losses.push_back(nlohmann::json::parse(line).at("loss").dump());
+  return losses;
+}
+
+TEST(HostMemory, gives_processes_the_losses_of_threads_to_the_last_bit) {
+  for (const char* options : {"--tp 2 --sp ", "--dp 2 --precision bf16 ", "--cp 2 --cp-method ulysses "}) {
+    const std::vector<std::string> of_threads = losses_of(options, 0);
+    EXPECT_GE(of_threads.size(), 13u);
+    EXPECT_EQ(losses_of(options, 2), of_threads) << options;
+  }
+}
+
+TEST(HostMemory, is_told_of_by_the_doctor) {
+  EXPECT_THAT(run("doctor", {.ranks = 3}).out, HasSubstr("host memory 3 ranks share their memory\n"));
+  EXPECT_THAT(run("doctor --host-memory off", {.ranks = 2}).out,
+              HasSubstr("host memory not shared: it is off, by --host-memory or ADJOIN_HOST_MEMORY\n"));
+  const nlohmann::json host = printed_json("doctor", {.ranks = 2}).at("hosts")[0];
+  EXPECT_EQ(host.at("ranks_sharing_memory"), 2);
+  EXPECT_TRUE(host.at("why_no_host_memory").is_null());
+}
+
+TEST(HostMemory, is_refused_as_any_other_word) {
+  for (const char* command :
+       {"doctor", "bench collectives", "bench moves", "train --data sample", "evaluate --model runs/a"}) {
+    const Outcome outcome = run(std::string(command) + " --host-memory maybe");
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("--host-memory is \"maybe\", expected one of auto, on, off")) << command;
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::cli
