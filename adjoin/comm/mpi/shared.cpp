@@ -87,9 +87,8 @@ void MpiShared::share_tensors(MPI_Comm host) {
   int words[] = {options.host_memory == HostMemory::off ? 1 : 0, options.host_memory == HostMemory::on ? 1 : 0};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   const auto [is_off, is_on] = words;
-  const std::string why_none = is_off != 0
-                                   ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY"
-                                   : mpi::share_host_memory(host);
+  const std::string why_none =
+      is_off != 0 ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY" : mpi::share_host_memory(host);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
   if (why_none.empty()) {
     host_memory_begins();
