@@ -131,7 +131,7 @@ void SharedMemory::attach(std::span<const Part> parts) {
     const Part& theirs = parts[static_cast<size_t>(process)];
     const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
     const std::string what = "the memory of local rank " + std::to_string(process);
-    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file < 0) fail(what + " cannot be opened, as of another user, container or PID namespace");
     // What the number means here may be some other file, which need not be as long as the mapping.
     uint64_t token = 0;
@@ -139,6 +139,7 @@ void SharedMemory::attach(std::span<const Part> parts) {
         ::pread(file, &token, sizeof(token), offsetof(Head, token)) == sizeof(token) && token == theirs.token;
     const bool is_there =
         is_theirs && is_mapped(part(process), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file);
+    if (is_there) ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core has it
     const int error = errno;
     ::close(file);
     errno = error;

@@ -206,6 +206,11 @@ TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own) {
   EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
+TEST(MpiJob, keeps_the_memory_of_groups_that_a_rank_lets_go_after_the_launch) {
+  const Outcome outcome = job("0 late-groups");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
 TEST(MpiJob, makes_groups_on_several_threads_at_once) {
   const Outcome outcome = testing::run_job(2, "0 makers", "ADJOIN_DEADLINE=20");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

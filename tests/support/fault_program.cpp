@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -295,6 +297,29 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
+/// Some ranks let a launch's groups go during the next one, whose memory that must not change. No fault.
+void let_groups_go_late(int culprit) {
+  const adjoin::MpiSession until_the_end;
+  std::vector<Communicator> groups;
+  adjoin::launch_mpi([&](const Communicator& world) {
+    for (int i = 0; i < 20; ++i) {
+      const Communicator group = *world.split(0, 0);
+      if (world.rank() != culprit) groups.push_back(group);
+    }
+  });
+  adjoin::launch_mpi([&](const Communicator& world) {
+    constexpr size_t kBytes = 5000;
+    std::vector<std::shared_ptr<void>> blocks(1000);
+    for (auto& block : blocks) std::memset((block = adjoin::host_memory(kBytes)).get(), 'x', kBytes);
+    world.barrier();
+    groups.clear();
+    world.barrier();
+    for (const auto& block : blocks)
+      if (std::string_view(static_cast<char*>(block.get()), kBytes) != std::string(kBytes, 'x'))
+        throw adjoin::InternalError("memory has changed");
+  });
+}
+
 /// Makes every call twice, and fails where the second allocates. What MPI itself takes is not counted.
 void run_without_allocating(const Communicator& world) {
   const auto size = static_cast<size_t>(world.size());
@@ -342,6 +367,7 @@ int main(int argc, char** argv) {
   try {
     if (kind == "pieces") return run_in_pieces(), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
+    if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     adjoin::launch(adjoin::mpi_job_size(),
                    [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });

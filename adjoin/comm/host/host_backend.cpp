@@ -187,6 +187,7 @@ void HostBackend::wait_for(const host::Postings& postings) {
     if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
       waiter().sleep(parking, {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text});
     copy_matched(postings);
+    if (pending.to_copy.load() > 0) std::this_thread::yield();  // to a peer that is about to say which
   }
   for (Posting& posting : postings.all())
     if (pending.left.load() > 0) take_back(posting);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -56,13 +57,44 @@ int cores_of_all(MPI_Comm host) {
   return number;
 }
 
+/// Memory of groups that are no more in this process, until all members have let it go, as they may still use it: also later
+/// than the launch that made them, so it is never destroyed.
+struct KeptMemory {
+  std::mutex mutex;
+  std::vector<std::pair<std::shared_ptr<void>, int>> all;  // with the number of members
+};
+
+KeptMemory& kept_memory() {
+  static auto& kept = *new KeptMemory;
+  return kept;
+}
+
+/// The same memory of a group, of which what is kept is freed when the next is made.
+std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members) {
+  {
+    KeptMemory& kept = kept_memory();
+    const std::lock_guard lock(kept.mutex);
+    std::erase_if(kept.all, [](const auto& old) { return host::Group::users_gone(old.first.get()) == old.second; });
+  }
+  void* data = memory.get();
+  return {data, [memory = std::move(memory), members](void* shared) mutable {
+            KeptMemory& kept = kept_memory();
+            const std::lock_guard lock(kept.mutex);
+            host::Group::let_go(shared);
+            kept.all.emplace_back(std::move(memory), members);
+          }};
+}
+
 }  // namespace
 
 std::string share_host_memory(MPI_Comm host) {
   const int processes = size_of(host), own = rank_in(host);
   if (processes == 1) return "this is the only rank on its host";
-  if (const SharedMemory* current = SharedMemory::current())  // of an earlier launch of this process
-    return current->processes() == processes ? "" : "an earlier launch had another number of ranks on this host";
+  if (SharedMemory::current() != nullptr)  // of an earlier launch, of all processes or of none
+    return failure_of_all(host, [&] {
+      if (SharedMemory::current()->processes() != processes)
+        throw CommunicationError("an earlier launch had another number of ranks on this host");
+    });
   std::unique_ptr<SharedMemory> memory;
   std::string failure;
   for (const uintptr_t place : SharedMemory::places()) {
@@ -97,7 +129,8 @@ std::shared_ptr<host::Group> ProcessWorld::make_group(const std::shared_ptr<Proc
                                                       std::vector<int> world_ranks) {
   std::shared_ptr<void> memory;
   if (rank_in(group) == 0) try {
-      memory = world->own(host::Group::memory_for(*world, world_ranks.size()), static_cast<int>(world_ranks.size()));
+      memory =
+          keep_for_members(host::Group::memory_for(*world, world_ranks.size()), static_cast<int>(world_ranks.size()));
     } catch (const std::bad_alloc&) {
     }
   auto address = reinterpret_cast<uintptr_t>(memory.get());
@@ -105,20 +138,6 @@ std::shared_ptr<host::Group> ProcessWorld::make_group(const std::shared_ptr<Proc
   if (address == 0) return nullptr;
   if (!memory) memory = {reinterpret_cast<void*>(address), [](void* shared) { host::Group::let_go(shared); }};
   return std::make_shared<host::Group>(world, std::move(world_ranks), std::move(memory));
-}
-
-/// The same memory, which is kept until all members have let it go, as they may still read it; freed when the next is made.
-std::shared_ptr<void> ProcessWorld::own(std::shared_ptr<void> memory, int members) {
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(kept_, [](const auto& old) { return host::Group::users_gone(old.first.get()) == old.second; });
-  }
-  void* data = memory.get();
-  return {data, [this, memory = std::move(memory), members](void* shared) mutable {
-            const std::lock_guard lock(mutex_);
-            host::Group::let_go(shared);
-            kept_.emplace_back(std::move(memory), members);
-          }};
 }
 
 void ProcessWorld::end(const std::string& diagnosis) noexcept {

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "adjoin/base/cores.hpp"
@@ -42,15 +40,11 @@ class ProcessWorld final : public host::World {
 
  private:
   std::string reason_of_end() const override { return ""; }  // nobody lives to hear it
-  std::shared_ptr<void> own(std::shared_ptr<void> memory, int members);
 
   const MpiShared& shared_;
   SharedMemory& memory_;
   const int place_;  // among the processes of the host
   Placement placement_;
-  std::mutex mutex_;
-  std::vector<std::pair<std::shared_ptr<void>, int>>
-      kept_;  // memory of groups that are no more here, and their members
 };
 
 }  // namespace adjoin::mpi
