@@ -18,19 +18,21 @@ constexpr int64_t kMostMeasurements = 1000;
 
 struct BenchPipelineCommand : ScheduleOptions {
   int64_t times = train::BenchPipelineOptions().times;
+  std::string host_memory = "auto";
   bool json = false;
 };
 
 void run_bench_pipeline(const BenchPipelineCommand& command) {
   ScheduleOptions options = command;
   check_costs(options, kMostMilliseconds);
+  (void)host_memory_of(command.host_memory);
   check_range("--times", command.times, 1, kMostMeasurements);
   if (options.ranks) check_ranks(*options.ranks);
   if (!options.ranks && !pipeline::names_a_file(options.schedule) && started_by_mpi()) options.ranks = mpi_job_size();
   constexpr double kSecond = 1000;
   const pipeline::StageCosts costs{options.costs.forward / kSecond, options.costs.input / kSecond,
                                    options.costs.weight / kSecond};
-  const train::BenchPipelineOptions bench{schedule_from(options).schedule, costs, command.times};
+  const train::BenchPipelineOptions bench{schedule_from(options).schedule, costs, command.times, command.host_memory};
   const train::BenchPipelineResult result = train::bench_pipeline(bench);
   if (!prints()) return;
   const double ratio = result.measured / result.simulated;
@@ -61,6 +63,7 @@ void add_bench_pipeline(Program& program, CLI::App& bench) {
   add_schedule_options(*command, *options, "milliseconds of sleep");
   add_number(*command, "--times", options->times,
              "Measurements, whose median counts [" + std::to_string(options->times) + "]");
+  add_host_memory(*command, options->host_memory);
   command->add_flag("--json", options->json,
                     "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
                     "simulated_seconds, ratio (null where nothing sleeps) [false]");

@@ -43,8 +43,8 @@ TEST(HostMemory, is_told_of_by_the_doctor) {
 }
 
 TEST(HostMemory, is_refused_as_any_other_word) {
-  for (const char* command :
-       {"doctor", "bench collectives", "bench moves", "train --data sample", "evaluate --model runs/a"}) {
+  for (const char* command : {"doctor", "bench collectives", "bench moves", "bench pipeline 1f1b",
+                              "train --data sample", "evaluate --model runs/a"}) {
     const Outcome outcome = run(std::string(command) + " --host-memory maybe");
     EXPECT_EQ(outcome.code, 2) << command;
     EXPECT_THAT(outcome.err, HasSubstr("--host-memory is \"maybe\", expected one of auto, on, off")) << command;

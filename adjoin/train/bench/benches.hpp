@@ -69,8 +69,9 @@ std::vector<Comparison> bench_moves(const BenchMovesOptions& options);
 /// What `adjoin bench pipeline` is asked.
 struct BenchPipelineOptions {
   pipeline::Schedule schedule;
-  pipeline::StageCosts costs;  // seconds in which all stages of a rank together sleep, for one micro-batch
-  int64_t times = 3;           // measurements
+  pipeline::StageCosts costs;        // seconds in which all stages of a rank together sleep, for one micro-batch
+  int64_t times = 3;                 // measurements
+  std::string host_memory = "auto";  // as of WorkerOptions
 };
 
 struct BenchPipelineResult {
