@@ -74,7 +74,8 @@ TEST(Doctor, shows_the_operation_that_failed_and_how) {
   diagnosis.backend = "mpi";
   diagnosis.ranks = 5;
   diagnosis.mpi_thread_level = "multiple";
-  diagnosis.hosts = {{"n1", {0, 1, 2}, 8, int64_t{64} << 30}, {"node2", {3, 4}, 1, int64_t{1} << 29}};
+  diagnosis.hosts = {{"n1", {0, 1, 2}, 8, int64_t{64} << 30, 3, ""},
+                     {"node2", {3, 4}, 1, int64_t{1} << 29, 0, "the memory of local rank 1 cannot be opened"}};
   diagnosis.operations = {{"send", ""}, {"reduce_scatter", "rank 1: float32 x 7, sum: expected 5 at element 2, got 6"}};
   diagnosis.seconds = 0.25;
   std::ostringstream text;
@@ -83,6 +84,8 @@ TEST(Doctor, shows_the_operation_that_failed_and_how) {
             "ranks       5 over MPI on 2 hosts, thread level multiple\n"
             "            n1     ranks 0-2   8 cores  64.0 GiB\n"
             "            node2  ranks 3, 4  1 core   0.5 GiB\n"
+            "host memory n1: 3 ranks share their memory\n"
+            "            node2: not shared: the memory of local rank 1 cannot be opened\n"
             "\n"
             "  send            ok\n"
             "  reduce_scatter  FAILED  rank 1: float32 x 7, sum: expected 5 at element 2, got 6\n"
