@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/diagnosis.hpp"
@@ -90,9 +91,11 @@ bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
         if (!has_come(peer, sequence)) ranks.push_back(world_rank(peer));
       return ranks;
     };
-    waiter.sleep(parking_, {.is_over = [&] { return all_came(sequence); },
-                            .needs = missing,
-                            .describe = [&] { return text_of(rank, sequence) + name(); }});
+    const auto text = [&] { return text_of(rank, sequence) + name(); };
+    // By reference, as a function of many captures allocates.
+    waiter.sleep(
+        parking_,
+        {.is_over = [&] { return all_came(sequence); }, .needs = std::ref(missing), .describe = std::ref(text)});
   }
   const bool came = all_came(sequence);  // before they are compared: one may come later, into a world that is aborted
   compare(rank, sequence);
