@@ -71,8 +71,8 @@ void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer ou
   of_leaders.counts = counts;
   // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
   constexpr int64_t kLong = 64 << 10;
-  call.collective == Collective::all_reduce&& in.bytes() >= kLong ? leaders_->Backend::carry_out(of_leaders)
-                                                                  : leaders_->call_mpi(of_leaders);
+  const bool is_long_sum = *call.collective == Collective::all_reduce && in.bytes() >= kLong;
+  is_long_sum ? leaders_->Backend::carry_out(of_leaders) : leaders_->call_mpi(of_leaders);
 }
 
 void Transport::call_by_parts(const Call& call) {
