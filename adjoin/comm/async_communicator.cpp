@@ -206,10 +206,12 @@ struct Handle::Owner {
 
   std::shared_ptr<AsyncCommunicator::Stream> stream;
   std::shared_ptr<Task> task;
+  std::shared_ptr<Observer> observer;
   int exceptions = std::uncaught_exceptions();  // that were on their way when the operation began
 };
 
 void Handle::wait() const {
+  const ObservedWait seen(done() ? nullptr : owner_->observer.get(), nullptr);
   owner_->stream->wait(owner_->task);
 }
 bool Handle::done() const {
@@ -226,7 +228,7 @@ Handle AsyncCommunicator::make(Call&& call) const {
 
 Handle AsyncCommunicator::run(std::function<void(const Communicator&)> work) const {
   return Handle(std::make_shared<Handle::Owner>(
-      stream_, stream_->submit([work = std::move(work), group = group_] { work(group); })));
+      stream_, stream_->submit([work = std::move(work), group = group_] { work(group); }), group_.observer()));
 }
 
 }  // namespace adjoin

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/reduction.hpp"
@@ -40,6 +41,12 @@ inline Message receive_of(Buffer out, int from, int tag) {
   return {Message::Kind::receive, from, out, tag};
 }
 
+/// A group of ranks, as all of its members know it.
+struct GroupIdentity {
+  uint64_t id = 0;                 // of no other group that was made of the same world; 0 is the world
+  std::vector<int> world_ranks{};  // of its members, in their order
+};
+
 /// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and
 /// diagnoses read it. It lies on the stack of who called, as does what it points to.
 struct Call {
@@ -60,6 +67,8 @@ struct Call {
   int64_t chunk = 0;                // of a pipeline, in elements
   int rank = 0, size = 1;           // of the group
   uint64_t sequence = 0;            // its place among the calls of this rank on this group, from 1
+  uint64_t meeting = 0;             // a collective's among those of the group, the same on all ranks; 0: none
+  const GroupIdentity* group = nullptr;
 
   /// What this rank gives, or gets in a scatter or a recv. Of an exchange how many elements it sends, without memory.
   ConstBuffer elements() const;
@@ -98,6 +107,27 @@ class Observer {
   virtual ~Observer() = default;
   virtual void begin(const Call&) {}
   virtual void end(const Call&) {}
+  /// A rank begins, and ends, to wait for an asynchronous operation, or for a send that went on beside it: then `send` is
+  /// the call that began it; else nullptr.
+  virtual void begin_wait(const Call* send) { static_cast<void>(send); }
+  virtual void end_wait(const Call* send) { static_cast<void>(send); }
+};
+
+/// Shows an observer, where there is one, a wait for as long as it lives.
+class ObservedWait {
+ public:
+  ObservedWait(Observer* observer, const Call* send) : observer_(observer), send_(send) {
+    if (observer_) observer_->begin_wait(send_);
+  }
+  ~ObservedWait() {
+    if (observer_) observer_->end_wait(send_);
+  }
+  ObservedWait(const ObservedWait&) = delete;
+  ObservedWait& operator=(const ObservedWait&) = delete;
+
+ private:
+  Observer* observer_;
+  const Call* send_;
 };
 
 }  // namespace adjoin

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
@@ -37,12 +39,42 @@ struct Seen {
   const Call& call;
 };
 
+/// Shows an observer that its rank waits for a send.
+class SeenSending final : public Sending {
+ public:
+  SeenSending(std::unique_ptr<Sending> sending, const Call& call, std::shared_ptr<Observer> observer,
+              std::shared_ptr<const GroupIdentity> group)
+      : sending_(std::move(sending)),
+        observer_(std::move(observer)),
+        group_(std::move(group)),
+        message_(call.messages[0]),
+        call_(call) {
+    call_.messages = {&message_, 1};
+  }
+
+  void wait() override {
+    if (sending_->done()) return sending_->wait();
+    const ObservedWait seen(observer_.get(), &call_);
+    sending_->wait();
+  }
+  bool done() override { return sending_->done(); }
+
+ private:
+  std::unique_ptr<Sending> sending_;
+  std::shared_ptr<Observer> observer_;
+  std::shared_ptr<const GroupIdentity> group_;
+  Message message_;  // whose buffer the caller keeps
+  Call call_;
+};
+
 }  // namespace
 
 struct Communicator::State {
   /// What all share that have this backend, whatever observes them.
   struct Shared {
-    std::atomic<uint64_t> calls = 0;
+    std::atomic<uint64_t> calls = 0, meetings = 0;
+    std::atomic<uint64_t> carried = 0;             // how many groups carried_by has made of this one
+    std::map<std::vector<int>, uint64_t> subsets;  // how many of these members
     std::optional<AsyncCommunicator> stream;  // it knows this group's backend, not this, so they do not keep each other
   };
 
@@ -50,15 +82,16 @@ struct Communicator::State {
   std::shared_ptr<Observer> observer;
   std::array<Choice, kCollectives> choices = {};
   int rank = backend->rank(), size = backend->size();
-  std::shared_ptr<const std::vector<int>> world_ranks = ranks_from_0(size);
+  std::shared_ptr<const GroupIdentity> group = world_of(size);
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   Choice& choice(Collective collective) { return choices[static_cast<size_t>(collective)]; }
 
-  static std::shared_ptr<const std::vector<int>> ranks_from_0(int size) {
-    std::vector<int> ranks(static_cast<size_t>(size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return std::make_shared<const std::vector<int>>(std::move(ranks));
+  static std::shared_ptr<const GroupIdentity> world_of(int size) {
+    auto world = std::make_shared<GroupIdentity>();
+    world->world_ranks.resize(static_cast<size_t>(size));
+    std::iota(world->world_ranks.begin(), world->world_ranks.end(), 0);
+    return world;
   }
 };
 
@@ -76,7 +109,10 @@ int Communicator::size() const {
   return state_->size;
 }
 std::span<const int> Communicator::world_ranks() const {
-  return *state_->world_ranks;
+  return state_->group->world_ranks;
+}
+const GroupIdentity& Communicator::identity() const {
+  return *state_->group;
 }
 bool Communicator::checked() const {
   return state_->backend->is_checked();
@@ -110,6 +146,10 @@ void Communicator::begin(Call& call) const {
   // One thread at a time counts.
   call.sequence = state_->shared->calls.load(std::memory_order_relaxed) + 1;
   state_->shared->calls.store(call.sequence, std::memory_order_relaxed);
+  call.group = state_->group.get();
+  if (!call.collective) return;
+  call.meeting = state_->shared->meetings.load(std::memory_order_relaxed) + 1;
+  state_->shared->meetings.store(call.meeting, std::memory_order_relaxed);
 }
 
 std::unique_ptr<Sending> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
@@ -118,7 +158,9 @@ std::unique_ptr<Sending> Communicator::isend(ConstBuffer in, int to, int tag, Wh
   prepare(call);
   begin(call);
   const Seen seen(state_->observer.get(), call);
-  return state_->backend->begin_send(messages[0], call);
+  std::unique_ptr<Sending> sending = state_->backend->begin_send(messages[0], call);
+  if (!state_->observer) return sending;
+  return std::make_unique<SeenSending>(std::move(sending), call, state_->observer, state_->group);
 }
 
 void Communicator::make(Call&& call) const {
@@ -157,10 +199,16 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
     arguments::fail(call, "this rank among the members", "a list without it");
   begin(call);
   std::vector<int> of_world;
-  for (const int rank : ranks) of_world.push_back((*state_->world_ranks)[static_cast<size_t>(rank)]);
-  Communicator group = carried_by(state_->backend->subset(ranks, call));
-  group.state_->world_ranks = std::make_shared<const std::vector<int>>(std::move(of_world));
-  return group;
+  for (const int rank : ranks) of_world.push_back(world_ranks()[static_cast<size_t>(rank)]);
+  const uint64_t nth = ++state_->shared->subsets[of_world];
+  const std::span<const int> members(of_world);
+  auto group = std::make_shared<GroupIdentity>();
+  group->id = mix(hash_of(members, state_->group->id ^ mix(nth)));
+  group->world_ranks = std::move(of_world);
+  return Communicator(State{.backend = state_->backend->subset(ranks, call),
+                            .observer = state_->observer,
+                            .choices = state_->choices,
+                            .group = std::move(group)});
 }
 
 Communicator Communicator::for_thread() const {
@@ -179,7 +227,9 @@ AsyncCommunicator Communicator::stream(Where where) const {
 
 Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {
   State carried{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices};
-  if (carried.size == state_->size) carried.world_ranks = state_->world_ranks;
+  auto group = std::make_shared<GroupIdentity>(carried.size == state_->size ? *state_->group : *carried.group);
+  group->id = mix(state_->group->id + ++state_->shared->carried);
+  carried.group = std::move(group);
   return Communicator(std::move(carried));
 }
 
@@ -207,6 +257,9 @@ Communicator Communicator::deterministic() const {
 
 const std::shared_ptr<Backend>& Communicator::backend() const {
   return state_->backend;
+}
+const std::shared_ptr<Observer>& Communicator::observer() const {
+  return state_->observer;
 }
 
 void Communicator::abort(std::string_view reason) const noexcept {

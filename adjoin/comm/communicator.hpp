@@ -116,6 +116,8 @@ class Communicator : public Operations<Communicator, void> {
 
   /// The place of each rank of this group in the world that it was made from by subset and split. Nothing is sent.
   std::span<const int> world_ranks() const;
+  /// What its calls name it by.
+  const GroupIdentity& identity() const;
 
   /// Groups by color, ordered by key and then rank; called by all ranks. A negative color gives no group.
   std::optional<Communicator> split(int color, int key, Where where = Where::current()) const;
@@ -139,6 +141,7 @@ class Communicator : public Operations<Communicator, void> {
 
   /// This group with `observer` seeing every operation; groups made from it inherit the observer.
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
+  const std::shared_ptr<Observer>& observer() const;
 
   /// This group with one collective carried out by messages, by an algorithm of the catalogue (comm/algorithm): "tree",
   /// "ring" …, or "auto" for the quickest by formula. Called with the same arguments on all ranks. A pipelined algorithm

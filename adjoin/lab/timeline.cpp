@@ -1,0 +1,116 @@
+#include "adjoin/lab/timeline.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace adjoin::lab {
+
+namespace {
+
+thread_local Timeline* current = nullptr;
+
+int64_t now() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<TimedMessage> messages_of(const Call& call) {
+  std::vector<TimedMessage> messages;
+  messages.reserve(call.messages.size());
+  for (const Message& message : call.messages)
+    messages.push_back({.peer = call.group->world_ranks[static_cast<size_t>(message.peer)],
+                        .tag = message.tag,
+                        .is_send = message.is_send(),
+                        .bytes = message.buffer.bytes()});
+  return messages;
+}
+
+TimedCall timed(const Call& call) {
+  using Kind = TimedCall::Kind;
+  return {.kind = call.collective         ? Kind::collective
+                  : call.messages.empty() ? Kind::other
+                                          : Kind::messages,
+          .name = call.name,
+          .group = call.group->id,
+          .number = call.sequence,
+          .meeting = call.meeting,
+          .bytes = call.bytes(),
+          .where = call.where,
+          .messages = messages_of(call)};
+}
+
+TimedCall timed_wait(const Call* send) {
+  TimedCall wait = send ? timed(*send) : TimedCall{};
+  wait.kind = TimedCall::Kind::wait;
+  wait.name = "wait";
+  return wait;
+}
+
+}  // namespace
+
+Timeline::Timeline() : outer_(std::exchange(current, this)) {}
+
+Timeline::~Timeline() {
+  if (current == this) current = outer_;
+}
+
+void Timeline::begin(const Call& call) {
+  begin(timed(call));
+  const std::lock_guard lock(mutex_);
+  if (call.group) ended_.groups.try_emplace(call.group->id, call.group->world_ranks);
+}
+
+void Timeline::end(const Call& call) {
+  end(TimedCall{.group = call.group->id, .number = call.sequence});
+}
+
+void Timeline::begin_wait(const Call* send) {
+  begin(timed_wait(send));
+}
+
+void Timeline::end_wait(const Call* send) {
+  TimedCall what{.kind = TimedCall::Kind::wait};
+  if (send) what.group = send->group->id, what.number = send->sequence;
+  end(what);
+}
+
+void Timeline::begin(TimedCall call) {
+  call.is_beside = is_beside();
+  call.begin = now();
+  const std::lock_guard lock(mutex_);
+  open_.push_back(std::move(call));
+}
+
+void Timeline::end(const TimedCall& what) {
+  const int64_t end = now();
+  const bool waits = what.kind == TimedCall::Kind::wait, beside = is_beside();
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(open_.rbegin(), open_.rend(), [&](const TimedCall& call) {
+    return call.group == what.group && call.number == what.number && call.is_beside == beside &&
+           (call.kind == TimedCall::Kind::wait) == waits;
+  });
+  if (found == open_.rend()) return;  // it began before the timeline
+  found->end = end;
+  ended_.calls.push_back(std::move(*found));
+  open_.erase(std::next(found).base());
+}
+
+Timeline::Taken Timeline::take() {
+  const std::lock_guard lock(mutex_);
+  Taken taken{
+      .calls = std::exchange(ended_.calls, {}), .slices = std::exchange(ended_.slices, {}), .groups = ended_.groups};
+  ended_.calls.reserve(taken.calls.size());
+  return taken;
+}
+
+TimeSlice::TimeSlice(std::string_view name, int64_t number)
+    : timeline_(current), slice_{.name = name, .number = number, .begin = timeline_ ? now() : 0} {}
+
+TimeSlice::~TimeSlice() {
+  if (!timeline_) return;
+  slice_.end = now();
+  const std::lock_guard lock(timeline_->mutex_);
+  timeline_->ended_.slices.push_back(slice_);
+}
+
+}  // namespace adjoin::lab
