@@ -6,10 +6,12 @@
 #include "adjoin/base/copying.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 #include "adjoin/comm/host/host_backend.hpp"
+#include "adjoin/comm/host/world.hpp"
 
 namespace adjoin {
 
 using algorithm::total_of;
+using host::Room;
 using host::Shown;
 
 namespace {
