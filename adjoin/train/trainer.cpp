@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -134,7 +135,10 @@ class Trainer::Batches {
 
   const MicroBatch& operator[](int number) {
     const auto [found, is_new] = there_.try_emplace(number);
-    if (is_new) found->second.batch = make_(number);
+    if (is_new) {
+      const lab::TimeSlice slice("data", number);
+      found->second.batch = make_(number);
+    }
     return found->second.batch;
   }
   /// The same for a stage that goes through it; what all have gone through before is gone.

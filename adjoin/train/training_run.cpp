@@ -4,13 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/observers.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
@@ -23,13 +22,10 @@
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
 namespace {
-
-// So many shuffled batches at a time are sorted by length: enough that ranks have equally much to do, few enough to stay
-// random.
-constexpr int64_t kBucketBatches = 50;
 
 constexpr auto kNotedWait = std::chrono::seconds(1);
 
@@ -37,29 +33,6 @@ constexpr const char* kMetrics = "metrics.jsonl";
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) {
-  const std::vector<int64_t> all = task.lengths(data::Part::train);
-  std::vector<int64_t> lengths;
-  for (const int64_t sample : samples.train)
-    if (!all.empty()) lengths.push_back(all[static_cast<size_t>(sample)]);
-  return lengths;
-}
-
-data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
-  return data::Sampler({.samples = std::ssize(samples.train),
-                        .batch = configuration.batch,
-                        .seed = static_cast<uint64_t>(configuration.seed),
-                        .bucket_batches = configuration.bucket ? kBucketBatches : 0},
-                       training_lengths(task, samples));
-}
-
-/// What decides in which order an epoch takes its samples.
-uint64_t order_of(const Configuration& configuration, const Task& task, const HeldOut& samples) {
-  const std::vector<int64_t> lengths = training_lengths(task, samples);
-  const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
-  return hash_of(std::span<const int64_t>(lengths), seed);
 }
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
@@ -123,8 +96,8 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       task_(task),
       samples_(
           hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
-      world_(world),
-      trainer_(configuration, task, world),
+      world_(lab::also_observed_by(world, timeline_)),
+      trainer_(configuration, task, world_),
       sampler_(make_sampler(configuration, task, samples_)) {
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
@@ -243,14 +216,21 @@ std::optional<Summary> TrainingRun::run() {
   return summary;
 }
 
-void TrainingRun::train_step() {
-  const auto begin = std::chrono::steady_clock::now();
+std::vector<int64_t> TrainingRun::next_samples() {
+  const lab::TimeSlice slice("data");
   std::vector<int64_t> samples = sampler_.next();
   for (int64_t& sample : samples) sample = samples_.train[static_cast<size_t>(sample)];
+  return samples;
+}
+
+void TrainingRun::train_step() {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<int64_t> samples = next_samples();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
   const double seconds = seconds_since(begin);
+  timeline_->take();
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;
