@@ -97,8 +97,11 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       samples_(
           hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
       world_(lab::also_observed_by(world, timeline_)),
+      times_(world),
       trainer_(configuration, task, world_),
       sampler_(make_sampler(configuration, task, samples_)) {
+  if (configuration.pp > 1)
+    trainer_.observe([this](const pipeline::Action& action, double seconds) { times_.note(action, seconds); });
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);
@@ -224,13 +227,13 @@ std::vector<int64_t> TrainingRun::next_samples() {
 }
 
 void TrainingRun::train_step() {
-  const auto begin = std::chrono::steady_clock::now();
+  times_.begin_step();
   const std::vector<int64_t> samples = next_samples();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
-  const double seconds = seconds_since(begin);
-  timeline_->take();
+  const double seconds = times_.end_step();
+  const StepTimes times = times_.of_step(timeline_->take());
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;
@@ -258,6 +261,8 @@ void TrainingRun::train_step() {
                             .learning_rate = rate,
                             .tokens_per_second = static_cast<double>(result.tokens) / seconds,
                             .step_seconds = seconds,
+                            .times = times,
+                            .flops_per_second = result.flops > 0 ? std::optional(result.flops / seconds) : std::nullopt,
                             .skipped = result.skipped,
                             .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt});
   progress_->update(state_.step, result.loss, count);
@@ -335,8 +340,9 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
   const GridShape& shape = trainer_.grid().shape();
   for (int rank = 0; rank < world_.size(); ++rank) {
     const int pp = shape.coordinates(*shape.cell_of(rank))[static_cast<size_t>(shape.axis_index("pp"))];
-    ranks.push_back(
-        {rank, counts[static_cast<size_t>(rank)], peaks[static_cast<size_t>(rank)], trainer_.stages().stages_at(pp)});
+    const auto index = static_cast<size_t>(rank);
+    ranks.push_back({rank, counts[index], peaks[index], trainer_.stages().stages_at(pp)});
+    if (!times_.sums().empty()) ranks.back().times = times_.sums()[index];
   }
   return ranks;
 }
@@ -363,7 +369,9 @@ std::optional<Summary> TrainingRun::finish() {
                   .expert_rows = evaluation.expert_rows,
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all,
-                  .validations = state_.validations};
+                  .validations = state_.validations,
+                  .last_step = state_.step};
+  if (configuration_.pp > 1 && state_.step > first_step_) summary.pipeline_step = times_.last_actions();
   begin_output();
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, task_, trainer_);

@@ -10,6 +10,7 @@
 #include "adjoin/train/metrics.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/run_times.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/storage/checkpoint_save.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
@@ -70,6 +71,7 @@ class TrainingRun {
   HeldOut samples_;
   const std::shared_ptr<lab::Timeline> timeline_ = std::make_shared<lab::Timeline>();  // of this rank's calls
   const Communicator world_;                                                           // which it observes
+  RunTimes times_;
   PeakMemory memory_;
   Trainer trainer_;
   data::Sampler sampler_;
