@@ -188,8 +188,8 @@ TEST(Flops, are_those_of_the_model_in_every_layout) {
   const auto task_of = [](const Configuration& given) {
     return testing::random_task(given, 5, [](int64_t i) { return 8 + 3 * i; });
   };
-  // Of each block's row four products of hidden by hidden and two of hidden by four times that; of each sample's scores and sums
-  // of values 4 T^2 hidden; twice as much backward. T is one more than the text, for [CLS], or two, with [SEP].
+  // Of each block and row four products of hidden by hidden and two of hidden by four times that; of each sample's scores and
+  // sums of values 4 T^2 hidden; twice as much backward.
   double expected = 0;
   const auto task = task_of(c);
   for (const int64_t length : task->lengths(data::Part::train)) {

@@ -52,9 +52,9 @@ TEST(Summary, tells_where_the_time_of_each_rank_went) {
   EXPECT_EQ(json.at("hidden_seconds"), 3);
   std::ostringstream out;
   print_table(out, with_times());
-  EXPECT_THAT(out.str(), testing::EndsWith("  rank  computing  waiting  communicating  reading data\n"
-                                           "     0     60.0 %   10.0 %         25.0 %         5.0 %\n"
-                                           "     1    100.0 %    0.0 %          0.0 %         0.0 %\n"));
+  EXPECT_THAT(out.str(), ::testing::EndsWith("  rank  computing  waiting  communicating  reading data\n"
+                                             "     0     60.0 %   10.0 %         25.0 %         5.0 %\n"
+                                             "     1    100.0 %    0.0 %          0.0 %         0.0 %\n"));
 }
 
 TEST(Summary, has_the_last_step_of_a_pipeline) {
