@@ -4,7 +4,6 @@
 #include <array>
 #include <numeric>
 
-
 namespace adjoin::lab {
 
 namespace {

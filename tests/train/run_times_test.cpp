@@ -110,7 +110,7 @@ TEST(RunTimes, tell_of_the_rank_for_which_all_wait) {
   }
   const json summary = summary_of(folder.path()), ranks = summary.at("ranks");
   ASSERT_EQ(ranks.size(), 2u);
-  EXPECT_GT(seconds_of(ranks[1], "data"), 3 * 0.06);
+  EXPECT_GT(seconds_of(ranks[1], "data"), 0.09);  // of 0.18, without what rank 1 reads before rank 0 begins the step
   EXPECT_LT(seconds_of(ranks[1], "waiting"), seconds_of(ranks[0], "waiting"));
   EXPECT_GT(seconds_of(ranks[0], "waiting"), 0.06);  // of 0.18: on a busy machine it comes late too
   EXPECT_NEAR(waiting, (seconds_of(ranks[0], "waiting") + seconds_of(ranks[1], "waiting")) / 2, 1e-9);
@@ -151,7 +151,7 @@ TEST(RunTimes, of_a_pipeline_have_the_actions_of_its_last_step) {
   Configuration c = configuration_of("tiny");
   c.out = folder.path().string();
   c.threads_per_rank = 1;
-  c.vocabulary_size = 50;
+  c.vocabulary_size = 64;
   c.batch = 4;
   c.epochs = 1;
   c.pp = c.microbatches = 2;
@@ -203,9 +203,10 @@ TEST(Flops, are_those_of_the_model_in_every_layout) {
       layout.*axis = world.size();
       layout.microbatches = 2;
       layout.recompute = "segment";
-      Trainer trainer(layout, *task, world);
+      const auto split = task_of(layout);
+      Trainer trainer(layout, *split, world);
       trainer.initialize();
-      EXPECT_NEAR(trainer.step(testing::all_samples(*task), 0, 1e-3).flops, expected, 1e-9 * expected);
+      EXPECT_NEAR(trainer.step(testing::all_samples(*split), 0, 1e-3).flops, expected, 1e-9 * expected);
     }
   });
 }
