@@ -66,7 +66,9 @@ struct Segment {
   std::string name;
   /// Segments of one kind are alike but for the names of their parts, so that what one of them needs is known of all.
   std::string kind;
-  double cost = 0;  ///< multiplications and additions of one row's way forward, in matrix products
+  double cost = 0;  ///< multiplications and additions of one row's way forward, in products with weights
+  /// Those of attention for a sample of T rows are this times T^2: scores and sums of values; 0: it does not attend.
+  double attention_cost = 0;
   std::vector<Part> parts = {};
   /// A block that attends to earlier tokens finds them in its `cache`, where there is one.
   std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,

@@ -74,4 +74,10 @@ double cost_of(const TransformerBlockOptions& options) {
   return 2.0 * static_cast<double>(attention + feed_forward);
 }
 
+double attention_cost_of(const TransformerBlockOptions& options) {
+  const nn::SelfAttentionOptions& a = options.attention;
+  const int64_t size = a.head_size == 0 ? a.hidden / a.heads : a.head_size;
+  return (a.causal ? 2.0 : 4.0) * static_cast<double>(a.heads * size);
+}
+
 }  // namespace adjoin::models

@@ -55,5 +55,7 @@ TORCH_MODULE(TransformerBlock);
 /// Multiplications and additions of one row's way through a block, in matrix products; those of the scores, which grow
 /// with the length of the sample, are not in it.
 double cost_of(const TransformerBlockOptions& options);
+/// Those of the scores and of the sums of values for a sample of T rows are this times T^2; causal attention skips half.
+double attention_cost_of(const TransformerBlockOptions& options);
 
 }  // namespace adjoin::models

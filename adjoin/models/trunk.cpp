@@ -137,7 +137,10 @@ std::vector<Segment> trunk(const TransformerOptions& options, const std::string&
     of_block.name = "block" + std::to_string(i);
     const bool has_experts = of_block.experts.in_block(i);
     if (!has_experts) of_block.experts = {};
-    Segment block{.name = of_block.name, .kind = has_experts ? "block of experts" : "block", .cost = cost_of(of_block)};
+    Segment block{.name = of_block.name,
+                  .kind = has_experts ? "block of experts" : "block",
+                  .cost = cost_of(of_block),
+                  .attention_cost = attention_cost_of(of_block)};
     if (has_experts) block.experts = of_block.experts.experts;
     block.parts = {{block.name, [options, model, of_block](const Grid& stage, const at::TensorOptions& tensor) mutable {
                       check_ranks(options, model, stage);

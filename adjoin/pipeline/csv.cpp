@@ -29,7 +29,7 @@ bool take_number(std::string_view& text, int& number) {
 std::optional<Action> action_from(std::string_view text) {
   Action action;
   if (!take_number(text, action.stage) || text.empty()) return {};
-  const size_t kind = std::string_view("FBIW").find(text[0]);
+  const size_t kind = kLetters.find(text[0]);
   if (kind == std::string_view::npos) return {};
   action.kind = static_cast<Kind>(kind);
   text.remove_prefix(1);

@@ -12,7 +12,6 @@
 namespace adjoin::pipeline {
 namespace {
 
-constexpr std::string_view kLetters = "FBIW";
 constexpr int kKinds = 4;
 constexpr double kMostColumns = 8;         // of the shortest action
 constexpr double kLeastMakespan = 1e-290;  // of which a column still is a number
@@ -80,7 +79,7 @@ class TextPicture {
   }
 
   std::string label_of(const Action& action) const {
-    std::string text(1, kLetters[static_cast<size_t>(action.kind)]);
+    std::string text(1, letter_of(action.kind));
     if (shows_micro_batch_) text += std::to_string(action.micro_batch);
     return shows_stage_ ? std::to_string(action.stage) + text : text;
   }
@@ -130,7 +129,7 @@ class TextPicture {
     for (int kind = 0; kind < kKinds; ++kind)
       if (time[static_cast<size_t>(kind)] > kMostOfColumn * busy) {
         note(static_cast<Kind>(kind));
-        return kLetters[static_cast<size_t>(kind)];
+        return letter_of(static_cast<Kind>(kind));
       }
     has_mixed_ = true;
     return '*';

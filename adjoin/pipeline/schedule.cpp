@@ -157,7 +157,7 @@ Schedule make_schedule(std::string_view name, int ranks, int micro_batches, int 
 }
 
 std::string text_of(const Action& action) {
-  return std::to_string(action.stage) + "FBIW"[static_cast<int>(action.kind)] + std::to_string(action.micro_batch);
+  return std::to_string(action.stage) + letter_of(action.kind) + std::to_string(action.micro_batch);
 }
 
 Schedule forward_only(const Schedule& stages, int micro_batches) {

@@ -12,6 +12,12 @@ namespace adjoin::pipeline {
 /// and `weight` (the gradients of its weights) at once. In files: F, B, I, W.
 enum class Kind : uint8_t { forward, backward, input, weight };
 
+/// By which files and pictures name each kind.
+inline constexpr std::string_view kLetters = "FBIW";
+inline char letter_of(Kind kind) {
+  return kLetters[static_cast<size_t>(kind)];
+}
+
 struct Action {
   int stage = 0;
   Kind kind = Kind::forward;

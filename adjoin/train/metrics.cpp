@@ -46,7 +46,11 @@ void MetricsFile::add(const StepMetrics& metrics) {
   line.update({{"learning_rate", metrics.learning_rate},
                {"tokens_per_second", metrics.tokens_per_second},
                {"step_seconds", metrics.step_seconds},
+               {"waiting_seconds", metrics.times.waiting_seconds},
+               {"communicating_seconds", metrics.times.communicating_seconds},
+               {"slowest_rank", metrics.times.slowest_rank},
                {"skipped", metrics.skipped}});
+  if (metrics.flops_per_second) line["flops_per_second"] = *metrics.flops_per_second;
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale;
   add_line(line);
 }

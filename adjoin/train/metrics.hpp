@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/train/measure.hpp"
+#include "adjoin/train/run_times.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::train {
@@ -22,8 +23,10 @@ struct StepMetrics {
   double learning_rate = 0;
   double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
-  bool skipped = false;                // a gradient was not finite: weights are as they were
-  std::optional<double> loss_scale{};  // with fp16: what the loss was multiplied by
+  StepTimes times{};
+  std::optional<double> flops_per_second{};  // over all ranks; where the model's operations are known
+  bool skipped = false;                      // a gradient was not finite: weights are as they were
+  std::optional<double> loss_scale{};        // with fp16: what the loss was multiplied by
 };
 
 /// The exact mean loss and measures of the test part, or of what is held out to validate, after a step.

@@ -385,7 +385,7 @@ std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& 
   if (ranks.size() > 1)  // what the step came to: Trainer::Sums
     for (RankPlan& plan : plans)
       plan.calls.push_back({Collective::all_reduce, static_cast<int>(ranks.size()),
-                            static_cast<int64_t>(sizeof(double)) * (3 + tally + ExpertCounts::count(job.segments))});
+                            static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(job.segments))});
   return plans;
 }
 

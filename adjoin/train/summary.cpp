@@ -14,6 +14,40 @@
 #include "adjoin/train/messages.hpp"
 
 namespace adjoin::train {
+namespace {
+
+nlohmann::ordered_json json_of_pipeline(const Summary& summary) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (size_t rank = 0; rank < summary.pipeline_step.size(); ++rank) {
+    nlohmann::ordered_json actions = nlohmann::ordered_json::array();
+    for (const TimedAction& timed : summary.pipeline_step[rank])
+      actions.push_back({{"action", std::string(1, pipeline::letter_of(timed.action.kind))},
+                         {"stage", timed.action.stage},
+                         {"microbatch", timed.action.micro_batch},
+                         {"begin", timed.begin},
+                         {"end", timed.end}});
+    ranks.push_back({{"rank", rank}, {"actions", std::move(actions)}});
+  }
+  return {{"step", summary.last_step}, {"ranks", std::move(ranks)}};
+}
+
+/// The shares of the time of each rank that has some; empty where none has.
+std::vector<std::vector<std::string>> table_of_times(const std::vector<RankSummary>& ranks) {
+  std::vector<std::vector<std::string>> table;
+  for (const RankSummary& rank : ranks) {
+    if (!rank.times) continue;
+    const lab::RankTimes& t = *rank.times;
+    const double all = t.computing + t.waiting + t.communicating + t.data;
+    if (table.empty()) table.push_back({"  rank", "computing", "waiting", "communicating", "reading data"});
+    table.push_back({std::to_string(rank.rank)});
+    for (const double seconds : {t.computing, t.waiting, t.communicating, t.data})
+      table.back().push_back(fixed(100 * seconds / all, 1) + " %");
+  }
+  return table;
+}
+
+}  // namespace
+
 Origin this_origin() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -25,11 +59,18 @@ Origin this_origin() {
 
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
-  for (const RankSummary& rank : summary.ranks)
+  for (const RankSummary& rank : summary.ranks) {
     ranks.push_back(nlohmann::ordered_json{{"rank", rank.rank},
                                            {"stages", rank.stages},
                                            {"parameters", rank.parameters},
                                            {"peak_memory_bytes", rank.peak_memory_bytes}});
+    if (rank.times)
+      ranks.back().update({{"computing_seconds", rank.times->computing},
+                           {"waiting_seconds", rank.times->waiting},
+                           {"communicating_seconds", rank.times->communicating},
+                           {"data_seconds", rank.times->data},
+                           {"hidden_seconds", rank.times->hidden}});
+  }
   const Configuration& c = summary.configuration;
   const Origin& origin = summary.origin;
   nlohmann::ordered_json json = {{"adjoin", origin.adjoin},
@@ -55,6 +96,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   json["skipped_steps"] = summary.skipped_steps;
   if (const auto& best = summary.validations.best_loss)
     json.update({{"validation_loss", *best}, {"best_step", summary.validations.best_step}});
+  if (!summary.pipeline_step.empty()) json["pipeline_step"] = json_of_pipeline(summary);
   return json;
 }
 
@@ -83,6 +125,7 @@ void print_table(std::ostream& out, const Summary& summary) {
     if (has_stages) ranks.back().insert(ranks.back().begin() + 1, short_ranges_text(rank.stages));
   }
   out << table_text(results, "lr") << '\n' << table_text(ranks, "r");
+  if (const auto times = table_of_times(summary.ranks); !times.empty()) out << '\n' << table_text(times, "r");
 }
 
 }  // namespace adjoin::train

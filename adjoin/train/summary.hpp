@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/measure.hpp"
+#include "adjoin/train/run_times.hpp"
 #include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {
@@ -19,6 +21,8 @@ struct RankSummary {
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  // of tensors
   std::vector<int> stages{};      // of the pipeline
+  /// Over the steps since the program was started; none where it made none, and in the summary of other ranks than 0.
+  std::optional<lab::RankTimes> times{};
 };
 
 /// By which program, where and when a run ended.
@@ -43,11 +47,15 @@ struct Summary {
   double train_seconds = 0;
   int64_t skipped_steps = 0;  // whose gradients were not finite
   Validations validations{};  // the model is that of the best one, where there were any
+  int64_t last_step = 0;
+  /// What each rank of a pipeline did in it; empty where the program made no step, and in the summary of other ranks than 0.
+  std::vector<std::vector<TimedAction>> pipeline_step{};
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);
 
-/// The final table: measures, losses, seconds, and for each rank parameters and peak tensor memory in MiB, aligned.
+/// The final tables: measures, losses and seconds; for each rank parameters and peak tensor memory in MiB; and for each rank
+/// where its time went, in per cent.
 void print_table(std::ostream& out, const Summary& summary);
 
 }  // namespace adjoin::train

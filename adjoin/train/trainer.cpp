@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -90,36 +91,39 @@ MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> sample
 class Trainer::Sums {
  public:
   explicit Sums(const std::vector<models::Segment>& segments) : experts_(segments) {}
-  void add(double loss, const MicroBatch& batch, const std::vector<double>& tally) {
+  void add(double loss, const MicroBatch& batch, double flops, const std::vector<double>& tally) {
     loss_ += loss;
     tokens_ += static_cast<double>(batch.tokens);
+    flops_ += flops;
     tally_.resize(tally.size());
     for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
   }
   /// Of the ranks that know the same `speaks` is true for one. Any rank may have noted an interrupt.
   void add_up(const Communicator& world, bool speaks, size_t tally_size) {
-    std::vector<double> all{loss_, tokens_};
+    std::vector<double> all{loss_, tokens_, flops_};
     all.insert(all.end(), tally_.begin(), tally_.end());
     if (!speaks) std::fill(all.begin(), all.end(), 0);
-    all.resize(2 + tally_size);
+    all.resize(3 + tally_size);
     all.insert(all.end(), experts_.numbers().begin(), experts_.numbers().end());
     all.push_back(train::interrupted() ? 1 : 0);
     world.all_reduce(buffer(all));
     loss_ = all[0];
     tokens_ = all[1];
-    const auto experts = all.begin() + 2 + static_cast<std::ptrdiff_t>(tally_size);
-    tally_.assign(all.begin() + 2, experts);
+    flops_ = all[2];
+    const auto experts = all.begin() + 3 + static_cast<std::ptrdiff_t>(tally_size);
+    tally_.assign(all.begin() + 3, experts);
     experts_.numbers().assign(experts, all.end() - 1);
     interrupted_ = all.back() > 0;
   }
   double loss() const { return loss_; }
   int64_t tokens() const { return static_cast<int64_t>(tokens_); }
+  double flops() const { return flops_; }
   const std::vector<double>& tally() const { return tally_; }
   ExpertCounts& experts() { return experts_; }
   bool interrupted() const { return interrupted_; }
 
  private:
-  double loss_ = 0, tokens_ = 0;
+  double loss_ = 0, tokens_ = 0, flops_ = 0;
   std::vector<double> tally_;
   ExpertCounts experts_;
   bool interrupted_ = false;
@@ -134,7 +138,10 @@ class Trainer::Batches {
 
   const MicroBatch& operator[](int number) {
     const auto [found, is_new] = there_.try_emplace(number);
-    if (is_new) found->second.batch = make_(number);
+    if (is_new) {
+      const lab::TimeSlice slice("data", number);
+      found->second.batch = make_(number);
+    }
     return found->second.batch;
   }
   /// The same for a stage that goes through it; what all have gone through before is gone.
@@ -198,7 +205,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     const MicroBatch& batch = batches[number];
     const at::Tensor mean = task_.loss(output, batch, grid_) / denominator;
     if (checks) check_gradients(mean, known_parameters(), known, model_->stage(), {{"tp", Kind::replicated}});
-    sums.add(mean.item<double>(), batch, task_.tally(output.detach(), batch));
+    sums.add(mean.item<double>(), batch, flops_of(batch), task_.tally(output.detach(), batch));
     return mean;
   };
   const auto output_shape = [&](int stage, int number) {
@@ -210,6 +217,26 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     if (observer_) observer_(action, seconds);
   };
   parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer});
+}
+
+// A multiplication and an addition for each row and weight that it is multiplied by, as many for each two tokens and feature in
+// the two products of attention, and twice as much backward: Kaplan et al., "Scaling laws for neural language models", arXiv
+// 2001.08361, section 2.1. What recomputing does again is none of the model's, as Chowdhery et al., "PaLM", arXiv 2204.02311,
+// appendix B, count it, which we differ from in that causal attention skips half of the pairs.
+double Trainer::flops_of(const MicroBatch& batch) const {
+  double of_row = 0, of_pair = 0;
+  for (const models::Segment& segment : segments_) {
+    of_row += segment.cost;
+    of_pair += segment.attention_cost;
+  }
+  const LocalRows& rows = batch.pass.rows;
+  const auto here = static_cast<double>(rows ? rows.size() : batch.input.size(0));
+  double pairs = 0;
+  if (rows && rows.all().size() > 0) {
+    for (const int64_t length : rows.all().lengths()) pairs += static_cast<double>(length * length);
+    pairs *= here / static_cast<double>(rows.all().size());
+  }
+  return 3 * (of_row * here + of_pair * pairs);
 }
 
 bool Trainer::has_last_stage() const {
@@ -247,6 +274,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
                     .measures = task_.measures(sums.loss(), sums.tally(), denominator),
                     .gradient_norm = update.norm,
                     .tokens = sums.tokens(),
+                    .flops = sums.flops(),
                     .interrupted = sums.interrupted(),
                     .skipped = update.skipped};
   for (const Measure& measure : sums.experts().measures(loss_scale)) result.measures.push_back(measure);

@@ -30,6 +30,7 @@ struct StepResult {
   std::vector<Measure> measures{};
   double gradient_norm = 0;  // of all gradients, before they were clipped
   int64_t tokens = 0;
+  double flops = 0;  // operations of the model, forward and backward; 0 where its segments do not say their cost
   bool interrupted = false;
   bool skipped = false;  // a gradient was not finite, so that the weights are as they were
 };
@@ -99,6 +100,8 @@ class Trainer {
   std::vector<KnownTensor> known_parameters() const;
   std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const;
 
+  /// Floating-point operations of a micro-batch's rows that are here, through the whole model.
+  double flops_of(const MicroBatch& batch) const;
   bool has_last_stage() const;
   void add_up(Sums& sums, bool training);
 

@@ -4,13 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/observers.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
@@ -23,13 +22,10 @@
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
 namespace {
-
-// So many shuffled batches at a time are sorted by length: enough that ranks have equally much to do, few enough to stay
-// random.
-constexpr int64_t kBucketBatches = 50;
 
 constexpr auto kNotedWait = std::chrono::seconds(1);
 
@@ -37,29 +33,6 @@ constexpr const char* kMetrics = "metrics.jsonl";
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) {
-  const std::vector<int64_t> all = task.lengths(data::Part::train);
-  std::vector<int64_t> lengths;
-  for (const int64_t sample : samples.train)
-    if (!all.empty()) lengths.push_back(all[static_cast<size_t>(sample)]);
-  return lengths;
-}
-
-data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
-  return data::Sampler({.samples = std::ssize(samples.train),
-                        .batch = configuration.batch,
-                        .seed = static_cast<uint64_t>(configuration.seed),
-                        .bucket_batches = configuration.bucket ? kBucketBatches : 0},
-                       training_lengths(task, samples));
-}
-
-/// What decides in which order an epoch takes its samples.
-uint64_t order_of(const Configuration& configuration, const Task& task, const HeldOut& samples) {
-  const std::vector<int64_t> lengths = training_lengths(task, samples);
-  const uint64_t seed = mix(static_cast<uint64_t>(configuration.seed)) + (configuration.bucket ? 1 : 0);
-  return hash_of(std::span<const int64_t>(lengths), seed);
 }
 
 /// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
@@ -123,9 +96,12 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       task_(task),
       samples_(
           hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
-      world_(world),
-      trainer_(configuration, task, world),
+      world_(lab::also_observed_by(world, timeline_)),
+      times_(world),
+      trainer_(configuration, task, world_),
       sampler_(make_sampler(configuration, task, samples_)) {
+  if (configuration.pp > 1)
+    trainer_.observe([this](const pipeline::Action& action, double seconds) { times_.note(action, seconds); });
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);
@@ -243,14 +219,21 @@ std::optional<Summary> TrainingRun::run() {
   return summary;
 }
 
-void TrainingRun::train_step() {
-  const auto begin = std::chrono::steady_clock::now();
+std::vector<int64_t> TrainingRun::next_samples() {
+  const lab::TimeSlice slice("data");
   std::vector<int64_t> samples = sampler_.next();
   for (int64_t& sample : samples) sample = samples_.train[static_cast<size_t>(sample)];
+  return samples;
+}
+
+void TrainingRun::train_step() {
+  times_.begin_step();
+  const std::vector<int64_t> samples = next_samples();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
-  const double seconds = seconds_since(begin);
+  const double seconds = times_.end_step();
+  const StepTimes times = times_.of_step(timeline_->take());
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;
@@ -278,6 +261,8 @@ void TrainingRun::train_step() {
                             .learning_rate = rate,
                             .tokens_per_second = static_cast<double>(result.tokens) / seconds,
                             .step_seconds = seconds,
+                            .times = times,
+                            .flops_per_second = result.flops > 0 ? std::optional(result.flops / seconds) : std::nullopt,
                             .skipped = result.skipped,
                             .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt});
   progress_->update(state_.step, result.loss, count);
@@ -355,8 +340,9 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
   const GridShape& shape = trainer_.grid().shape();
   for (int rank = 0; rank < world_.size(); ++rank) {
     const int pp = shape.coordinates(*shape.cell_of(rank))[static_cast<size_t>(shape.axis_index("pp"))];
-    ranks.push_back(
-        {rank, counts[static_cast<size_t>(rank)], peaks[static_cast<size_t>(rank)], trainer_.stages().stages_at(pp)});
+    const auto index = static_cast<size_t>(rank);
+    ranks.push_back({rank, counts[index], peaks[index], trainer_.stages().stages_at(pp)});
+    if (!times_.sums().empty()) ranks.back().times = times_.sums()[index];
   }
   return ranks;
 }
@@ -383,7 +369,9 @@ std::optional<Summary> TrainingRun::finish() {
                   .expert_rows = evaluation.expert_rows,
                   .train_seconds = state_.train_seconds,
                   .skipped_steps = state_.skipped.all,
-                  .validations = state_.validations};
+                  .validations = state_.validations,
+                  .last_step = state_.step};
+  if (configuration_.pp > 1 && state_.step > first_step_) summary.pipeline_step = times_.last_actions();
   begin_output();
   summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, task_, trainer_);

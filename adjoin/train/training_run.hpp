@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "adjoin/data/sampler.hpp"
+#include "adjoin/lab/timeline.hpp"
 #include "adjoin/train/metrics.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/run_times.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/storage/checkpoint_save.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
@@ -38,6 +40,8 @@ class TrainingRun {
   /// Replaces what an earlier run has left, once: called by all when there is something to write, so that a run that fails
   /// in its first step costs nothing.
   void begin_output();
+  /// Of the training samples, those of the next global batch.
+  std::vector<int64_t> next_samples();
   void train_step();
   /// Adds a step to the state: the loss scale, the skipped steps, and the epoch's mean loss.
   void count_step(const StepResult& result, int64_t samples);
@@ -65,7 +69,9 @@ class TrainingRun {
   const Configuration& configuration_;
   const Task& task_;
   HeldOut samples_;
-  Communicator world_;
+  const std::shared_ptr<lab::Timeline> timeline_ = std::make_shared<lab::Timeline>();  // of this rank's calls
+  const Communicator world_;                                                           // which it observes
+  RunTimes times_;
   PeakMemory memory_;
   Trainer trainer_;
   data::Sampler sampler_;

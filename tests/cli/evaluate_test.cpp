@@ -167,7 +167,9 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
   ASSERT_EQ(summary.at("ranks").size(), 2u);
   for (int rank = 0; rank < 2; ++rank) {
     const json& held = summary.at("ranks")[static_cast<size_t>(rank)];
-    EXPECT_EQ(keys_of(held), (std::set<std::string>{"rank", "stages", "parameters", "peak_memory_bytes"}));
+    EXPECT_EQ(keys_of(held),
+              (std::set<std::string>{"rank", "stages", "parameters", "peak_memory_bytes", "computing_seconds",
+                                     "waiting_seconds", "communicating_seconds", "data_seconds", "hidden_seconds"}));
     EXPECT_EQ(held.at("rank"), rank);
     EXPECT_GT(held.at("peak_memory_bytes"), 4 * held.at("parameters").get<int64_t>());  // of float32
   }
@@ -179,7 +181,8 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
     EXPECT_EQ(keys_of(object),
               kinds.back() == "step"
                   ? (std::set<std::string>{"kind", "step", "epoch", "loss", "accuracy", "learning_rate",
-                                           "tokens_per_second", "step_seconds", "skipped"})
+                                           "tokens_per_second", "step_seconds", "waiting_seconds",
+                                           "communicating_seconds", "slowest_rank", "flops_per_second", "skipped"})
                   : (std::set<std::string>{"kind", "step", "loss", "accuracy"}));
   }
   const std::string s = "step", e = "evaluation";

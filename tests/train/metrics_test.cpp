@@ -32,18 +32,23 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
                        .measures = {{"accuracy", 0.75}},
                        .learning_rate = 1e-3,
                        .tokens_per_second = 1000,
-                       .step_seconds = 0.125});
+                       .step_seconds = 0.125,
+                       .times = {.waiting_seconds = 0.25, .communicating_seconds = 0.5, .slowest_rank = 3},
+                       .flops_per_second = 2e9});
   file.add(StepMetrics{.step = 2, .loss = std::nan(""), .skipped = true, .loss_scale = 65536});
   file.add(EvaluationMetrics{.step = 1, .loss = 0.5, .measures = {{"accuracy", 1}}});
-  EXPECT_EQ(contents_of(folder / "metrics.jsonl"),
-            R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,)"
-            R"("tokens_per_second":1000.0,"step_seconds":0.125,"skipped":false})"
-            "\n"
-            R"({"kind":"step","step":2,"epoch":0.0,"loss":null,"learning_rate":0.0,)"
-            R"("tokens_per_second":0.0,"step_seconds":0.0,"skipped":true,"loss_scale":65536.0})"
-            "\n"
-            R"({"kind":"evaluation","step":1,"loss":0.5,"accuracy":1.0})"
-            "\n");
+  EXPECT_EQ(
+      contents_of(folder / "metrics.jsonl"),
+      R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,)"
+      R"("tokens_per_second":1000.0,"step_seconds":0.125,"waiting_seconds":0.25,"communicating_seconds":0.5,"slowest_rank":3,)"
+      R"("skipped":false,"flops_per_second":2000000000.0})"
+      "\n"
+      R"({"kind":"step","step":2,"epoch":0.0,"loss":null,"learning_rate":0.0,)"
+      R"("tokens_per_second":0.0,"step_seconds":0.0,"waiting_seconds":0.0,"communicating_seconds":0.0,"slowest_rank":0,)"
+      R"("skipped":true,"loss_scale":65536.0})"
+      "\n"
+      R"({"kind":"evaluation","step":1,"loss":0.5,"accuracy":1.0})"
+      "\n");
 }
 
 TEST(Metrics, give_back_every_bit_of_the_loss) {
