@@ -183,7 +183,7 @@ void FlightRecord::begin_wait(const Call* send) {
 }
 
 void FlightRecord::end_wait(const Call*) {
-  file_->wait_begin.store(0, kRelaxed);
+  if (std::uncaught_exceptions() == 0) file_->wait_begin.store(0, kRelaxed);  // else it has failed in it
 }
 
 /// The newest but for what other threads of the rank have begun since; none where 200 were begun since.
