@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+static_assert(kRecordedCalls == flight_file::kCalls);
+
 template <size_t N>
 std::string text_from(const char (&from)[N]) {
   return {from, ::strnlen(from, N)};
@@ -173,7 +175,7 @@ std::string flight_file_name(int rank) {
   return "rank-" + std::to_string(rank) + ".bin";
 }
 
-std::string describe(const RecordedCall& call) {
+std::string describe(const RecordedCall& call, const std::string& group) {
   std::vector<std::string> parts;
   if (!call.algorithm.empty()) parts.push_back(call.algorithm);
   if (call.root >= 0) parts.push_back("root " + std::to_string(call.root));
@@ -183,8 +185,8 @@ std::string describe(const RecordedCall& call) {
   if (call.to < 0 && call.from < 0 && call.messages > 0) parts.push_back(counted(call.messages, "message"));
   if (!call.reduction.empty()) parts.push_back(call.reduction);
   if (call.name != "barrier") parts.push_back(std::string(name(call.type)) + " x " + std::to_string(call.count));
-  return call.name + " #" + std::to_string(call.number) + (parts.empty() ? "" : " (" + joined(parts) + ")") + " at " +
-         call.where;
+  return call.name + " #" + std::to_string(call.number) + group + (parts.empty() ? "" : " (" + joined(parts) + ")") +
+         " at " + call.where;
 }
 
 bool JobRecord::goes_on() const {
@@ -203,7 +205,9 @@ JobRecord read_flight_records(const fs::path& run) {
     if (entry.path().filename().string().starts_with("rank-")) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) add(job, file);
-  require(!files.empty(), [&] { return run.string() + ": there is no flight record in it"; });
+  require(!files.empty(), [&] {
+    return run.string() + ": there is no flight record in it; expected the output folder of a training run";
+  });
   std::ranges::sort(job.of_ranks, {}, &RankRecord::rank);
   int64_t failed = 0;
   for (const RankRecord& record : job.of_ranks) {

@@ -31,8 +31,8 @@ struct RecordedCall {
   int64_t bytes() const { return count * static_cast<int64_t>(size_of(type)); }
 };
 
-/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88".
-std::string describe(const RecordedCall& call);
+/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88", with `group`, as " on group {0, 2}", behind the number.
+std::string describe(const RecordedCall& call, const std::string& group = "");
 
 /// What one rank was doing.
 struct RankRecord {
@@ -65,6 +65,9 @@ struct JobRecord {
   /// Whether nobody has said or shown that it is over.
   bool goes_on() const;
 };
+
+/// How many calls of a rank its record holds.
+inline constexpr int64_t kRecordedCalls = 200;
 
 /// The name of a rank's file in the folder `flight` of a run.
 inline constexpr const char* kFlightFolder = "flight";

@@ -50,7 +50,7 @@ class FlightRecord final : public Observer {
   flight_file::GroupSlot* add_group(const GroupIdentity& group);
 
   flight_file::File* file_;
-  bool is_kept_ = false;
+  std::atomic<bool> is_kept_ = false;
   std::mutex groups_mutex_;  // for who adds one
   std::atomic<size_t> groups_ = 0;
   size_t members_ = 0;
