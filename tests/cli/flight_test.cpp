@@ -18,6 +18,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string flight_of(const fs::path& run) {
@@ -83,6 +84,18 @@ TEST(FlightCommand, tells_of_a_run_that_ended_well_and_replaces_it_in_the_next_s
   EXPECT_EQ(result.at("ranks"), 1);
   EXPECT_EQ(result.at("outcome"), "ended");
   EXPECT_EQ(result.at("differences"), json::array());
+}
+
+TEST(FlightCommand, finds_nothing_of_a_run_on_a_full_disk_which_goes_on_with_one_warning) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  const Outcome outcome = run(kSmallRun + "--epochs 1 --dp 2" + into(out), {.limits = "ulimit -f 60;"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank-0.bin: cannot be written: File too large; the run goes on without the "
+                                           "flight record of ranks 0-1\n"),
+                                 Not(HasSubstr("rank-1.bin"))));
+  EXPECT_FALSE(fs::exists(out / "flight"));
+  EXPECT_THAT(run(flight_of(out)).err, HasSubstr("there is no flight record in it"));
 }
 
 TEST(FlightCommand, shows_what_is_whole_beside_what_is_damaged_and_exits_with_2) {
