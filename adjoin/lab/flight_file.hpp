@@ -13,7 +13,7 @@ namespace adjoin::lab::flight_file {
 inline constexpr std::array<char, 8> kMagic = {'a', 'd', 'j', 'o', 'i', 'n', 'F', '1'};
 
 inline constexpr uint64_t kCalls = 200;
-inline constexpr size_t kGroups = 256, kMostGroups = 192, kMembers = 3072;
+inline constexpr size_t kGroups = 256, kMostGroups = 192, kMembers = 3072, kFiles = 64;
 
 /// One call. `place` is 0 while the rest is being written; `place_again`, at its other end, is written before the rest, so that
 /// where both are the same, what lies between is of one call.
@@ -26,12 +26,19 @@ struct alignas(64) CallSlot {
   int64_t count;
   int32_t root, to, from, tag;  // ranks of the world
   uint32_t line;
+  uint16_t file;            // its place in File::files; kFiles: no room
   uint16_t messages;        // of an exchange
   uint8_t type, reduction;  // 1 more than the Reduction, 0 for none
-  char name[16], algorithm[16], file[48];
+  char name[15], algorithm[15];
   std::atomic<uint64_t> place_again;
 };
-static_assert(sizeof(CallSlot) == 192);
+static_assert(sizeof(CallSlot) == 128);
+
+/// The name of a file of code, in a hash table by its address, which means something to the writer alone.
+struct FileName {
+  std::atomic<const char*> path;
+  char text[56];
+};
 
 /// A group, in a hash table by its id, which is written last. Members are progressions in File::members: first, step, count.
 struct GroupSlot {
@@ -58,6 +65,7 @@ struct File {
   char failure[8192];
   GroupSlot groups[kGroups];
   int32_t members[kMembers];
+  FileName files[kFiles];
   CallSlot slots[kCalls];
 };
 

@@ -52,9 +52,9 @@ bool is_call(const CallSlot& slot, const File& file) {
          is_rank(slot.from) && slot.name[0] != 0;
 }
 
-RecordedCall call_from(const CallSlot& slot, const WallClock& clock) {
+RecordedCall call_from(const CallSlot& slot, const File& of, const WallClock& clock) {
   const int64_t end = slot.end.load();
-  const std::string file = text_from(slot.file);
+  const std::string file = slot.file < flight_file::kFiles ? text_from(of.files[slot.file].text) : "?";
   return {.state = end == 0  ? RecordedCall::State::pending
                    : end > 0 ? RecordedCall::State::ended
                              : RecordedCall::State::failed,
@@ -134,7 +134,7 @@ RankRecord record_from(const File& file) {
   for (const CallSlot& slot : file.slots) {
     if (slot.place.load() == 0 && slot.place_again.load() == 0) continue;
     if (is_call(slot, file))
-      record.calls.push_back(call_from(slot, clock));
+      record.calls.push_back(call_from(slot, file, clock));
     else
       ++record.damaged_calls;
   }
