@@ -39,7 +39,9 @@ std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
   }
   for (auto& [id, group] : groups)  // who made the group and never called on it
     for (const RankRecord& record : job.of_ranks)
-      if (std::ranges::find(group.members, record.rank) != group.members.end()) group.last.try_emplace(record.rank, 0);
+      if (std::ssize(record.groups) <= kRecordedGroups &&
+          std::ranges::find(group.members, record.rank) != group.members.end())
+        group.last.try_emplace(record.rank, 0);
   return groups;
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-static_assert(kRecordedCalls == flight_file::kCalls);
+static_assert(kRecordedCalls == flight_file::kCalls && kRecordedGroups == flight_file::kMostGroups);
 
 template <size_t N>
 std::string text_from(const char (&from)[N]) {

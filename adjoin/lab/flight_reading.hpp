@@ -66,8 +66,8 @@ struct JobRecord {
   bool goes_on() const;
 };
 
-/// How many calls of a rank its record holds.
-inline constexpr int64_t kRecordedCalls = 200;
+/// How many calls and groups of a rank its record holds; the world is one more.
+inline constexpr int64_t kRecordedCalls = 200, kRecordedGroups = 192;
 
 /// The name of a rank's file in the folder `flight` of a run.
 inline constexpr const char* kFlightFolder = "flight";

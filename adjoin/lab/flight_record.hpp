@@ -19,7 +19,7 @@ struct GroupSlot;
 /// Keeps the last 200 calls of a rank, with their times, in a mapped file: what stands there when the process is killed stays,
 /// and `adjoin flight` and read_flight_records (lab/flight_reading.hpp) show it. An observer of the rank's world.
 ///
-/// Cost: 43 to 50 ns a call with its end (build/release/bench/bench_flight_record), some microseconds where the kernel has
+/// Cost: 30 to 50 ns a call with its end (build/release/bench/bench_flight_record), some microseconds where the kernel has
 ///       written the page to the disk since; 57 KB of memory and disk
 class FlightRecord final : public Observer {
  public:

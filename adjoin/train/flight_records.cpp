@@ -62,12 +62,10 @@ void FlightRecords::keep(const Communicator& world) {
   std::vector<int> refused;
   for (int rank = 0; rank < world.size(); ++rank)
     if (is_refused[static_cast<size_t>(rank)] != 0) refused.push_back(rank);
-  if (refused.empty()) return;
-  std::error_code is_in_use;
-  if (world.rank() == refused.front()) {
-    fs::remove(folder, is_in_use);
-    note("warning: " + refusal + "; the run goes on without the flight record of " + ranks_text(refused));
-  }
+  if (refused.empty() || world.rank() != refused.front()) return;
+  std::error_code has_others;
+  fs::remove(folder, has_others);
+  note("warning: " + refusal + "; the run goes on without the flight record of " + ranks_text(refused));
 }
 
 void FlightRecords::note_end() {
