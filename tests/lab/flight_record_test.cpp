@@ -85,6 +85,13 @@ void call_barriers(FlightRecord& record, int calls) {
   for (int i = 0; i < calls; ++i) alone.barrier();
 }
 
+Call call_on(const GroupIdentity& group, uint64_t number) {
+  Call call{.collective = Collective::all_reduce, .name = "all_reduce"};
+  call.sequence = call.meeting = number;
+  call.group = &group;
+  return call;
+}
+
 TEST(FlightRecord, has_what_each_call_is) {
   const RecordedRun run;
   run.launch(3, [](const Communicator& world) {
@@ -163,6 +170,19 @@ TEST(FlightRecord, has_the_calls_of_a_stream_beside_those_of_the_rank) {
   }
 }
 
+TEST(FlightRecord, has_the_members_of_as_many_groups_as_there_is_room_for) {
+  const RecordedRun run;
+  const auto record = run.record(0, 100);
+  std::vector<GroupIdentity> groups;
+  for (uint64_t i = 0; i < 250; ++i) groups.push_back({.id = 1 + 256 * i, .world_ranks = {0, 7, 14, 3, 99}});
+  for (const GroupIdentity& group : groups) record->begin(call_on(group, 1)), record->end(call_on(group, 1));
+  const RankRecord read = run.read().of_ranks.at(0);
+  EXPECT_THAT(read.groups, SizeIs(1 + kRecordedGroups));
+  EXPECT_THAT(read.groups.at(groups[3].id), ElementsAre(0, 7, 14, 3, 99));
+  EXPECT_EQ(read.meetings.at(groups[3].id), 1u);
+  EXPECT_THAT(read.calls, SizeIs(200));
+}
+
 TEST(FlightRecord, keeps_what_stood_there_when_the_process_is_killed) {
   const RecordedRun run;
   const pid_t child = ::fork();
@@ -170,10 +190,7 @@ TEST(FlightRecord, keeps_what_stood_there_when_the_process_is_killed) {
     const auto record = run.record(0, 2);
     call_barriers(*record, 5);
     const GroupIdentity world{.id = 0, .world_ranks = {0, 1}};
-    Call call{.collective = Collective::all_reduce, .name = "all_reduce"};
-    call.sequence = call.meeting = 6;
-    call.group = &world;
-    record->begin(call);
+    record->begin(call_on(world, 6));
     ::kill(::getpid(), SIGKILL);
   }
   int status = 0;
