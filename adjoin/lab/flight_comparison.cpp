@@ -108,11 +108,12 @@ std::vector<const RecordedCall*> awaited_messages(const RankRecord& record) {
   return awaited;
 }
 
-/// Whether a rank is in a call that may be the other end of this one.
+/// Whether a rank is in a call that may be the other end of this one, or was since this one began: the process may have been
+/// killed before it knew that its call had ended.
 bool meets(const RankRecord& peer, int rank, const RecordedCall& call) {
   const auto fits = [&](const RecordedCall& other) {
     const bool is_exchange = other.messages > 0 && other.to < 0 && other.from < 0;
-    return other.group == call.group && is_open(other) &&
+    return other.group == call.group && (is_open(other) || other.end >= call.begin) &&
            (is_exchange || (other.tag == call.tag && (call.to >= 0 ? other.from : other.to) == rank));
   };
   if (std::ranges::any_of(peer.calls, fits)) return true;

@@ -44,15 +44,6 @@ Failed failed_job(const std::string& arguments, const std::string& environment =
   return failed;
 }
 
-TEST(FlightJob, whose_rank_is_killed_shows_which_call_it_never_began) {
-  const Failed failed = failed_job("1 kill");
-  EXPECT_EQ(failed.job.failure, "");
-  EXPECT_EQ(failed.job.of_ranks[1].state, RankRecord::State::gone);
-  EXPECT_THAT(failed.differences,
-              ElementsAre(AllOf(StartsWith("rank 1 never began all_reduce #2 (sum, float32 x 1000) at "),
-                                HasSubstr(", for which ranks 0, 2 waited"))));
-}
-
 TEST(FlightJob, that_deadlocks_has_what_was_told_and_the_pending_messages) {
   const Failed failed = failed_job("0 circle");
   EXPECT_THAT(failed.job.failure, HasSubstr("deadlock"));
