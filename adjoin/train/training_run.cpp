@@ -8,8 +8,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/observers.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/lab/observers.hpp"
+
 #include "adjoin/nn/state.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
@@ -96,7 +97,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       task_(task),
       samples_(
           hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
-      world_(lab::also_observed_by(world, timeline_)),
+      world_(also_observed_by(world, timeline_)),
       times_(world),
       trainer_(configuration, task, world_),
       sampler_(make_sampler(configuration, task, samples_)) {
