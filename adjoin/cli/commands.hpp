@@ -34,5 +34,7 @@ void add_doctor(Program& program);
 void add_collective(Program& program);
 void add_layout(Program& program);
 void add_pipeline(Program& program);
+void add_report(Program& program);
+void add_watch(Program& program);
 
 }  // namespace adjoin::cli
