@@ -12,7 +12,7 @@
 namespace adjoin::report {
 namespace {
 
-constexpr double kWidth = 440, kHeight = 230, kLeft = 50, kRight = 12, kTop = 8, kBottom = 24;
+constexpr double kWidth = 440, kHeight = 230, kLeft = 58, kRight = 12, kTop = 8, kBottom = 24;
 constexpr int kColours = 8, kMeans = 100;
 constexpr size_t kManyPoints = 200, kFewPoints = 60;
 
@@ -22,15 +22,17 @@ class ChartDrawing {
   ChartDrawing(const Chart& chart, const std::vector<Run>& runs, int parts)
       : chart_(chart), runs_(runs), parts_(parts) {
     int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
-    double least = std::numeric_limits<double>::infinity(), most = -least;
+    std::vector<double> values;
     for (const Curve& curve : chart.curves) {
       first = std::min(first, curve.series->steps.front());
       last = std::max(last, curve.series->steps.back());
-      const auto [low, high] = std::ranges::minmax(curve.series->values);
-      least = std::min(least, low), most = std::max(most, high);
+      values.insert(values.end(), curve.series->values.begin(), curve.series->values.end());
     }
+    const auto [least, most] = std::ranges::minmax(values);
+    const auto middle = values.begin() + std::ssize(values) / 2;
+    std::ranges::nth_element(values, middle);
     steps_ = scale_of_steps(first, last);
-    values_ = scale_of(least, most);
+    values_ = scale_of(least, *middle, most);
   }
 
   DrawnChart drawn() {

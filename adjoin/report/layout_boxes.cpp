@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -114,7 +116,12 @@ std::string draw_pipeline(const Run& run) {
                            action.at("begin").get<double>(),
                            action.at("end").get<double>()});
     }
-    if (ranks.empty() || ranks.front().empty()) return "";
+    double first = std::numeric_limits<double>::infinity();
+    for (const auto& actions : ranks)
+      for (const auto& timed : actions) first = std::min(first, timed.begin);
+    if (!std::isfinite(first)) return "";
+    for (auto& actions : ranks)
+      for (auto& timed : actions) timed.begin -= first, timed.end -= first;
     return pipeline::page_svg_of(ranks, "measured schedule of a step of " + run.name);
   } catch (const nlohmann::json::exception&) {
     return "";

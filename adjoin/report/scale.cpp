@@ -7,8 +7,8 @@
 namespace adjoin::report {
 namespace {
 
-constexpr double kLogarithmicFrom = 1000;  // the largest over the smallest
-constexpr double kMargin = 0.04;           // of the axis, at both ends
+constexpr double kLogarithmicFrom = 1000, kFromMiddle = 20;  // the greatest over the least, and over the middle one
+constexpr double kMargin = 0.04;                             // of the axis, at both ends
 constexpr int kMarks = 5;
 
 /// 1, 2 or 5 times a power of ten, such that about kMarks of them make up `length`.
@@ -35,9 +35,9 @@ double Scale::at(double number) const {
   return (is_logarithmic ? std::log(number / low) : number - low) / length;
 }
 
-Scale scale_of(double least, double most) {
+Scale scale_of(double least, double middle, double most) {
   Scale scale{.low = least, .high = most};
-  if (least > 0 && most / least >= kLogarithmicFrom) {
+  if (least > 0 && most / least >= kLogarithmicFrom && most / middle >= kFromMiddle) {
     scale.is_logarithmic = true;
     const double margin = std::pow(most / least, kMargin);
     scale.low /= margin, scale.high *= margin;
@@ -48,8 +48,8 @@ Scale scale_of(double least, double most) {
   }
   const double half =
       std::max({(most - least) / 2, 1e-6 * std::abs(most), 1e-300});  // a line that stays level has room too
-  const double middle = least / 2 + most / 2;
-  scale.low = middle - half * (1 + 2 * kMargin), scale.high = middle + half * (1 + 2 * kMargin);
+  const double center = least / 2 + most / 2;
+  scale.low = center - half * (1 + 2 * kMargin), scale.high = center + half * (1 + 2 * kMargin);
   if (!std::isfinite(scale.high - scale.low)) return {.low = least, .high = most, .ticks = {least, most}};
   add_ticks(scale, round_step(scale.high - scale.low));
   return scale;

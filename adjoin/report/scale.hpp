@@ -18,9 +18,10 @@ struct Scale {
   double at(double number) const;
 };
 
-/// An axis for these numbers, a little longer than they need, with about five marks at round numbers. Logarithmic where all are
-/// above 0 and the largest is a thousand times the smallest or more.
-Scale scale_of(double least, double most);
+/// An axis for numbers of which these are the least, the middle (as many are smaller as are larger) and the greatest: a little
+/// longer than they need, with about five marks at round numbers. Logarithmic where all are above 0, the greatest is a thousand
+/// times the least or more, and twenty times the middle one or more, so that most would lie at the bottom.
+Scale scale_of(double least, double middle, double most);
 /// An axis for steps, as long as they need.
 Scale scale_of_steps(int64_t first, int64_t last);
 

@@ -37,23 +37,24 @@ TEST(Means, of_a_part_are_its_sum_over_its_steps) {
 }
 
 TEST(Scales, have_round_marks_and_room_for_all_values) {
-  const Scale scale = scale_of(0.12, 0.88);
+  const Scale scale = scale_of(0.12, 0.5, 0.88);
   EXPECT_LT(scale.low, 0.12);
   EXPECT_GT(scale.high, 0.88);
   ASSERT_EQ(scale.ticks.size(), 4u);
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(scale.ticks[i], 0.2 * static_cast<double>(i + 1), 1e-12);
 }
 
-TEST(Scales, are_logarithmic_where_values_differ_a_thousandfold) {
-  const Scale scale = scale_of(1, 65536);
+TEST(Scales, are_logarithmic_where_values_differ_a_thousandfold_and_most_are_small) {
+  const Scale scale = scale_of(1, 2, 65536);
   EXPECT_TRUE(scale.is_logarithmic);
   EXPECT_NEAR(scale.at(std::sqrt(65536.0)), 0.5, 1e-12);
-  EXPECT_FALSE(scale_of(0, 65536).is_logarithmic);
+  EXPECT_FALSE(scale_of(0, 2, 65536).is_logarithmic);
+  EXPECT_FALSE(scale_of(1, 40000, 65536).is_logarithmic);
 }
 
 TEST(Scales, of_one_value_have_it_in_the_middle) {
   for (const double value : {0.0, 0.25, -3e7, 1e308}) {
-    const Scale scale = scale_of(value, value);
+    const Scale scale = scale_of(value, value, value);
     EXPECT_LT(scale.low, scale.high) << value;
     EXPECT_NEAR(scale.at(value), 0.5, 1e-6) << value;
   }

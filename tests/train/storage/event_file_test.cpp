@@ -18,8 +18,8 @@ using test::TemporaryFolder;
 /// What TensorBoard's own reader finds in a folder: for each tag a list of [step, value].
 nlohmann::json read_by_tensorboard(const std::filesystem::path& folder) {
   const TemporaryFolder printed;
-  const std::string command = "'" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR "/tests/tools/read_events.py' '" + folder.string() +
-                              "' > '" + (printed / "out").string() + "' 2>&1";
+  const std::string command = "'" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR "/tests/tools/read_events.py' '" +
+                              folder.string() + "' > '" + (printed / "out").string() + "' 2>&1";
   EXPECT_EQ(std::system(command.c_str()), 0) << contents_of(printed / "out");
   return nlohmann::json::parse(contents_of(printed / "out"), nullptr, /*allow_exceptions=*/false);
 }
