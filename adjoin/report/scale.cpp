@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace adjoin::report {
 namespace {
@@ -77,6 +78,11 @@ std::string mark_text(double number) {
 std::vector<size_t> extremes(const Series& series, const Scale& steps, int parts) {
   std::vector<size_t> kept;
   const size_t count = series.values.size();
+  if (count <= 2 * static_cast<size_t>(parts)) {
+    kept.resize(count);
+    std::iota(kept.begin(), kept.end(), 0);
+    return kept;
+  }
   for (size_t begin = 0; begin < count;) {
     const int part = part_of(steps.at(static_cast<double>(series.steps[begin])), parts);
     size_t end = begin, least = begin, most = begin;

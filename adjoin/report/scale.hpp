@@ -29,7 +29,7 @@ Scale scale_of_steps(int64_t first, int64_t last);
 std::string mark_text(double number);
 
 /// The places in a series that show all of its extremes on an axis of steps which is cut into so many parts: the least and the
-/// greatest value of each part, and the first and the last one.
+/// greatest value of each part, and the first and the last one; all places where there are no more than two a part.
 std::vector<size_t> extremes(const Series& series, const Scale& steps, int parts);
 
 /// The means of a series over such parts: where there are values, the middle of their steps and their mean.

@@ -102,7 +102,7 @@ TEST(ReportPage, draws_times_memory_beside_its_plan_layout_and_pipeline) {
           {{{"action", "F"}, {"stage", 0}, {"microbatch", 0}, {"begin", 0.0}, {"end", 0.5}},
            {{"action", "B"}, {"stage", 0}, {"microbatch", 0}, {"begin", 1.5}, {"end", 2.25}}}}}}}};
   test::put_summary(folder / "a", summary);
-  const std::vector<Run> runs{read_run((folder / "a").string())};
+  const std::vector runs{read_run((folder / "a").string())};
   const std::string page = page_of(runs, {{.ranks = {{.rank = 0, .highest = 4 << 20}}}});
   EXPECT_THAT(page, HasSubstr("rank 0: computing 6 s, 60.0 %"));
   EXPECT_THAT(page, HasSubstr("rank 3: communicating 1.5 s, 15.0 %; 250 ms more hidden behind computing"));
@@ -145,7 +145,7 @@ std::vector<Run> long_runs(int count, int64_t steps) {
 }
 
 TEST(ReportPage, of_eight_runs_of_100000_steps_has_at_most_2_mb_and_all_extremes) {
-  std::vector<Run> runs = long_runs(8, 100'000);
+  auto runs = long_runs(8, 100'000);
   for (size_t run = 0; run < runs.size(); ++run) runs[run].of_steps[0].second.values[12'345 * (run + 1)] = 900 + run;
   const std::string page = page_of(runs, {});
   EXPECT_LE(page.size(), 2'000'000u);

@@ -16,7 +16,7 @@ using test::TemporaryFolder;
 TEST(ReadRun, has_each_number_of_metrics_with_its_steps) {
   const TemporaryFolder folder;
   make_run(folder / "a", 3);
-  const Run run = read_run((folder / "a").string());
+  const auto run = read_run((folder / "a").string());
   std::vector<std::string> keys;
   for (const auto& [key, series] : run.of_steps) {
     keys.push_back(key);
@@ -35,7 +35,7 @@ TEST(ReadRun, counts_damaged_lines_and_takes_the_others) {
             whole + "no json\n[1]\n{\"kind\":\"step\"}\n{\"step\":4}\n{\"kind\":\"step\",\"step\":-1}\n" +
                 "{\"kind\":\"step\",\"step\":2,\"loss\":1}\n{\"kind\":\"step\",\"step\":4,\"loss\":7}\n" +
                 "{\"kind\":\"of another version\",\"step\":4}\n{\"kind\":\"step\",\"st");
-  const Run run = read_run((folder / "a").string());
+  const auto run = read_run((folder / "a").string());
   EXPECT_EQ(run.damaged_lines, 7);
   EXPECT_EQ(run.last_step, 4);
   EXPECT_EQ(run.of_steps[1].second.values.back(), 7);
@@ -46,7 +46,7 @@ TEST(ReadRun, leaves_out_what_is_no_number_and_counts_skipped_steps) {
   make_run(folder / "a", 1);
   train::MetricsFile file(folder / "a" / "metrics.jsonl", 1);
   file.add(train::StepMetrics{.step = 2, .loss = std::numeric_limits<double>::quiet_NaN(), .skipped = true});
-  const Run run = read_run((folder / "a").string());
+  const auto run = read_run((folder / "a").string());
   EXPECT_EQ(run.skipped, (std::vector<int64_t>{2}));
   EXPECT_EQ(run.damaged_lines, 0);
   for (const auto& [key, series] : run.of_steps)
