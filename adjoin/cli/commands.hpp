@@ -32,6 +32,7 @@ void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_pipeline(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
 void add_collective(Program& program);
+void add_flight(Program& program);
 void add_layout(Program& program);
 void add_pipeline(Program& program);
 void add_report(Program& program);

@@ -55,8 +55,9 @@ std::string loaded_libtorch() {
 int run(int argc, char** argv) {
   Program program;
   program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
-  for (const auto add : {add_train, add_evaluate, add_predict, add_generate, add_checkpoint, add_export, add_tokenize,
-                         add_bench, add_doctor, add_collective, add_layout, add_pipeline, add_report, add_watch})
+  for (const auto add :
+       {add_train, add_evaluate, add_predict, add_generate, add_checkpoint, add_export, add_tokenize, add_bench,
+        add_doctor, add_flight, add_collective, add_layout, add_pipeline, add_report, add_watch})
     add(program);
   try {
     parse(program, {argv + 1, argv + argc});
@@ -82,7 +83,11 @@ int run_program(int argc, char** argv) {
   } catch (const train::Interrupted& error) {
     return fail(kSignal + error.signal(), error.what());
   } catch (const std::exception& error) {
-    return fail(exit_code_of(std::current_exception()), error.what());
+    const int code = exit_code_of(std::current_exception());
+    const auto* advised = dynamic_cast<const train::Advised*>(&error);
+    if (!advised) return fail(code, error.what());
+    fail(code, advised->failure);
+    return fail(code, advised->advice);
   }
 }
 

@@ -67,8 +67,10 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
-  const MpiSession session(
-      {.deadline = options.deadline, .checked = options.checked, .host_memory = options.host_memory});
+  const MpiSession session({.deadline = options.deadline,
+                            .checked = options.checked,
+                            .host_memory = options.host_memory,
+                            .at_failure = options.at_failure});
   const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
   // PMI_RANK and its like may be left over from another launcher, or be of another MPI.
   require(backend->size() == mpi_job_size(),

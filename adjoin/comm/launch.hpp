@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "adjoin/base/mpi_job.hpp"
@@ -19,6 +20,8 @@ struct LaunchOptions {
   bool checked = checked_from_environment();
   /// MPI: whether the processes of a host reach each other's memory.
   HostMemory host_memory = host_memory_from_environment();
+  /// MPI: called with why the job ends by the process that tells it, once a host; what it returns is told on a line behind.
+  std::function<std::string(const std::string& failure)> at_failure = {};
 
   /// These throw InvalidArgument that names the variable where it has another value.
   static std::chrono::milliseconds deadline_from_environment();

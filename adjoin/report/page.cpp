@@ -8,6 +8,7 @@
 #include "adjoin/base/version.hpp"
 #include "adjoin/lab/svg.hpp"
 #include "adjoin/report/chart.hpp"
+#include "adjoin/report/failures.hpp"
 #include "adjoin/report/page_parts.hpp"
 #include "adjoin/report/pictures.hpp"
 #include "adjoin/report/tables.hpp"
@@ -114,6 +115,8 @@ std::string page_of(const std::vector<Run>& runs, const std::vector<PlannedMemor
                      "</style></head><body>\n<h1>" + escaped_markup(title) +
                      "</h1>\n<p class=\"note\">A report of adjoin " + kVersion + "</p>\n";
   page += section("Results", results_table(runs));
+  page += section("Failures", figures(
+                                  runs, [&](size_t run) { return failure_html(runs[run]); }, "failures"));
   page += section("Curves", charts(runs, data));
   page += section("Time of each rank", figures(runs, [&](size_t run) { return draw_times(runs[run]); }));
   page += section("Memory of each rank", memory(runs, planned));

@@ -9,6 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/flight_records.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
@@ -109,8 +110,10 @@ void train(const Configuration& configuration, const TaskMaker& make) {
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration.out) : "");
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
+  FlightRecords records(configuration.out);
+  run_recorded(worker_options(configuration), records, [&](const Communicator& world) {
     TrainingRun run(configuration, *task, world, beginning ? &*beginning : nullptr);
+    records.keep(world);
     auto finished = run.run();
     if (speaks_for_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);

@@ -69,6 +69,13 @@ std::string in_one_line(const c10::Error& error) {
   return "LibTorch: " + line;
 }
 
+template <class Kind>
+class AdvisedError final : public Kind, public Advised {
+ public:
+  AdvisedError(const Kind& error, const std::string& line)
+      : Kind(error.what() + ("\n" + line)), Advised{.failure = error.what(), .advice = line} {}
+};
+
 std::string in_one_line(const std::filesystem::filesystem_error& error) {
   const std::string& where = (error.path2().empty() ? error.path1() : error.path2()).string();
   return (where.empty() ? "" : where + ": ") + error.code().message();
@@ -85,6 +92,23 @@ void in_our_words(const std::function<void()>& work) {
     throw IoError(in_one_line(error));
   } catch (const std::bad_alloc&) {
     throw Error(out_of_memory(""));
+  }
+}
+
+void throw_advised(const std::exception_ptr& error, const std::string& advice) {
+  if (advice.empty()) std::rethrow_exception(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const InvalidArgument& e) {
+    throw AdvisedError(e, advice);
+  } catch (const CommunicationError& e) {
+    throw AdvisedError(e, advice);
+  } catch (const IoError& e) {
+    throw AdvisedError(e, advice);
+  } catch (const InternalError& e) {
+    throw AdvisedError(e, advice);
+  } catch (...) {
+    throw AdvisedError(Error(message_of(error)), advice);
   }
 }
 

@@ -47,6 +47,7 @@ LaunchOptions launch_options(const WorkerOptions& options) {
   launch.checked |= options.checked;
   if (options.host_memory != "auto") launch.host_memory = host_memory_named(options.host_memory, "--host-memory");
   if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
+  launch.at_failure = options.at_failure;
   return launch;
 }
 

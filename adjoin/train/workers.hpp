@@ -22,6 +22,8 @@ struct WorkerOptions {
   bool checked = false;              ///< as in LaunchOptions, or where the environment says so
   double deadline = 0;               ///< seconds, as in LaunchOptions; 0: its default
   std::string host_memory = "auto";  ///< auto (as ADJOIN_HOST_MEMORY says), on or off
+  /// As in LaunchOptions.
+  std::function<std::string(const std::string& failure)> at_failure = {};
 };
 
 /// What use of a trained model, such as an evaluation, is asked.

@@ -1,7 +1,8 @@
 // Goes wrong on purpose, for the tests of what mpirun and the library then say: fault_program RANK KIND [OPERATION].
 // With `random` it runs the wrong program of the seed OPERATION. With `late`, `stopped`, `leaves` and `frees` it is right,
 // though it does not look so for OPERATION milliseconds. With `pieces` it runs every operation on messages that MPI gets
-// three elements at a time, and fails on a wrong result.
+// three elements at a time, and fails on a wrong result. With the environment's ADJOIN_TEST_FLIGHT, the folder of a run, each
+// rank keeps its flight record there.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -28,6 +30,8 @@
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/lab/flight_reading.hpp"
+#include "adjoin/lab/flight_record.hpp"
 #include "tests/support/operations.hpp"
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
@@ -358,6 +362,21 @@ void run_without_allocating(const Communicator& world) {
   }
 }
 
+/// As fail_on, recorded.
+void fail_in_flight(const std::filesystem::path& run, const std::function<void(const Communicator& world)>& fail) {
+  using namespace adjoin::lab;
+  const int rank = adjoin::mpi_job_rank();
+  const auto record = std::make_shared<FlightRecord>(rank, adjoin::mpi_job_size());
+  record->keep_in(run / kFlightFolder / flight_file_name(rank));
+  adjoin::LaunchOptions options;
+  options.at_failure = [&](const std::string& failure) {
+    record->note_failure(failure);
+    return "rank " + std::to_string(rank) + " has noted it";
+  };
+  adjoin::launch(
+      adjoin::mpi_job_size(), [&](const Communicator& world) { fail(world.observed_by(record)); }, options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -369,8 +388,9 @@ int main(int argc, char** argv) {
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
-    adjoin::launch(adjoin::mpi_job_size(),
-                   [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); });
+    const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };
+    if (const char* run = std::getenv("ADJOIN_TEST_FLIGHT")) return fail_in_flight(run, fail), 0;
+    adjoin::launch(adjoin::mpi_job_size(), fail);
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());

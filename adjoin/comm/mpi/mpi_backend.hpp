@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "adjoin/comm/backend.hpp"
 #include "adjoin/comm/host_memory.hpp"
@@ -19,6 +21,7 @@ struct MpiOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
   bool checked = false;
   HostMemory host_memory = host_memory_from_environment();
+  std::function<std::string(const std::string& failure)> at_failure = {};
   /// As if each host had no more ranks than these; 0: as it is.
   int ranks_of_a_host = 0;
 };

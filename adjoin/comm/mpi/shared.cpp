@@ -126,18 +126,20 @@ void MpiShared::say(const std::string& message) const noexcept {
 }
 
 void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
-  end("adjoin: rank " + std::to_string(world_rank) + ": " + printable(message), exit_code);
+  end("rank " + std::to_string(world_rank) + ": " + printable(message), exit_code);
 }
 
 void MpiShared::end_diagnosed(const std::string& report) const noexcept {
-  end("adjoin: " + report, 1);
+  end(report, 1);
 }
 
 void MpiShared::end(const std::string& text, int exit_code) const noexcept {
-  if (is_first_to_fail())
-    say(text);
-  else
+  if (is_first_to_fail()) {
+    const std::string more = options.at_failure ? options.at_failure(text) : "";
+    say("adjoin: " + text + (more.empty() ? "" : "\nadjoin: " + more));
+  } else {
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
+  }
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }

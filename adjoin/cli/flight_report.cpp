@@ -1,0 +1,188 @@
+#include "adjoin/cli/flight_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adjoin/base/text.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/cli/wrap.hpp"
+#include "adjoin/lab/flight_comparison.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+using lab::JobRecord;
+using lab::RankRecord;
+using lab::RecordedCall;
+
+constexpr size_t kPage = 80, kCallColumn = 20;
+
+std::string in_seconds(int64_t nanoseconds) {
+  return text_of_seconds(static_cast<double>(std::max<int64_t>(0, nanoseconds)) / 1e9);
+}
+
+/// "2026-11-26 04:51:53 UTC".
+std::string date_of(int64_t nanoseconds) {
+  const std::time_t seconds = nanoseconds / 1'000'000'000;
+  std::tm time{};
+  ::gmtime_r(&seconds, &time);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%F %T UTC", &time);
+  return text.data();
+}
+
+/// "ended", "failed", "goes on", or "killed": nobody has left word.
+std::string_view outcome_of(const JobRecord& job) {
+  using State = RankRecord::State;
+  if (!job.failure.empty()) return "failed";
+  if (job.goes_on()) return "goes on";
+  const bool all_ended =
+      std::ranges::all_of(job.of_ranks, [](const RankRecord& record) { return record.state == State::ended; });
+  return all_ended ? "ended" : "killed";
+}
+
+std::string sentence_of(const JobRecord& job) {
+  const std::string_view outcome = outcome_of(job);
+  if (outcome == "failed") return "it failed: " + job.failure;
+  if (outcome == "ended") return "it ended well";
+  if (outcome == "goes on") return "it goes on, or was killed on another host";
+  return "it left no word of why it ended: it was killed, as by kill -9 or for want of memory";
+}
+
+std::string_view name_of(RankRecord::State state) {
+  constexpr std::string_view names[] = {"runs", "is gone", "ended", "failed"};
+  return names[static_cast<size_t>(state)];
+}
+
+std::span<const RecordedCall> last_calls(const RankRecord& record, size_t last) {
+  const std::span<const RecordedCall> all(record.calls);
+  return all.last(std::min(last, all.size()));
+}
+
+std::string group_of(const RankRecord& record, const RecordedCall& call) {
+  const auto members = record.groups.find(call.group);
+  return lab::group_text(call.group, members == record.groups.end() ? std::vector<int>() : members->second);
+}
+
+std::string duration_of(const RecordedCall& call) {
+  if (call.state == RecordedCall::State::pending) return "pending";
+  return call.state == RecordedCall::State::failed ? "failed" : in_seconds(call.end - call.begin);
+}
+
+/// A line of the table of calls; what does not fit goes on below, in the column of calls.
+std::string row(const std::string& ago, const std::string& took, const std::string& call) {
+  const auto at_right = [](const std::string& text) {
+    return std::string(8 - std::min<size_t>(8, text.size()), ' ') + text;
+  };
+  return wrapped("  " + at_right(ago) + "  " + at_right(took) + "  " + call, kPage, kCallColumn + 4) + "\n";
+}
+
+/// What the rank waits for beside its calls, if it does.
+std::optional<std::string> wait_of(const RankRecord& record) {
+  if (record.wait_begin == 0) return std::nullopt;
+  const auto send = std::ranges::find_if(record.calls, [&](const RecordedCall& call) {
+    return call.group == record.wait_group && call.number == record.wait_number;
+  });
+  return send == record.calls.end() ? "the wait for an asynchronous operation"
+                                    : "the wait for " + describe(*send, group_of(record, *send));
+}
+
+std::string text_of(const RankRecord& record, const JobRecord& job, size_t last) {
+  const std::span<const RecordedCall> calls = last_calls(record, last);
+  std::string text = "\nrank " + std::to_string(record.rank) + " (process " + std::to_string(record.process) + " on " +
+                     record.host + "): " + std::string(name_of(record.state)) + ", the last " +
+                     grouped(std::ssize(calls)) + " of " + grouped(static_cast<int64_t>(record.calls_made)) +
+                     " calls\n";
+  if (!calls.empty()) text += row("ago", "took", "call");
+  for (const RecordedCall& call : calls)
+    text += row(in_seconds(job.last_event - call.begin), duration_of(call), describe(call, group_of(record, call)));
+  if (const auto wait = wait_of(record)) text += row(in_seconds(job.last_event - record.wait_begin), "pending", *wait);
+  return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+/// The value, or null where it is the one that means none.
+template <class Value>
+Json or_null(const Value& value, const Value& none) {
+  return value == none ? Json() : Json(value);
+}
+
+Json to_json(const RecordedCall& call, const RankRecord& record) {
+  constexpr std::string_view states[] = {"pending", "ended", "failed"};
+  return {{"place", call.place},
+          {"name", call.name},
+          {"state", states[static_cast<size_t>(call.state)]},
+          {"group", record.groups.contains(call.group) ? record.groups.at(call.group) : std::vector<int>()},
+          {"group_id", hexadecimal(call.group)},
+          {"number", call.number},
+          {"meeting", or_null<uint64_t>(call.meeting, 0)},
+          {"type", name(call.type)},
+          {"count", call.count},
+          {"bytes", call.bytes()},
+          {"reduction", or_null<std::string>(call.reduction, "")},
+          {"algorithm", or_null<std::string>(call.algorithm, "")},
+          {"root", or_null(call.root, -1)},
+          {"to", or_null(call.to, -1)},
+          {"from", or_null(call.from, -1)},
+          {"tag", or_null(call.tag, -1)},
+          {"where", call.where},
+          {"begin", call.begin},
+          {"end", or_null<int64_t>(call.end, 0)}};
+}
+
+}  // namespace
+
+void print_flight(const std::filesystem::path& run, const JobRecord& job, size_t last) {
+  std::string text =
+      run.string() + ": " + counted(job.ranks, "rank") + ", last call at " + date_of(job.last_event) + "\n";
+  text += wrapped(sentence_of(job), kPage, 4) + "\n";
+  for (const lab::RecordDifference& difference : differences(job))
+    text += wrapped("  - " + describe(difference, job), kPage, 4) + "\n";
+  for (const RankRecord& record : job.of_ranks) text += text_of(record, job, last);
+  if (!job.missing.empty()) text += "\n" + ranks_text(job.missing) + ": no record\n";
+  std::fputs(printable(text).c_str(), stdout);
+}
+
+void print_flight_json(const std::filesystem::path& run, const JobRecord& job, size_t last) {
+  Json differences = Json::array(), records = Json::array();
+  for (const lab::RecordDifference& difference : lab::differences(job)) {
+    Json sides = Json::array();
+    for (const auto& side : difference.sides) sides.push_back({{"ranks", side.ranks}, {"call", side.call}});
+    differences.push_back({{"kind", lab::name(difference.kind)},
+                           {"group", difference.members},
+                           {"group_id", hexadecimal(difference.group)},
+                           {"meeting", or_null<uint64_t>(difference.meeting, 0)},
+                           {"absent", difference.absent},
+                           {"sides", sides},
+                           {"text", describe(difference, job)}});
+  }
+  for (const RankRecord& record : job.of_ranks) {
+    Json calls = Json::array();
+    for (const RecordedCall& call : last_calls(record, last)) calls.push_back(to_json(call, record));
+    records.push_back({{"rank", record.rank},
+                       {"host", record.host},
+                       {"process", record.process},
+                       {"state", name_of(record.state)},
+                       {"calls_made", record.calls_made},
+                       {"waits_since", or_null<int64_t>(record.wait_begin, 0)},
+                       {"calls", calls}});
+  }
+  const Json json{{"run", run.string()},          {"ranks", job.ranks},
+                  {"outcome", outcome_of(job)},   {"failure", or_null<std::string>(job.failure, "")},
+                  {"last_event", job.last_event}, {"differences", differences},
+                  {"records", records},           {"missing", job.missing},
+                  {"damage", job.damage}};
+  std::puts(json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+
+namespace adjoin {
+
+/// Several observers as one: each sees a call's begin in their order and its end in the reverse order, so that what the
+/// first notes contains what the others do.
+class Observers final : public Observer {
+ public:
+  explicit Observers(std::vector<std::shared_ptr<Observer>> observers);
+
+  void begin(const Call& call) override;
+  void end(const Call& call) override;
+  void begin_wait(const Call* send) override;
+  void end_wait(const Call* send) override;
+
+ private:
+  const std::vector<std::shared_ptr<Observer>> observers_;
+};
+
+/// `group` with `observer` beside the observer that it has, inside of it.
+Communicator also_observed_by(const Communicator& group, std::shared_ptr<Observer> observer);
+
+}  // namespace adjoin

@@ -1,0 +1,252 @@
+#include "adjoin/lab/flight_record.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/lab/flight_file.hpp"
+
+namespace adjoin::lab {
+
+using flight_file::CallSlot;
+using flight_file::File;
+using flight_file::GroupSlot;
+
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr uint64_t kClockEvery = 64;  // calls, between two looks at the steady clock
+
+template <size_t N>
+void put(char (&to)[N], const char* text, size_t length) {
+  const size_t n = std::min(length, N - 1);
+  std::memcpy(to, text, n);
+  to[n] = 0;
+}
+
+int of_world(const Call& call, int rank) {
+  return rank < 0 ? -1 : call.group->world_ranks[static_cast<size_t>(rank)];
+}
+
+void put_messages(CallSlot& slot, const Call& call) {
+  slot.to = slot.from = slot.tag = -1;
+  slot.messages = static_cast<uint16_t>(std::min<size_t>(call.messages.size(), UINT16_MAX));
+  if (!call.message()) return;
+  slot.tag = call.messages[0].tag;
+  for (const Message& message : call.messages) (message.is_send() ? slot.to : slot.from) = of_world(call, message.peer);
+}
+
+/// Names of files are looked up rather than copied, which saves a tenth of a call's cost.
+uint16_t place_of(const char* path, flight_file::FileName (&files)[flight_file::kFiles]) {
+  static_assert(flight_file::kFiles == 64);
+  size_t place = (reinterpret_cast<uintptr_t>(path) * 0x9e3779b97f4a7c15u) >> 58;
+  for (size_t tries = 0; tries < flight_file::kFiles; ++tries, place = (place + 1) % flight_file::kFiles) {
+    flight_file::FileName& file = files[place];
+    const char* there = file.path.load(kRelaxed);
+    if (there == nullptr && file.path.compare_exchange_strong(there, path)) {
+      const size_t length = std::strlen(path), shown = std::min(length, sizeof file.text - 1);
+      put(file.text, path + length - shown, shown);
+      there = path;
+    }
+    if (there == path) return static_cast<uint16_t>(place);
+  }
+  return flight_file::kFiles;
+}
+
+void put_call(CallSlot& slot, const Call& call, File& file) {
+  const ConstBuffer elements = call.elements();
+  slot.meeting = call.meeting;
+  slot.count = elements.count;
+  slot.elements = call.collective ? signature_of(call).elements : 0;
+  slot.type = static_cast<uint8_t>(elements.type);
+  slot.reduction = call.collective && has_reduction(*call.collective)
+                       ? static_cast<uint8_t>(static_cast<int>(call.reduction) + 1)
+                       : 0;
+  slot.root = of_world(call, call.root);
+  put_messages(slot, call);
+  put(slot.name, call.name.data(), call.name.size());
+  slot.algorithm[0] = 0;
+  if (!call.algorithm.empty()) put(slot.algorithm, call.algorithm.data(), call.algorithm.size());
+  slot.file = place_of(call.where.file_name(), file.files);
+  slot.line = call.where.line();
+}
+
+[[noreturn]] void fail(const std::filesystem::path& path, int error) {
+  throw IoError(path.string() + ": cannot be written: " + std::strerror(error));
+}
+
+/// Writes all of the record into a new file with room for it. Returns 0 or the error.
+int write_all(int descriptor, const File& file) {
+  if (const int error = ::posix_fallocate(descriptor, 0, sizeof(File))) return error;
+  const char* bytes = reinterpret_cast<const char*>(&file);
+  for (size_t done = 0; done < sizeof(File);) {
+    const ssize_t written = ::pwrite(descriptor, bytes + done, sizeof(File) - done, static_cast<off_t>(done));
+    if (written <= 0 && errno != EINTR) return written == 0 ? ENOSPC : errno;
+    if (written > 0) done += static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+/// Numbers as progressions: the first, the step and the count of each, one behind another.
+std::vector<int32_t> progressions_of(const std::vector<int>& numbers) {
+  std::vector<int32_t> all;
+  for (size_t i = 0; i < numbers.size();) {
+    const int step = i + 1 < numbers.size() ? numbers[i + 1] - numbers[i] : 1;
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] - numbers[end - 1] == step) ++end;
+    all.insert(all.end(), {numbers[i], step, static_cast<int32_t>(end - i)});
+    i = end;
+  }
+  return all;
+}
+
+}  // namespace
+
+FlightRecord::FlightRecord(int rank, int ranks) {
+  void* memory = ::mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  file_ = new (memory) File{};
+  file_->magic = flight_file::kMagic;
+  file_->rank = rank, file_->ranks = ranks;
+  file_->process = ::getpid();
+  ::gethostname(file_->host, sizeof file_->host - 1);
+  file_->first = tick_pair();
+  file_->last_ticks = file_->first.ticks, file_->last_steady = file_->first.steady;
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  file_->to_wall = std::chrono::nanoseconds(wall).count() - file_->first.steady;
+}
+
+FlightRecord::~FlightRecord() {
+  ::munmap(file_, sizeof(File));
+}
+
+void FlightRecord::keep_in(const std::filesystem::path& path) {
+  ::unlink(path.c_str());  // who reads it, or writes it still, keeps what it has
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail(path, errno);
+  int error = write_all(descriptor, *file_);
+  void* memory = MAP_FAILED;
+  if (error == 0) {
+    memory = ::mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) error = errno;
+  }
+  ::close(descriptor);
+  // In the place of the memory until now, as other threads of the rank may be writing there.
+  if (error == 0 && ::mremap(memory, sizeof(File), sizeof(File), MREMAP_MAYMOVE | MREMAP_FIXED, file_) == MAP_FAILED) {
+    error = errno;
+    ::munmap(memory, sizeof(File));
+  }
+  if (error != 0) {
+    ::unlink(path.c_str());
+    fail(path, error);
+  }
+  is_kept_ = true;
+}
+
+void FlightRecord::note_end() noexcept {
+  flight_file::State runs = flight_file::State::runs;
+  file_->state.compare_exchange_strong(runs, flight_file::State::ended);
+}
+
+void FlightRecord::note_failure(std::string_view why) noexcept {
+  flight_file::State runs = flight_file::State::runs;
+  if (!file_->state.compare_exchange_strong(runs, flight_file::State::tells)) return;
+  file_->failed = ticks();
+  put(file_->failure, why.data(), why.size());
+  file_->state = flight_file::State::failed;
+}
+
+void FlightRecord::begin(const Call& call) {
+  note_meeting(*call.group, call.meeting);
+  const uint64_t place = file_->calls.fetch_add(1, kRelaxed) + 1;
+  CallSlot& slot = file_->slots[place % flight_file::kCalls];
+  slot.place.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  slot.place_again.store(place, kRelaxed);
+  slot.group.store(call.group->id, kRelaxed);
+  slot.number.store(call.sequence, kRelaxed);
+  slot.end.store(0, kRelaxed);
+  put_call(slot, call, *file_);
+  slot.begin = ticks();
+  slot.place.store(place, std::memory_order_release);
+  // Often at first, as nobody knows yet how long a tick is.
+  if (place % kClockEvery != 0 && !std::has_single_bit(place)) return;
+  const TickPair now = tick_pair();
+  file_->last_ticks.store(now.ticks, kRelaxed);
+  file_->last_steady.store(now.steady, kRelaxed);
+}
+
+void FlightRecord::end(const Call& call) {
+  const int64_t now = ticks();
+  if (CallSlot* slot = slot_of(call)) slot->end.store(std::uncaught_exceptions() > 0 ? -now : now, kRelaxed);
+}
+
+void FlightRecord::begin_wait(const Call* send) {
+  file_->wait_group.store(send ? send->group->id : 0, kRelaxed);
+  file_->wait_number.store(send ? send->sequence : 0, kRelaxed);
+  file_->wait_begin.store(ticks(), kRelaxed);
+}
+
+void FlightRecord::end_wait(const Call*) {
+  if (std::uncaught_exceptions() == 0) file_->wait_begin.store(0, kRelaxed);  // else it has failed in it
+}
+
+/// The newest but for what other threads of the rank have begun since; none where 200 were begun since.
+CallSlot* FlightRecord::slot_of(const Call& call) const {
+  const uint64_t newest = file_->calls.load(kRelaxed);
+  for (uint64_t place = newest; place > 0 && place + flight_file::kCalls > newest; --place) {
+    CallSlot& slot = file_->slots[place % flight_file::kCalls];
+    if (slot.place.load(std::memory_order_acquire) == place && slot.number.load(kRelaxed) == call.sequence &&
+        slot.group.load(kRelaxed) == call.group->id)
+      return &slot;
+  }
+  return nullptr;
+}
+
+void FlightRecord::note_meeting(const GroupIdentity& group, uint64_t meeting) {
+  if (group.id == 0) {
+    if (meeting > 0) file_->world_meeting.store(meeting, kRelaxed);
+    return;
+  }
+  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
+  for (uint64_t id; (id = slot->id.load(std::memory_order_acquire)) != group.id;) {
+    if (id == 0) {
+      slot = add_group(group);
+      if (!slot) return;
+      break;
+    }
+    if (++slot == std::end(file_->groups)) slot = file_->groups;
+  }
+  if (meeting > 0) slot->meeting.store(meeting, kRelaxed);
+}
+
+GroupSlot* FlightRecord::add_group(const GroupIdentity& group) {
+  if (groups_.load(kRelaxed) == flight_file::kMostGroups) return nullptr;
+  const std::lock_guard lock(groups_mutex_);
+  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
+  while (slot->id.load(kRelaxed) != 0)
+    if (++slot == std::end(file_->groups)) slot = file_->groups;
+  const std::vector<int32_t> members = progressions_of(group.world_ranks);
+  if (members_ + members.size() <= flight_file::kMembers) {
+    std::copy(members.begin(), members.end(), file_->members + members_);
+    slot->members = static_cast<uint32_t>(members_);
+    slot->progressions = static_cast<uint32_t>(members.size() / 3);
+    members_ += members.size();
+  }
+  slot->id.store(group.id, std::memory_order_release);
+  groups_.fetch_add(1, kRelaxed);
+  return slot;
+}
+
+}  // namespace adjoin::lab
