@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -137,8 +138,8 @@ std::string draw_memory(const Run& run, const std::vector<train::RankPlan>& plan
                        (planned.copies > 0 ? ", and " + bytes_text(static_cast<double>(planned.copies)) +
                                                  " more while a checkpoint is written"
                                            : "");
-        bar.text += " (" + fixed(100 * (*peak / bar.mark - 1), 0) + " %)";
-        if (*peak >= bar.mark) bar.text.insert(bar.text.find('(') + 1, "+");
+        const auto percent = static_cast<int>(std::lround(100 * (*peak / bar.mark - 1)));
+        bar.text += std::string(percent > 0 ? " (+" : " (") + std::to_string(percent) + " %)";
       }
     bars.push_back(std::move(bar));
   }

@@ -17,7 +17,7 @@ h3{font-size:1em;margin:1.2em 0 .4em;overflow-wrap:anywhere}p{margin:.4em 0}
 .legend{display:flex;flex-wrap:wrap;gap:.3em 1.2em;margin:.5em 0;padding:0;list-style:none;overflow-wrap:anywhere}
 .swatch{display:inline-block;width:1.6em;border-top:4px solid;margin-right:.5em;vertical-align:middle}
 .swatch.dashed{border-top-style:dashed}
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));gap:14px}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));gap:14px;margin:14px 0}
 figure{margin:0;padding:10px;background:var(--card);border:1px solid var(--line);border-radius:6px;min-width:0;break-inside:avoid}
 figcaption{font-weight:600;margin-bottom:4px;overflow-wrap:anywhere}
 .wide{overflow-x:auto}

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kLogarithmicFrom = 1000, kFromMiddle = 20;  // the greatest over the least, and over the middle one
 constexpr double kMargin = 0.04;                             // of the axis, at both ends
+constexpr double kLeastHalf = 2e-3;  // of the greatest number: marks of four digits still differ
 constexpr int kMarks = 5;
 
 /// 1, 2 or 5 times a power of ten, such that about kMarks of them make up `length`.
@@ -47,8 +48,7 @@ Scale scale_of(double least, double middle, double most) {
     for (double power = first; power <= last; power += each) scale.ticks.push_back(std::pow(10, power));
     return scale;
   }
-  const double half =
-      std::max({(most - least) / 2, 1e-6 * std::abs(most), 1e-300});  // a line that stays level has room too
+  const double half = std::max({(most - least) / 2, kLeastHalf * std::abs(most), 1e-300});
   const double center = least / 2 + most / 2;
   scale.low = center - half * (1 + 2 * kMargin), scale.high = center + half * (1 + 2 * kMargin);
   if (!std::isfinite(scale.high - scale.low)) return {.low = least, .high = most, .ticks = {least, most}};

@@ -163,7 +163,7 @@ void TrainingRun::begin_output() {
     const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
     if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
       write_atomically(metrics, read_text(earlier));
-    metrics_.emplace(metrics, first_step_, false ? *folder_ / kTensorBoard : "");
+    metrics_.emplace(metrics, first_step_, configuration_.tensorboard ? *folder_ / kTensorBoard : "");
   });
 }
 
