@@ -44,7 +44,10 @@ void write_beginning(const fs::path& folder, const RunBeginning& beginning) {
                                        {"first_step", beginning.first_step},
                                        {"steps", beginning.steps},
                                        {"config", to_json(beginning.configuration)}};
-  write_atomically(folder / kRunFile, json.dump(2) + "\n");
+  try {
+    write_atomically(folder / kRunFile, json.dump(2) + "\n");
+  } catch (const IoError&) {  // a run can do without; what it cannot do without will say that the disk is full
+  }
 }
 
 std::optional<RunBeginning> read_beginning(const fs::path& folder) {

@@ -22,7 +22,7 @@ struct RunBeginning {
   int64_t steps = 0;       // of the whole training
 };
 
-/// Writes run.json, with where and when, into a run's folder. Throws: IoError
+/// Writes run.json, with where and when, into a run's folder, unless the disk refuses it.
 void write_beginning(const std::filesystem::path& folder, const RunBeginning& beginning);
 
 /// The same, read; also of a run that an earlier version has begun and that has a checkpoint or a summary, where `steps` is 0.
