@@ -35,5 +35,7 @@ void add_collective(Program& program);
 void add_flight(Program& program);
 void add_layout(Program& program);
 void add_pipeline(Program& program);
+void add_report(Program& program);
+void add_watch(Program& program);
 
 }  // namespace adjoin::cli

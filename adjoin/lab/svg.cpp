@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "adjoin/base/utf8.hpp"
+
 namespace adjoin::lab {
 namespace {
 
@@ -11,22 +13,24 @@ constexpr const char* kPalette[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", 
 static_assert(std::size(kPalette) == Svg::kColours);
 constexpr double kTitleX = 24, kTitleY = 24;
 
-std::string escaped(const std::string& text) {
+}  // namespace
+
+std::string escaped_markup(std::string_view text) {
   std::string safe;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '<')
       safe += "&lt;";
     else if (c == '>')
       safe += "&gt;";
     else if (c == '&')
       safe += "&amp;";
+    else if (c == '"')
+      safe += "&quot;";
     else
       safe += c;
   }
   return safe;
 }
-
-}  // namespace
 
 const char* Svg::colour_of(int rank) {
   return kPalette[rank % kColours];
@@ -34,11 +38,19 @@ const char* Svg::colour_of(int rank) {
 
 void Svg::text(double x, double y, const char* anchor, const std::string& words, const std::string& style) {
   out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\" " << style << ">"
-       << escaped(words) << "</text>\n";
+       << escaped_markup(words) << "</text>\n";
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, const std::string& style) {
   out_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" " << style << "/>\n";
+}
+
+void Svg::circle(double x, double y, double radius, const std::string& style) {
+  out_ << "<circle cx=\"" << x << "\" cy=\"" << y << "\" r=\"" << radius << "\" " << style << "/>\n";
+}
+
+void Svg::path(const std::string& data, const std::string& style) {
+  out_ << "<path d=\"" << data << "\" " << style << "/>\n";
 }
 
 void Svg::box(double x, double y, double width, double height, const std::string& style) {
@@ -47,7 +59,7 @@ void Svg::box(double x, double y, double width, double height, const std::string
 }
 
 void Svg::begin_group(const std::string& tip) {
-  out_ << "<g><title>" << escaped(tip) << "</title>";
+  out_ << "<g><title>" << escaped_markup(tip) << "</title>";
 }
 
 void Svg::end_group() {
@@ -60,7 +72,15 @@ std::string Svg::picture(double width, double height, const std::string& title, 
         << width << "\" height=\"" << height << "\" font-family=\"sans-serif\" font-size=\"12\">\n";
   if (!definitions.empty()) whole << "<defs>\n" << definitions << "</defs>\n";
   whole << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"" << kTitleX << "\" y=\"" << kTitleY
-        << "\" font-size=\"15\" font-weight=\"bold\">" << escaped(title) << "</text>\n"
+        << "\" font-size=\"15\" font-weight=\"bold\">" << escaped_markup(title) << "</text>\n"
+        << out_.str() << "</svg>\n";
+  return whole.str();
+}
+
+std::string Svg::in_page(double width, double height, const std::string& label, const std::string& attributes) const {
+  std::ostringstream whole;
+  whole << "<svg viewBox=\"0 0 " << width << " " << height << "\" role=\"img\" aria-label=\"" << escaped_markup(label)
+        << "\" " << attributes << ">\n"
         << out_.str() << "</svg>\n";
   return whole.str();
 }

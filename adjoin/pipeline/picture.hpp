@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "adjoin/pipeline/simulation.hpp"
 
@@ -22,5 +23,15 @@ std::string picture_of(const Schedule& schedule, const Costs& costs, const Timel
 /// Throws: InvalidArgument where there are more than kMostDrawn actions
 std::string svg_of(const Schedule& schedule, const Costs& costs, const Timeline& timeline, const std::string& title);
 inline constexpr int64_t kMostDrawn = 20'000;
+
+/// An action and when it ran.
+struct TimedAction {
+  Action action;
+  double begin = 0, end = 0;
+};
+
+/// The same picture of what each rank did, as a part of an HTML page. Times are in seconds.
+/// Throws: InvalidArgument as svg_of
+std::string page_svg_of(const std::vector<std::vector<TimedAction>>& ranks, const std::string& label);
 
 }  // namespace adjoin::pipeline

@@ -5,28 +5,18 @@
 #include <string>
 #include <utility>
 
+#include "adjoin/train/metrics_line.hpp"
+
 namespace adjoin::train {
 namespace {
-
-struct Line {
-  int64_t step = -1;  // of a line that a crash left torn
-  std::string kind;
-};
-
-Line parsed(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return {};
-  const bool has_kind = json.contains("kind") && json["kind"].is_string();
-  return {json["step"].get<int64_t>(), has_kind ? json["kind"].get<std::string>() : ""};
-}
 
 const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64_t last_step,
                                         std::map<std::string, int64_t>& last) {
   std::ifstream before(path);
   write_atomically(path, [&](OutputFile& file) {
+    MetricsLine line;
     for (std::string text; last_step > 0 && std::getline(before, text);) {
-      const Line line = parsed(text);
-      if (line.step < 0 || line.step > last_step) continue;
+      if (!read_metrics_line(text, line) || line.step > last_step) continue;
       file.write(text + '\n');
       last[line.kind] = line.step;
     }
@@ -36,8 +26,10 @@ const std::filesystem::path& keep_up_to(const std::filesystem::path& path, int64
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
-    : file_(keep_up_to(path, last_step, last_), OutputFile::Mode::append) {}
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step, const std::filesystem::path& events)
+    : file_(keep_up_to(path, last_step, last_), OutputFile::Mode::append) {
+  if (!events.empty()) events_.emplace(events, path);
+}
 
 void MetricsFile::add(const StepMetrics& metrics) {
   nlohmann::ordered_json line = {
@@ -65,7 +57,12 @@ void MetricsFile::add(const EvaluationMetrics& metrics) {
 }
 
 void MetricsFile::add_line(const nlohmann::ordered_json& line) {
-  file_.write(line.dump() + '\n');
+  const std::string text = line.dump();
+  file_.write(text + '\n');
+  if (!events_) return;
+  MetricsLine numbers;
+  read_metrics_line(text, numbers);
+  events_->add(numbers);
 }
 
 }  // namespace adjoin::train

@@ -10,6 +10,7 @@
 
 #include "adjoin/train/measure.hpp"
 #include "adjoin/train/run_times.hpp"
+#include "adjoin/train/storage/event_file.hpp"
 #include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::train {
@@ -40,9 +41,11 @@ struct EvaluationMetrics {
 /// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.
 class MetricsFile {
  public:
-  /// Opens the file and keeps only the lines up to step `last_step` (0: none), so that a resumed run continues it.
+  /// Opens the file and keeps only the lines up to step `last_step` (0: none), so that a resumed run continues it. The same lines
+  /// go into an EventFile in the folder `events`, where one is named.
   /// Throws: IoError.
-  explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = 0);
+  explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = 0,
+                       const std::filesystem::path& events = {});
 
   /// Appends one line at once: a reader never sees half of it. A step's evaluation stands once, however often the
   /// finished run is resumed.
@@ -55,6 +58,7 @@ class MetricsFile {
 
   std::map<std::string, int64_t> last_;  // the last step of which a line of each kind stands in the file
   OutputFile file_;
+  std::optional<EventFile> events_;
 };
 
 }  // namespace adjoin::train

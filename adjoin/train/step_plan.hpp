@@ -36,6 +36,10 @@ struct RankPlan {
   int64_t copies = 0;                ///< on top of the highest while a checkpoint is written in the background
 };
 
+/// The training samples of the batch that has the most to do, the longest last: their activations lie beside all gradients.
+/// Where the task does not know their lengths, some thousand are looked at.
+std::vector<int64_t> longest_samples(const Configuration& configuration, const Task& task);
+
 /// The step of these training samples, measured: each distinct segment of a rank is made and run forward and back once,
 /// alone on this thread, with the other ranks' part of its communication left out. Nothing of the model's size is allocated.
 ///

@@ -54,7 +54,16 @@ Origin this_origin() {
   ::gmtime_r(&now, &utc);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return {.adjoin = kVersion, .libtorch = TORCH_VERSION, .host = this_machine().host, .date = date};
+  const Machine machine = this_machine();
+  return {.adjoin = kVersion, .libtorch = TORCH_VERSION, .host = machine.host, .date = date, .machine = machine};
+}
+
+nlohmann::ordered_json to_json(const Machine& machine) {
+  return {{"cores", machine.cores},
+          {"usable_cores", machine.usable_cores},
+          {"numa_nodes", machine.numa_nodes},
+          {"simd", machine.simd},
+          {"memory_bytes", machine.memory_limit > 0 ? machine.memory_limit : machine.memory}};
 }
 
 nlohmann::ordered_json to_json(const Summary& summary) {
@@ -90,6 +99,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                  {"ranks", ranks},
                                  {"train_loss", summary.train_loss},
                                  {"test_loss", summary.test_loss}};
+  json["machine"] = to_json(origin.machine);
   for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
   if (!summary.expert_rows.empty()) json["expert_rows"] = summary.expert_rows;
   json["train_seconds"] = summary.train_seconds;

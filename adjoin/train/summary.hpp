@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/lab/machine.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/measure.hpp"
@@ -30,10 +31,12 @@ struct Origin {
   std::string adjoin{}, libtorch{};  // versions
   std::string host{};
   std::string date{};  // "2026-01-31T23:59:59Z"
+  Machine machine{};   // of the process that tells, which is rank 0's
 };
 
 /// That of this process, now.
 Origin this_origin();
+nlohmann::ordered_json to_json(const Machine& machine);
 
 /// What a finished run has to say: the file summary.json and the table at the end.
 struct Summary {

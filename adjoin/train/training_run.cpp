@@ -20,17 +20,15 @@
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/storage/run_files.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/together.hpp"
-#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
 namespace {
 
 constexpr auto kNotedWait = std::chrono::seconds(1);
-
-constexpr const char* kMetrics = "metrics.jsonl";
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -59,14 +57,6 @@ double train_loss(const RunState& state) {
              : state.last_epoch_loss;
 }
 
-/// Takes away the results of an earlier run, so that they never stand beside this one's.
-void remove_results(const std::filesystem::path& folder, const Task& task) {
-  std::vector<std::string> names = files_of_tasks();
-  names.insert(names.end(), {kWeightsFile, kKeptSchedule, "config.json", "summary.json"});
-  for (const TaskFile& file : task.files()) names.push_back(file.name);
-  for (const std::string& name : names) std::filesystem::remove(folder / name);
-}
-
 bool decides_the_end(const Field& field) {
   return field.name == "epochs" || field.name == "steps" || field.name == "max_time";
 }
@@ -81,6 +71,12 @@ void check_learns_nothing_new(const Configuration& saved, const Configuration& g
              (given.patience > 0 ? ", unless --patience ends it" : "");
     });
   }
+}
+
+/// The configuration with what its "auto" was.
+Configuration written(Configuration configuration) {
+  configuration.backend = started_by_mpi() ? "mpi" : "threads";
+  return configuration;
 }
 
 /// Throws: IoError where a file, or another in its place, could not be written
@@ -140,10 +136,11 @@ void TrainingRun::begin_output() {
     const bool in_place = resumes_in_place(configuration_);
     remove_checkpoints_after(folder_->path(), in_place ? first_step_ : -1);
     if (!in_place || first_step_ < total_steps()) remove_results(folder_->path(), task_);
+    write_beginning(folder_->path(), {written(configuration_), first_step_, total_steps()});
     const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
     if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
       write_atomically(metrics, read_text(earlier));
-    metrics_.emplace(metrics, first_step_);
+    metrics_.emplace(metrics, first_step_, configuration_.tensorboard ? *folder_ / kTensorBoard : "");
   });
 }
 
@@ -362,7 +359,7 @@ std::optional<Summary> TrainingRun::finish() {
   check_finite(evaluation.loss, "test loss", state_.step);
   if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
   Summary summary{.origin = this_origin(),
-                  .configuration = configuration_,
+                  .configuration = written(configuration_),
                   .ranks = rank_summaries(),
                   .train_loss = train_loss(state_),
                   .test_loss = evaluation.loss,
@@ -374,12 +371,11 @@ std::optional<Summary> TrainingRun::finish() {
                   .last_step = state_.step};
   if (configuration_.pp > 1 && state_.step > first_step_) summary.pipeline_step = times_.last_actions();
   begin_output();
-  summary.configuration.backend = started_by_mpi() ? "mpi" : "threads";  // what "auto" was
   save_model(configuration_.out, configuration_, task_, trainer_);
   on_root(world_, "writing " + configuration_.out, [&] {
     progress_->pause();
     metrics_->add(EvaluationMetrics{state_.step, false, evaluation.loss, evaluation.measures});
-    write_atomically(*folder_ / "summary.json", train::to_json(summary).dump(2) + "\n");
+    write_atomically(*folder_ / kSummary, train::to_json(summary).dump(2) + "\n");
   });
   return summary;
 }

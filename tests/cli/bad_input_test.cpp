@@ -230,6 +230,7 @@ TEST(FullDisk, leaves_nothing_half_written) {
     expect_full_disk(run_on_full_disk(kSmallRun + "--epochs 1 --checkpoint-every 2" + into(out), kib));
     std::vector<std::string> names;
     for (const auto& [name, contents] : tree_of(out)) names.push_back(name);
+    if (kib == 8) EXPECT_EQ(std::erase(names, "run.json"), 1u);  // which there is room for
     EXPECT_EQ(names, (std::vector<std::string>{".adjoin", "checkpoints", "metrics.jsonl"}));
     for (const std::string& line : lines_of(contents_of(out / "metrics.jsonl")))
       EXPECT_TRUE(nlohmann::json::accept(line)) << line;

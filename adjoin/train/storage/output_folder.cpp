@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".adjoin";
+constexpr int kTries = 5;
+constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 /// Whether the folder's place is free or the folder is empty, ours, or neither.
 enum class Standing { absent, empty, ours, foreign };
@@ -62,6 +66,18 @@ void OutputFolder::try_out(const fs::path& path) {
   for (const fs::path& folder : made) fs::remove(folder, is_used_by_others);
 }
 
+bool OutputFolder::is_ours(const fs::path& path) {
+  return on_disk([&] { return fs::exists(path / kMarker); });
+}
+
+bool OutputFolder::is_held(const fs::path& path) {
+  const int marker = ::open((path / kMarker).c_str(), O_RDONLY | O_CLOEXEC);
+  if (marker < 0) return false;
+  const bool is_free = ::flock(marker, LOCK_SH | LOCK_NB) == 0;
+  ::close(marker);
+  return !is_free;
+}
+
 OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
   check(path_);
   const bool created = on_disk([&] { return fs::create_directories(path_); });
@@ -73,8 +89,14 @@ OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
     if (created) fs::remove(path_, ignored);
     throw IoError(marker.string() + ": cannot be created: " + std::strerror(error));
   }
-  // Some network file systems know no locks: what remains then is the marker.
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  // Some network file systems know no locks: what remains then is the marker. Who asks whether the folder is held (is_held) has a
+  // lock himself for some microseconds.
+  const auto is_taken = [&] { return ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; };
+  for (int tries = 0; is_taken(); ++tries) {
+    if (tries < kTries) {
+      std::this_thread::sleep_for(kBetweenTries);
+      continue;
+    }
     ::close(lock_);
     throw InvalidArgument("--out " + path_.string() + ": another process is writing there");
   }

@@ -20,6 +20,11 @@ class OutputFolder {
   /// Throws: InvalidArgument as check does; IoError
   static void try_out(const std::filesystem::path& path);
 
+  /// Whether the folder carries the mark.
+  static bool is_ours(const std::filesystem::path& path);
+  /// Whether a process holds the folder now. Where the file system knows no locks nobody can tell, and it is said to be held.
+  static bool is_held(const std::filesystem::path& path);
+
   /// Takes the folder until the end of this object's life.
   /// Throws: InvalidArgument as check does, or when another process holds it; IoError for the disk.
   explicit OutputFolder(std::filesystem::path path);

@@ -1,0 +1,47 @@
+#include "adjoin/report/write_report.hpp"
+
+#include <memory>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/report/watch.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string out = "report.html";
+};
+
+}  // namespace
+
+void add_report(Program& program) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* command = add_command(
+      program, program.app, "report",
+      "Write one HTML page about training runs: their curves over one another, each rank's time and memory, "
+      "layout, configuration and machine",
+      [options] {
+        require(!options->runs.empty(), "DIR is needed");
+        if (prints()) report::write_report(options->runs, options->out);
+      });
+  add_text(*command, "runs", options->runs, "DIR ...", "Output folders of training runs (required)");
+  add_file(*command, "--out", options->out, "The page; an earlier report there is replaced [report.html]");
+}
+
+void add_watch(Program& program) {
+  auto folder = std::make_shared<std::string>();
+  CLI::App* command =
+      add_command(program, program.app, "watch",
+                  "Follow a training run from another terminal until it ends; the exit code is 1 where it "
+                  "ends without a result",
+                  [folder] {
+                    require_given(*folder, "DIR");
+                    if (prints()) report::watch(*folder);
+                  });
+  add_text(*command, "run", *folder, "DIR", "Output folder of the training run (required)");
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "adjoin/report/run.hpp"
+#include "adjoin/train/step_plan.hpp"
+
+namespace adjoin::report {
+
+/// What a run's ranks were planned to need, or why that is not known.
+struct PlannedMemory {
+  std::vector<train::RankPlan> ranks{};  // `rank`, `highest` and `copies` alone
+  std::string trouble{};
+};
+
+/// Plans the step of each run as `adjoin train --dry-run` does, of the data that its configuration names. This needs the data and
+/// may take long, so each plan is made by a process of its own, which is ended when all of them together have taken `limit`.
+std::vector<PlannedMemory> planned_memory(const std::vector<Run>& runs, std::chrono::milliseconds limit);
+
+}  // namespace adjoin::report

@@ -1,0 +1,104 @@
+#include "adjoin/report/watch.hpp"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/storage/output_folder.hpp"
+#include "run_folders.hpp"
+
+namespace adjoin::report {
+namespace {
+
+using namespace std::chrono_literals;
+using test::make_run;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+constexpr auto kNextLook = 500ms;  // more than two looks take
+
+std::string watched(const std::filesystem::path& folder, int columns = 0) {
+  std::ostringstream out;
+  watch(folder.string(), {out, [columns] { return columns; }});
+  return out.str();
+}
+
+void begin_run(const std::filesystem::path& folder, int64_t steps) {
+  make_run(folder, 2);
+  train::write_beginning(folder, {.configuration = test::tiny_with_ranks(1, 1, 1), .steps = steps});
+}
+
+TEST(Watch, of_a_finished_run_says_how_it_ended) {
+  const TemporaryFolder folder;
+  begin_run(folder / "a", 2);
+  test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+  EXPECT_EQ(watched(folder / "a"),
+            "step 2/2  loss 0.5000  256.0 samples/s  0:00 left\n"
+            "finished  test loss 0.2500  test accuracy 0.7500\n");
+}
+
+TEST(Watch, follows_a_run_until_it_ends) {
+  const TemporaryFolder folder;
+  std::optional<train::OutputFolder> held(folder / "a");
+  std::ostringstream out;
+  std::thread training([&] {
+    std::this_thread::sleep_for(kNextLook);
+    begin_run(folder / "a", 4);
+    std::this_thread::sleep_for(kNextLook);
+    train::MetricsFile metrics(folder / "a" / train::kMetrics, 2);
+    for (int64_t step = 3; step <= 4; ++step) metrics.add(train::StepMetrics{.step = step, .loss = 3});
+    metrics.add(train::EvaluationMetrics{.step = 4, .is_validation = true, .loss = 7, .measures = {{"accuracy", 0.5}}});
+    std::this_thread::sleep_for(kNextLook);
+    test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+    held.reset();
+  });
+  watch((folder / "a").string(), {out, [] { return 0; }});
+  training.join();
+  const std::string text = out.str();
+  EXPECT_THAT(text, testing::StartsWith("the run has not taken a step yet\nstep 2/4  loss 0.5000"));
+  EXPECT_THAT(text, HasSubstr("step 4  validation loss 7.0000  accuracy 0.5000\n"));
+  EXPECT_THAT(text, HasSubstr("step 4/4  loss 3.0000"));
+  EXPECT_THAT(text, testing::EndsWith("finished  test loss 0.2500  test accuracy 0.7500\n"));
+}
+
+TEST(Watch, redraws_its_line_on_a_terminal_and_keeps_within_it) {
+  const TemporaryFolder folder;
+  begin_run(folder / "a", 2);
+  test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+  const std::string text = watched(folder / "a", 40);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "\rstep 2/2  loss 0.5000  0:00 left\x1b[K");
+}
+
+TEST(Watch, of_a_run_that_has_ended_early_says_so) {
+  const TemporaryFolder folder;
+  begin_run(folder / "a", 9);
+  EXPECT_EQ(test::message_of<Error>([&] { watched(folder / "a"); }),
+            (folder / "a").string() + ": the run has ended at step 2 without a result");
+}
+
+TEST(Watch, waits_for_a_run_that_has_not_begun) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  test::put(folder / "a" / ".adjoin", "");
+  std::thread training([&] {
+    std::this_thread::sleep_for(kNextLook);
+    const train::OutputFolder held(folder / "a");
+    begin_run(folder / "a", 2);
+    test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+  });
+  EXPECT_THAT(watched(folder / "a"), testing::StartsWith("the run has not begun; waiting for it\n"));
+  training.join();
+}
+
+TEST(Watch, refuses_what_is_no_run) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(test::message_of<InvalidArgument>([&] { watched(folder.path()); }),
+            folder.path().string() + ": is no output folder of adjoin train: it is empty");
+}
+
+}  // namespace
+}  // namespace adjoin::report
