@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -27,15 +28,15 @@ void write_file(const std::string& path, std::string_view bytes) {
 Trace::Trace(const Communicator& world, std::string name)
     : timeline_(std::make_shared<Timeline>()), world_(also_observed_by(world, timeline_)) {
   if (name.empty()) name = ranks_text(world.world_ranks().subspan(static_cast<size_t>(world.rank()), 1));
-  file_ = std::make_unique<TraceFile>(world, std::move(name));
+  recorder_ = std::make_unique<RankRecorder>(world, std::move(name));
 }
 
 Trace::~Trace() = default;
 
 void Trace::write(const std::string& path) {
-  file_->add(timeline_->take());
-  const std::string bytes = file_->bytes();
-  if (world_.rank() == 0) write_file(path, bytes);
+  recorder_->add(timeline_->take());
+  std::vector<RankRecord> ranks = recorder_->gathered();
+  if (world_.rank() == 0) write_file(path, trace_file(std::move(ranks)));
 }
 
 }  // namespace adjoin::lab

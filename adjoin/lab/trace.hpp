@@ -31,7 +31,7 @@ class Trace {
  private:
   const std::shared_ptr<Timeline> timeline_;
   const Communicator world_;
-  std::unique_ptr<class TraceFile> file_;
+  std::unique_ptr<class RankRecorder> recorder_;
 };
 
 }  // namespace adjoin::lab

@@ -113,6 +113,7 @@ struct Configuration {
   std::string save = "background";
   int64_t keep = 2;
   int64_t patience = 0;
+  std::string trace{};
 
   bool operator==(const Configuration&) const = default;
 };

@@ -4,6 +4,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -112,7 +113,7 @@ void check_model(const Configuration& c) {
 }  // namespace
 
 void validate(const Configuration& c) {
-  for (const Field& field : kFields) check_field(field, c);
+  for (const Field& field : fields()) check_field(field, c);
   validate(grid_sizes(c));
   for (const char* name :
        {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout"}) {
@@ -149,6 +150,7 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": some would be empty on all ranks";
   });
+  traced_steps(c);  // which refuses what is no range
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

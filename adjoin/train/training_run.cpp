@@ -22,6 +22,7 @@
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/together.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/traced_steps.hpp"
 #include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
@@ -98,7 +99,8 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
           hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
       world_(lab::also_observed_by(world, timeline_)),
       trainer_(configuration, task, world_),
-      sampler_(make_sampler(configuration, task, samples_)) {
+      sampler_(make_sampler(configuration, task, samples_)),
+      trace_(configuration, trainer_.grid(), timeline_) {
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);
@@ -115,6 +117,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
     trainer_.initialize();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
   first_step_ = state_.step;
+  check_traced_steps(configuration, first_step_, total_steps());
   if (root() && !configuration.resume.empty()) say("begins after step " + std::to_string(first_step_));
   on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
   if (!in_place) check_one_folder(configuration.out, world_);
@@ -136,6 +139,7 @@ void TrainingRun::begin_output() {
     const bool in_place = resumes_in_place(configuration_);
     remove_checkpoints_after(folder_->path(), in_place ? first_step_ : -1);
     if (!in_place || first_step_ < total_steps()) remove_results(folder_->path(), task_);
+    if (!in_place) std::filesystem::remove(*folder_ / kTraceFile);
     const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
     if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
       write_atomically(metrics, read_text(earlier));
@@ -197,6 +201,7 @@ std::optional<Summary> TrainingRun::run() {
   if ((is_due || is_copied) && no_step_follows && !interrupted_) save_checkpoint();
   bool is_over = false;
   while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
+    trainer_.note_backward(trace_.begin_step(state_.step + 1));
     train_step();
     advance_save();
     if (is_evaluation_due()) evaluate_and_record();
@@ -207,7 +212,9 @@ std::optional<Summary> TrainingRun::run() {
     if (!interrupted_ &&
         (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
       save_checkpoint();
+    trace_.end_step(state_.step);
   }
+  trace_.end();
   if (!interrupted_) finish_save();  // before the test samples, whose evaluation may take long
   std::optional<Summary> summary;
   if (!interrupted_) summary = finish();
@@ -224,13 +231,14 @@ std::vector<int64_t> TrainingRun::next_samples() {
 }
 
 void TrainingRun::train_step() {
+  const lab::TimeSlice slice("step", state_.step + 1);
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<int64_t> samples = next_samples();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
   const double seconds = seconds_since(begin);
-  timeline_->take();
+  trace_.add(timeline_->take());
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;
@@ -297,6 +305,7 @@ void TrainingRun::evaluate_and_record() {
 }
 
 void TrainingRun::save_checkpoint() {
+  const lab::TimeSlice slice("checkpoint");
   begin_output();
   finish_save("waiting at step " + std::to_string(state_.step) +
                   " for the checkpoint before it (--checkpoint-every may be larger)",

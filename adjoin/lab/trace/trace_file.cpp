@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/trace/events.hpp"
@@ -23,25 +22,28 @@ std::string this_host() {
 
 }  // namespace
 
-TraceFile::TraceFile(const Communicator& world, std::string name)
+RankRecorder::RankRecorder(const Communicator& world, std::string name)
     : world_(world),
       mine_{.rank = world.world_ranks()[static_cast<size_t>(world.rank())],
             .name = std::move(name),
             .host = this_host(),
             .clock = {read_clock(world)}} {}
 
-void TraceFile::add(Timeline::Taken did) {
+void RankRecorder::add(Timeline::Taken did) {
   std::ranges::move(did.calls, std::back_inserter(mine_.did.calls));
   std::ranges::move(did.slices, std::back_inserter(mine_.did.slices));
   mine_.did.groups.merge(did.groups);
 }
 
-std::string TraceFile::bytes() {
+std::vector<RankRecord> RankRecorder::gathered() {
   mine_.clock.push_back(read_clock(world_));
   std::vector<RankRecord> ranks = gathered_records(mine_, world_);
   mine_.did = {};
   mine_.clock.erase(mine_.clock.begin());
-  if (world_.rank() != 0) return "";
+  return ranks;
+}
+
+std::string trace_file(std::vector<RankRecord> ranks) {
   const std::vector<TracedHost> hosts = put_on_one_clock(ranks);
   GzipText file;
   write_trace_events(ranks, hosts, [&](std::string_view text) { file.add(text); });
