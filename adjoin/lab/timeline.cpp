@@ -98,8 +98,10 @@ void Timeline::end(const TimedCall& what) {
 
 Timeline::Taken Timeline::take() {
   const std::lock_guard lock(mutex_);
-  Taken taken{
-      .calls = std::exchange(ended_.calls, {}), .slices = std::exchange(ended_.slices, {}), .groups = ended_.groups};
+  Taken taken{.calls = std::exchange(ended_.calls, {}),
+              .open = open_,
+              .slices = std::exchange(ended_.slices, {}),
+              .groups = ended_.groups};
   ended_.calls.reserve(taken.calls.size());
   return taken;
 }

@@ -55,9 +55,11 @@ class Timeline final : public Observer {
   void begin_wait(const Call* send) override;
   void end_wait(const Call* send) override;
 
-  /// What ended since the last time, in the order in which it ended, and the members of all groups that had calls until now.
+  /// What ended since the last time, in the order in which it ended; the calls that go on, whose end is 0, which are given again
+  /// when they have ended; and the members of all groups that had calls until now.
   struct Taken {
     std::vector<TimedCall> calls;
+    std::vector<TimedCall> open;
     std::vector<TimedSlice> slices;
     std::map<uint64_t, std::vector<int>> groups;  // ranks of the world, by GroupIdentity::id
   };
