@@ -139,8 +139,13 @@ TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
                      .end = end};
   };
   std::vector<RankRecord> ranks(2);
-  ranks[0] = {.rank = 0, .name = "rank 0", .did = {.calls = {collective(1, 1000, 9000)}, .slices = {}, .groups = {}}};
-  ranks[1] = {.rank = 1, .name = "rank 1", .did = {.calls = {collective(1, 6000, 9500)}, .slices = {}, .groups = {}}};
+  for (size_t rank = 0; rank < 2; ++rank) {
+    ranks[rank].rank = static_cast<int>(rank);
+    ranks[rank].name = "rank";
+    ranks[rank].did.groups = {{0, {0, 1}}};
+  }
+  ranks[0].did.calls = {collective(1, 1000, 9000)};
+  ranks[1].did.calls = {collective(1, 6000, 9500)};
   ranks[0].did.calls.push_back(message("isend", 2, true, 1, 10000, 10100));
   ranks[0].did.calls.push_back(message("send", 3, true, 1, 11000, 22000));
   ranks[0].did.calls.push_back(message("wait", 2, true, 1, 23000, 24000));
@@ -165,6 +170,7 @@ TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
 TEST(TraceEvents, give_calls_that_overlap_beside_a_rank_threads_of_their_own) {
   std::vector<RankRecord> ranks(1);
   ranks[0].name = "rank 0";
+  ranks[0].did.groups = {{0, {0}}};
   ranks[0].did.slices = {{.name = "inner \xff\n", .begin = 0, .end = 50}, {.name = "outer", .begin = 0, .end = 50}};
   for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 20}, {10, 30}, {20, 40}, {31, 33}})
     ranks[0].did.calls.push_back({.kind = TimedCall::Kind::collective,

@@ -54,7 +54,7 @@ inline std::vector<nlohmann::json> events_of(const nlohmann::json& trace, const 
 /// or outside of each other one, in an order in which who encloses comes first; the parts of a call fill it; each arrow leads from a
 /// slice of one rank to one of another (or the same), and no message ends before it begins.
 inline void expect_sound_trace(const nlohmann::json& trace, int ranks) {
-  std::set<int> named;
+  std::set<int> named, active;
   for (const nlohmann::json& event : events_of(trace, "M", "process_name")) named.insert(event.at("pid").get<int>());
   EXPECT_EQ(std::ssize(named), ranks);
 
@@ -74,10 +74,13 @@ inline void expect_sound_trace(const nlohmann::json& trace, int ranks) {
     EXPECT_EQ(is_part, !around.empty() && around.back().at("cat") == "communication") << event;
     around.push_back(event);
     tracks[track_of(event)].emplace_back(begin, end);
-    EXPECT_TRUE(named.contains(event.at("pid").get<int>())) << event;
-    named.insert(event.at("pid").get<int>());
   }
-  for (const int rank : named) EXPECT_TRUE(tracks.contains({rank, 1})) << "rank " << rank << " has no events";
+  std::map<int, int> process_of;  // of each thread, whose numbers are of the whole file
+  for (const auto& [track, slices] : tracks) {
+    EXPECT_TRUE(process_of.emplace(track.second, track.first).second) << "thread " << track.second << " of two ranks";
+    active.insert(track.first);
+  }
+  EXPECT_EQ(active, named);
 
   std::map<int, nlohmann::json> begins;
   for (const nlohmann::json& event : events_of(trace, "s"))

@@ -8,14 +8,12 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/version.hpp"
-#include "adjoin/lab/trace/meetings.hpp"
+#include "adjoin/lab/trace/messages.hpp"
 
 namespace adjoin::lab {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr int kOwnThread = 1;  // and what goes on beside from the next on
 
 /// A complete event that is still to be written: a slice or a call.
 struct Piece {
@@ -143,15 +141,15 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
   if (between < call.end) file.add_complete("moving", kCategory, rank, thread, between, call.end);
 }
 
-/// Returns the thread of each of the rank's calls.
-std::vector<int> add_rank(EventFile& file, const RankRecord& record, std::span<const int64_t> ready) {
-  const int rank = record.rank;
+/// Returns the thread of each of the rank's calls. `thread` is the number of its first one, and then of the next rank's: viewers
+/// take threads of two processes for one where their numbers are the same.
+std::vector<int> add_rank(EventFile& file, const RankRecord& record, std::span<const int64_t> ready, int& thread) {
+  const int rank = record.rank, own = thread;
   std::vector<int> thread_of_call(record.did.calls.size());
-  file.name("process_name", rank, kOwnThread, "name", record.name);
-  file.name("process_sort_index", rank, kOwnThread, "sort_index", rank);
-  int thread = kOwnThread;
+  file.name("process_name", rank, own, "name", record.name);
+  file.name("process_sort_index", rank, own, "sort_index", rank);
   for (const std::vector<Piece>& pieces : threads_of(record.did)) {
-    file.name("thread_name", rank, thread, "name", thread == kOwnThread ? "its own thread" : "beside");
+    file.name("thread_name", rank, thread, "name", thread == own ? "its own thread" : "beside");
     file.name("thread_sort_index", rank, thread, "sort_index", thread);
     for (const Piece& piece : pieces) {
       if (piece.slice) {
@@ -178,11 +176,12 @@ void write_trace_events(std::span<const RankRecord> ranks, std::span<const Trace
                               {"clock_error_us", static_cast<double>(host.clock_error) / 1000}});
   file.begin(about);
   const std::vector<TracedMessage> messages = traced_messages(ranks);
-  const std::vector<std::vector<int64_t>> ready = ready_times(ranks, messages);
+  const std::vector<std::vector<int64_t>> ready = ready_times(ranks);
   std::vector<std::vector<int>> thread_of_call;
-  for (size_t i = 0; i < ranks.size(); ++i) thread_of_call.push_back(add_rank(file, ranks[i], ready[i]));
+  int thread = 1;
+  for (size_t i = 0; i < ranks.size(); ++i) thread_of_call.push_back(add_rank(file, ranks[i], ready[i], thread));
   for (size_t id = 0; id < messages.size(); ++id) {
-    const auto& [send, receive, tag, bytes] = messages[id];
+    const auto& [send, receive] = messages[id];
     const RankRecord &sender = ranks[send.rank], &receiver = ranks[receive.rank];
     const TimedCall &sent = sender.did.calls[send.call], &received = receiver.did.calls[receive.call];
     file.add_end_of_flow("s", id, sender.rank, thread_of_call[send.rank][send.call], sent.begin);

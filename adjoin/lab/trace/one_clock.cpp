@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "adjoin/lab/trace/meetings.hpp"
+#include "adjoin/lab/trace/messages.hpp"
 
 namespace adjoin::lab {
 namespace {
