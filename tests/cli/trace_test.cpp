@@ -65,7 +65,7 @@ TEST(TraceOption, shows_forward_and_backward_of_each_segment_in_each_layout) {
       for (const std::string& segment : segments)
         EXPECT_THAT(work_of(trace, rank), IsSupersetOf({"forward " + segment, "backward " + segment}));
     EXPECT_EQ(names_of_ranks(trace)[1], "rank 1: " + std::string(layout).substr(2, 2) + " 1");
-    EXPECT_EQ(work_of(trace, 0).contains("recompute"), HasSubstr("recompute").Matches(layout));
+    EXPECT_EQ(work_of(trace, 0).contains("recompute"), std::string(layout).find("recompute") != std::string::npos);
     EXPECT_EQ(events_of(trace, "s").empty(), std::string(layout) != "--cp 2");  // a ring
   }
 }
