@@ -107,7 +107,7 @@ void expect_refused_trace(const std::string& arguments, const std::string& messa
 TEST(TraceOption, is_of_steps_that_the_run_takes) {
   const TemporaryFolder folder;
   const std::string train = kSmallRun + "--steps 6" + into(folder / "run") + " --trace ";
-  for (const char* steps : {"5-3", "0", "0-2", "3-", "-3", "3-4-5", "3,5", "x", "1e1", "99999999999999999999"})
+  for (const char* steps : {"5-3", "0", "0-2", "3-", "3-4-5", "3,5", "x", "1e1", "99999999999999999999"})
     expect_refused_trace(train + steps, "--trace is \"" + std::string(steps) + "\", expected a step, as 3, or",
                          folder.path());
   expect_refused_trace(train + "3-7", "--trace 3-7: the run has 6 steps", folder.path());
@@ -140,7 +140,7 @@ TEST(TraceOption, is_given_up_with_a_warning_where_the_disk_is_full) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("adjoin: warning: there is no trace: "));
   EXPECT_THAT(outcome.err, HasSubstr("trace.json.gz: No space left on device"));
-  EXPECT_EQ(lines_of(contents_of(metrics_of(folder / "run"))).size(), 4u);  // three steps, and the last evaluation
+  EXPECT_EQ(json::parse(lines_of(contents_of(metrics_of(folder / "run"))).back()).at("step"), 3);
 }
 
 }  // namespace
