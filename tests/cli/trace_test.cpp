@@ -43,8 +43,7 @@ json traced(const std::string& layout, int ranks, const Surroundings& where = {}
   expect_sound_trace(trace, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const std::set<std::string> work = work_of(trace, rank);
-    EXPECT_THAT(work,
-                IsSupersetOf({"step 2", "data", "data 0", "F 0", "B 0", "optimizer", "evaluation", "checkpoint"}));
+    EXPECT_THAT(work, IsSupersetOf({"step 2", "data", "data 0", "F 0", "optimizer", "evaluation", "checkpoint"}));
     EXPECT_FALSE(work.contains("step 1") || work.contains("step 3"));
   }
   return trace;
@@ -63,7 +62,8 @@ TEST(TraceOption, shows_forward_and_backward_of_each_segment_in_each_layout) {
     const json trace = traced(layout, 2);
     for (const int rank : {0, 1})
       for (const std::string& segment : segments)
-        EXPECT_THAT(work_of(trace, rank), IsSupersetOf({"forward " + segment, "backward " + segment}));
+        EXPECT_THAT(work_of(trace, rank),
+                    IsSupersetOf({std::string("B 0"), "forward " + segment, "backward " + segment}));
     EXPECT_EQ(names_of_ranks(trace)[1], "rank 1: " + std::string(layout).substr(2, 2) + " 1");
     EXPECT_EQ(work_of(trace, 0).contains("recompute"), std::string(layout).find("recompute") != std::string::npos);
     EXPECT_EQ(events_of(trace, "s").empty(), std::string(layout) != "--cp 2");  // a ring
@@ -139,7 +139,7 @@ TEST(TraceOption, is_given_up_with_a_warning_where_the_disk_is_full) {
   const Outcome outcome = run("train --steps 3 --trace 2 --resume " + shell_quoted(folder / "run"));
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("adjoin: warning: there is no trace: "));
-  EXPECT_THAT(outcome.err, HasSubstr("trace.json.gz: No space left on device"));
+  EXPECT_THAT(outcome.err, HasSubstr("trace.json.gz: cannot be written: No space left on device"));
   EXPECT_EQ(json::parse(lines_of(contents_of(metrics_of(folder / "run"))).back()).at("step"), 3);
 }
 
