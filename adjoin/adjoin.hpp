@@ -6,6 +6,7 @@
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/recording.hpp"
+#include "adjoin/lab/trace.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/linalg/summa.hpp"
 #include "adjoin/movement/all_reduce.hpp"

@@ -3,12 +3,12 @@
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
 if(NOT ADJOIN_CORE_ONLY)
   find_package(LibTorch 2.13 REQUIRED)
-  find_package(ZLIB REQUIRED)
   find_package(tomlplusplus REQUIRED)
   pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 endif()

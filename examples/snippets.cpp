@@ -6,6 +6,14 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "adjoin/lab/timeline.hpp"
+#include "adjoin/lab/trace.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -158,6 +166,26 @@ void experts_of_rows(const Communicator& world) {
                   "the router learns nothing");
 }
 
+void work(const Communicator& world) {
+  std::vector<double> x(1000, 1);
+  {
+    const lab::TimeSlice slice("compute");
+    for (double& number : x) number = number / 3 + 1;
+  }
+  world.all_reduce(buffer(x));
+}
+
+void tracing(const Communicator& world) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("adjoin-trace-" + std::to_string(::getpid()) + ".json.gz");
+
+  lab::Trace trace(world);
+  work(trace.world());
+  trace.write(path);
+
+  if (world.rank() == 0) example::ensure(std::filesystem::remove(path), "there is no trace");
+}
+
 void run_all(const Communicator& world, example::Report& report) {
   memory_of_a_host(world);
   collectives(world);
@@ -167,6 +195,7 @@ void run_all(const Communicator& world, example::Report& report) {
   network(world);
   data_parallel(world);
   experts_of_rows(world);
+  tracing(world);
   report.line("All of them ran.");
   report.value("ranks", static_cast<int64_t>(world.size()));
 }

@@ -18,6 +18,7 @@
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -33,6 +34,7 @@ std::string metavariable(const Field& field) {
   if (field.name.ends_with("_column")) return "NAME";
   if (field.name == "pipeline") return "NAME";
   if (field.name == "stages") return "N,N,...";
+  if (field.name == "trace") return "N-N";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 
@@ -144,6 +146,8 @@ Configuration GivenConfiguration::resolve() const {
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
+  // A job that is started again by the same command has traced its steps before.
+  if (values.resume == "auto" && train::has_taken_traced_steps(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
            train::limit_of_beginning(values.from);

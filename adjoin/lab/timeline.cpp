@@ -31,6 +31,7 @@ TimedCall timed(const Call& call) {
                   : call.messages.empty() ? Kind::other
                                           : Kind::messages,
           .name = call.name,
+          .algorithm = call.algorithm,
           .group = call.group->id,
           .number = call.sequence,
           .meeting = call.meeting,
@@ -105,8 +106,8 @@ Timeline::Taken Timeline::take() {
   return taken;
 }
 
-TimeSlice::TimeSlice(std::string_view name, int64_t number)
-    : timeline_(current), slice_{.name = name, .number = number, .begin = timeline_ ? now() : 0} {}
+TimeSlice::TimeSlice(std::string_view name, int64_t number, int64_t stage)
+    : timeline_(current), slice_{.name = name, .number = number, .stage = stage, .begin = timeline_ ? now() : 0} {}
 
 TimeSlice::~TimeSlice() {
   if (!timeline_) return;

@@ -23,6 +23,7 @@ struct TimedCall {
   enum class Kind : uint8_t { collective, messages, wait, other };
   Kind kind = Kind::other;
   std::string_view name{};           // of the operation; "wait" for a wait
+  std::string_view algorithm{};      // Call::algorithm
   uint64_t group = 0;                // GroupIdentity::id; 0 too for a wait for an asynchronous operation
   uint64_t number = 0, meeting = 0;  // Call::sequence and Call::meeting
   int64_t bytes = 0;                 // that this rank gives
@@ -34,8 +35,9 @@ struct TimedCall {
 
 /// A part of a rank's work that is no call: "data", "forward", "optimizer".
 struct TimedSlice {
-  std::string_view name{};  // a literal
-  int64_t number = -1;      // what it is of: a segment, a micro-batch; -1: nothing
+  std::string_view name{};  // a literal, or what else outlives the timeline and who takes from it
+  int64_t number = -1;      // of the step or the micro-batch that it is of; -1: of none
+  int64_t stage = -1;       // of a pipeline's action
   int64_t begin = 0, end = 0;
 };
 
@@ -79,7 +81,7 @@ class Timeline final : public Observer {
 /// Notes in the current timeline of this thread, where there is one, what the rank does for as long as it lives.
 class TimeSlice {
  public:
-  explicit TimeSlice(std::string_view name, int64_t number = -1);
+  explicit TimeSlice(std::string_view name, int64_t number = -1, int64_t stage = -1);
   ~TimeSlice();
   TimeSlice(const TimeSlice&) = delete;
   TimeSlice& operator=(const TimeSlice&) = delete;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/forward_notes.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
@@ -101,6 +102,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     {
       const at::AutoGradMode with_gradient(true);
       const at::Tensor y = [&] {
+        const lab::TimeSlice slice("recompute");
         const WithAutocast autocast(state);
         recomputing = true;
         const auto end = c10::make_scope_exit([] { recomputing = false; });

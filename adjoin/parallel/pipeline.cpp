@@ -10,9 +10,11 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -65,7 +67,11 @@ class PipelineRank {
       sent_.drop_received();
       const auto begin = Clock::now();
       waited_ = {};
-      act(action);
+      {
+        const std::string_view letter = std::string_view("FBIW").substr(static_cast<size_t>(action.kind), 1);
+        const lab::TimeSlice slice(letter, action.micro_batch, action.stage);
+        act(action);
+      }
       if (work_.observer) work_.observer(action, std::chrono::duration<double>(Clock::now() - begin - waited_).count());
     }
     sent_.wait();

@@ -18,11 +18,17 @@
 #include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/traced_steps.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
+
+int64_t steps_of(const Configuration& c, const Task& task) {
+  return total_steps(
+      c, std::ssize(hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train));
+}
 
 void say_plan(const Configuration& c, const Task& task) {
   double parameters = 0;
@@ -30,7 +36,7 @@ void say_plan(const Configuration& c, const Task& task) {
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
   const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
-  const int64_t steps = total_steps(c, std::ssize(samples.train));
+  const int64_t steps = steps_of(c, task);
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
   if (c.validation > 0)
@@ -60,6 +66,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
     OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make(configuration);
+  check_traced_steps(configuration, 0, steps_of(configuration, *task));
   if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
   const std::vector<models::Segment> segments = task->segments();
   const Stages stages = stages_of(configuration, segments);

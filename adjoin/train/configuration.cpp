@@ -121,6 +121,7 @@ constexpr Field kFields[] = {
     {"Output", "save", &C::save, "While a checkpoint is written the run goes on, with a copy in memory of what each rank writes, or it waits", "background|wait"},
     {"Output", "keep", &C::keep, "How many checkpoints stay, the newest ones", "", 1, kMany},
     {"Output", "tensorboard", &C::tensorboard, "Write the metrics also as TensorBoard reads them, into the folder tensorboard in --out", ""},
+    {"Output", "trace", &C::trace, "Steps, counted from 1, of which trace.json.gz in --out is to show what each rank did when, in ui.perfetto.dev: one, as 3, or the first and the last, as 3-5", ""},
 };
 
 // A row a preset, a column a field. "-": the model has no such thing.

@@ -114,6 +114,7 @@ struct Configuration {
   int64_t keep = 2;
   int64_t patience = 0;
   bool tensorboard = false;
+  std::string trace{};
 
   bool operator==(const Configuration&) const = default;
 };

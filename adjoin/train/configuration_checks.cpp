@@ -4,6 +4,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -149,6 +150,7 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": some would be empty on all ranks";
   });
+  traced_steps(c);  // which refuses what is no range
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/train/autocast.hpp"
+#include "adjoin/train/backward_slices.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
@@ -60,7 +62,10 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
              tensor_options(configuration), shards_weights(configuration)),
       parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration),
                                 shards_weights(configuration))),
-      checks_gradients_(configuration.check_gradients) {}
+      checks_gradients_(configuration.check_gradients) {
+  for (const models::Segment& segment : segments_)
+    slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
+}
 
 void Trainer::initialize() {
   nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
@@ -179,6 +184,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
                   double loss_scale) {
   const auto weights = tensor_options(configuration_);
   const bool checks = checks_gradients_ && at::GradMode::is_enabled();
+  const auto backward = notes_backward_ ? std::make_shared<BackwardSlices>() : nullptr;
   std::optional<ForwardNotes> notes;
   if (checks) notes.emplace();
   std::vector<KnownTensor> known;  // of a stage that is checked: what it was given
@@ -192,10 +198,13 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
     if (checks) known = known_inputs(batch, input);
     const bool backward_follows = shards_weights(configuration_) && stages_.backward_follows(stage, number);
     for (int64_t i = 0; i < segments.size(); ++i) {
+      const SegmentNames& names = slice_names_[static_cast<size_t>(segments.begin + i)];
+      const lab::TimeSlice slice(names.forward);
       const nn::ExpertLoads loads;
       x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
                       backward_follows && i + 1 == segments.size());
       sums.experts().add(static_cast<size_t>(segments.begin + i), loads);
+      if (backward) backward->note(x, names.backward);
     }
     if (stage + 1 == stages_.count()) return x;
     if (checks) check_gradients_of_stage(x, known_parameters(), known, model_->stage());
@@ -268,7 +277,10 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   run(stages_.schedule, batches, sums, denominator, loss_scale);
   checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
-  const parallel::Update update = optimizer().step(learning_rate, loss_scale);
+  const parallel::Update update = [&] {
+    const lab::TimeSlice slice("optimizer");
+    return optimizer().step(learning_rate, loss_scale);
+  }();
   add_up(sums, /*training=*/true);
   StepResult result{.loss = sums.loss(),
                     .measures = task_.measures(sums.loss(), sums.tally(), denominator),
@@ -295,6 +307,7 @@ Evaluation Trainer::evaluate(data::Part part, int64_t batch_samples, const Evalu
 
 Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_t batch_samples,
                              const EvaluationProgress& progress) {
+  const lab::TimeSlice slice("evaluation");
   require(batch_samples >= 0, "evaluate: expected batches of at least 1 sample");
   if (batch_samples == 0) batch_samples = std::max<int64_t>(1, configuration_.batch / configuration_.microbatches);
   // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they

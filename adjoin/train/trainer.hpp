@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,10 @@ class Trainer {
   /// Tells `observer` of each action of the pipeline in each later step and evaluation.
   void observe(parallel::ActionObserver observer) { observer_ = std::move(observer); }
 
+  /// Whether the timeline of this thread (lab/timeline.hpp) is to have the backward of each segment in later steps, which takes a
+  /// hook a segment; it has all else in any case.
+  void note_backward(bool notes) { notes_backward_ = notes; }
+
   const Grid& grid() const { return grid_; }
   const Stages& stages() const { return stages_; }
   /// This rank's segments.
@@ -115,6 +120,11 @@ class Trainer {
   std::map<bool, size_t> tally_sizes_;  // of training and evaluation, which ranks without the last stage are told
   std::optional<parallel::Optimizer> optimizer_;
   parallel::ActionObserver observer_;
+  struct SegmentNames {
+    std::string forward, backward;  // "forward block3", "backward block3"
+  };
+  std::vector<SegmentNames> slice_names_;  // of all segments
+  bool notes_backward_ = false;
   bool checks_gradients_;  // of the next step
 };
 

@@ -23,6 +23,7 @@
 #include "adjoin/train/storage/run_files.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/storage/together.hpp"
+#include "adjoin/train/traced_steps.hpp"
 #include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
@@ -96,7 +97,8 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       world_(also_observed_by(world, timeline_)),
       times_(world),
       trainer_(configuration, task, world_),
-      sampler_(make_sampler(configuration, task, samples_)) {
+      sampler_(make_sampler(configuration, task, samples_)),
+      trace_(configuration, trainer_.grid(), timeline_) {
   if (configuration.pp > 1)
     trainer_.observe([this](const pipeline::Action& action, double seconds) { times_.note(action, seconds); });
   state_.samples = std::ssize(samples_.train);
@@ -115,6 +117,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
     trainer_.initialize();
   world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
   first_step_ = state_.step;
+  check_traced_steps(configuration, first_step_, total_steps());
   if (root() && !configuration.resume.empty()) say("begins after step " + std::to_string(first_step_));
   on_root(world_, "making " + configuration.out + " ready", [&] { take_folder(); });
   if (!in_place) check_one_folder(configuration.out, world_);
@@ -137,6 +140,7 @@ void TrainingRun::begin_output() {
     remove_checkpoints_after(folder_->path(), in_place ? first_step_ : -1);
     if (!in_place || first_step_ < total_steps()) remove_results(folder_->path(), task_);
     write_beginning(folder_->path(), {written(configuration_), first_step_, total_steps()});
+    if (!in_place) std::filesystem::remove(*folder_ / kTraceFile);
     const std::filesystem::path earlier = std::filesystem::path(configuration_.resume) / kMetrics;
     if (!in_place && !configuration_.resume.empty() && std::filesystem::exists(earlier))
       write_atomically(metrics, read_text(earlier));
@@ -198,6 +202,7 @@ std::optional<Summary> TrainingRun::run() {
   if ((is_due || is_copied) && no_step_follows && !interrupted_) save_checkpoint();
   bool is_over = false;
   while (state_.step < total_steps() && !interrupted_ && !is_out_of_patience(state_) && !is_over) {
+    trainer_.note_backward(trace_.begin_step(state_.step + 1));
     train_step();
     advance_save();
     if (is_evaluation_due()) evaluate_and_record();
@@ -208,7 +213,9 @@ std::optional<Summary> TrainingRun::run() {
     if (!interrupted_ &&
         (last || (configuration_.checkpoint_every > 0 ? due(configuration_.checkpoint_every) : epoch_ends)))
       save_checkpoint();
+    trace_.end_step(state_.step);
   }
+  trace_.end();
   if (!interrupted_) finish_save();  // before the test samples, whose evaluation may take long
   std::optional<Summary> summary;
   if (!interrupted_) summary = finish();
@@ -225,13 +232,16 @@ std::vector<int64_t> TrainingRun::next_samples() {
 }
 
 void TrainingRun::train_step() {
+  const lab::TimeSlice slice("step", state_.step + 1);
   times_.begin_step();
   const std::vector<int64_t> samples = next_samples();
   const double rate = learning_rate(configuration_, state_.step, total_steps());
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
   const double seconds = times_.end_step();
-  const StepTimes times = times_.of_step(timeline_->take());
+  lab::Timeline::Taken did = timeline_->take();
+  const StepTimes times = times_.of_step(did);
+  trace_.add(std::move(did));
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;
@@ -300,6 +310,7 @@ void TrainingRun::evaluate_and_record() {
 }
 
 void TrainingRun::save_checkpoint() {
+  const lab::TimeSlice slice("checkpoint");
   begin_output();
   finish_save("waiting at step " + std::to_string(state_.step) +
                   " for the checkpoint before it (--checkpoint-every may be larger)",

@@ -11,6 +11,7 @@
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/run_times.hpp"
+#include "adjoin/train/run_trace.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/storage/checkpoint_save.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
@@ -75,6 +76,7 @@ class TrainingRun {
   PeakMemory memory_;
   Trainer trainer_;
   data::Sampler sampler_;
+  RunTrace trace_;
   RunState state_;
   int64_t first_step_ = 0;  // taken by the run that this one goes on with
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();

@@ -263,6 +263,7 @@ Configuration configuration_to_resume(const std::string& folder, int64_t step) {
   configuration.resume = configuration.out = folder;
   configuration.step = step;
   configuration.overwrite = false;  // what the run before was asked
+  configuration.trace.clear();
   return configuration;
 }
 

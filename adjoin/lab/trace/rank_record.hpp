@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/lab/clocks.hpp"
+#include "adjoin/lab/timeline.hpp"
+
+namespace adjoin::lab {
+
+/// What one rank of a trace did. The texts in `did` stand in `texts`, or outlive it.
+struct RankRecord {
+  int rank = 0;                       // in the world that all groups come from
+  std::string name{};                 // "rank 3: dp 1, tp 1"
+  std::string host{};                 // which no other host is called
+  std::vector<ClockReading> clock{};  // before and after
+  Timeline::Taken did{};
+  std::vector<std::string> texts{};
+};
+
+/// As bytes, with all texts.
+std::string packed(const RankRecord& record);
+/// The record of such bytes. Throws: InternalError where they end early
+RankRecord unpacked(std::string_view bytes);
+
+/// The records of all ranks on rank 0, and nothing elsewhere; called by all.
+std::vector<RankRecord> gathered_records(const RankRecord& mine, const Communicator& world);
+
+}  // namespace adjoin::lab

@@ -1,0 +1,53 @@
+#include "adjoin/lab/trace/trace_file.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/trace/events.hpp"
+#include "adjoin/lab/trace/gzip.hpp"
+#include "adjoin/lab/trace/one_clock.hpp"
+
+namespace adjoin::lab {
+namespace {
+
+/// The host's name and, as others may have the same, what tells its system's starts apart.
+std::string this_host() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  return this_machine().host + " " + boot;
+}
+
+}  // namespace
+
+RankRecorder::RankRecorder(const Communicator& world, std::string name)
+    : world_(world),
+      mine_{.rank = world.world_ranks()[static_cast<size_t>(world.rank())],
+            .name = std::move(name),
+            .host = this_host(),
+            .clock = {read_clock(world)}} {}
+
+void RankRecorder::add(Timeline::Taken did) {
+  std::ranges::move(did.calls, std::back_inserter(mine_.did.calls));
+  std::ranges::move(did.slices, std::back_inserter(mine_.did.slices));
+  mine_.did.groups.merge(did.groups);
+}
+
+std::vector<RankRecord> RankRecorder::gathered() {
+  mine_.clock.push_back(read_clock(world_));
+  std::vector<RankRecord> ranks = gathered_records(mine_, world_);
+  mine_.did = {};
+  mine_.clock.erase(mine_.clock.begin());
+  return ranks;
+}
+
+std::string trace_file(std::vector<RankRecord> ranks) {
+  const std::vector<TracedHost> hosts = put_on_one_clock(ranks);
+  GzipText file;
+  write_trace_events(ranks, hosts, [&](std::string_view text) { file.add(text); });
+  return file.finish();
+}
+
+}  // namespace adjoin::lab

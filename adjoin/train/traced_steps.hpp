@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "adjoin/train/configuration.hpp"
+
+namespace adjoin::train {
+
+/// Steps of a run, counted from 1.
+struct StepRange {
+  int64_t first = 0, last = 0;
+};
+
+/// The steps of a configuration's trace, "3" or "3-5"; nothing where it has none.
+/// Throws: InvalidArgument for a text that names none
+std::optional<StepRange> traced_steps(const Configuration& configuration);
+
+/// Throws: InvalidArgument where steps are to be traced that a run does not take, which goes on after step `taken`
+void check_traced_steps(const Configuration& configuration, int64_t taken, int64_t total);
+
+/// Whether the run that a configuration goes on with has taken a step that it is to trace.
+bool has_taken_traced_steps(const Configuration& configuration);
+
+}  // namespace adjoin::train
