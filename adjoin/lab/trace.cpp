@@ -9,7 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/lab/observers.hpp"
+#include "adjoin/comm/observers.hpp"
 #include "adjoin/lab/trace/trace_file.hpp"
 
 namespace adjoin::lab {
