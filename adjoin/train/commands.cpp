@@ -12,6 +12,7 @@
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/step_plan.hpp"
@@ -49,28 +50,6 @@ void say_plan(const Configuration& c, const Task& task) {
 
 std::string command_to_resume(const std::string& out) {
   return "adjoin train --resume " + out;
-}
-
-/// The training samples of the batch that has the most to do, the longest last: their activations lie beside all gradients.
-/// Where the task does not know their lengths, some thousand are looked at.
-std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
-  constexpr size_t kLookedAt = 4096;
-  std::vector<int64_t> samples =
-      hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train;
-  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
-  const size_t step = lengths.empty() ? std::max<size_t>(1, samples.size() / std::max<size_t>(kLookedAt, c.batch)) : 1;
-  std::vector<std::pair<double, int64_t>> longest;
-  for (size_t i = 0; i < samples.size(); i += step) {
-    const int64_t sample = samples[i];
-    longest.emplace_back(lengths.empty() ? task.loss_denominator(data::Part::train, {&sample, 1})
-                                         : static_cast<double>(lengths[static_cast<size_t>(sample)]),
-                         sample);
-  }
-  const auto count = std::min(longest.size(), static_cast<size_t>(c.batch));
-  std::sort(longest.begin(), longest.end());
-  samples.clear();
-  for (size_t i = longest.size() - count; i < longest.size(); ++i) samples.push_back(longest[i].second);
-  return samples;
 }
 
 /// The task of a run that may begin, told; where it writes, its output folder is looked at and left.

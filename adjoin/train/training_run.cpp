@@ -47,14 +47,6 @@ std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) 
   return lengths;
 }
 
-data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
-  return data::Sampler({.samples = std::ssize(samples.train),
-                        .batch = configuration.batch,
-                        .seed = static_cast<uint64_t>(configuration.seed),
-                        .bucket_batches = configuration.bucket ? kBucketBatches : 0},
-                       training_lengths(task, samples));
-}
-
 /// What decides in which order an epoch takes its samples.
 uint64_t order_of(const Configuration& configuration, const Task& task, const HeldOut& samples) {
   const std::vector<int64_t> lengths = training_lengths(task, samples);
@@ -116,6 +108,14 @@ void check_writable(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
+  return data::Sampler({.samples = std::ssize(samples.train),
+                        .batch = configuration.batch,
+                        .seed = static_cast<uint64_t>(configuration.seed),
+                        .bucket_batches = configuration.bucket ? kBucketBatches : 0},
+                       training_lengths(task, samples));
+}
 
 TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world,
                          const SavedModel* beginning)

@@ -20,6 +20,9 @@
 
 namespace adjoin::train {
 
+/// Which samples each step of a training takes.
+data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples);
+
 /// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
 class TrainingRun {
  public:
