@@ -97,20 +97,13 @@ void run_plan(PlanCommand& command) {
   std::optional<train::Silence> silence;
   if (command.json) silence.emplace();
   const plan::Plan plan = plan::layouts(configuration, make, question);
-  if (command.json && command.check < 0) {
-    if (prints()) std::cout << plan::to_json(plan).dump() << '\n';
-    return;
-  }
   if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
-  if (plan.fitting.empty()) best(plan);  // which says how much is needed
-  if (command.check < 0) return;
-  const size_t count = command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check);
-  const std::vector<plan::MeasuredLayout> measured = plan::check(plan, make, count);
-  if (!prints()) return;
-  if (command.json)
-    std::cout << plan::to_json(plan, measured).dump() << '\n';
-  else
-    plan::print_check(std::cout, plan, measured);
+  std::vector<plan::MeasuredLayout> measured;
+  if (command.check >= 0 && !plan.fitting.empty())
+    measured = plan::check(plan, make, command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check));
+  if (prints() && command.json) std::cout << plan::to_json(plan, measured).dump() << '\n';
+  if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
+  best(plan);  // which says how much is needed where none fits
 }
 
 }  // namespace

@@ -169,19 +169,20 @@ bool is_taken(const Configuration& layout, const std::vector<models::Segment>& s
 
 std::string options_of(const Configuration& layout) {
   const Configuration plain;
-  std::string text;
+  std::vector<std::string> words;
   const auto add = [&](const std::string& name) {
     const train::Field& field = train::field_named(name);
     const bool is_flag = std::holds_alternative<bool Configuration::*>(field.member);
     const std::string value = train::text_of(field, layout);
-    if (value != train::text_of(field, plain))
-      text += (text.empty() ? "" : " ") + train::option_of(name) + (is_flag ? "" : " " + value);
+    if (value == train::text_of(field, plain)) return;
+    words.push_back(train::option_of(name));
+    if (!is_flag) words.push_back(value);
   };
   for (const std::string& name : fields_of_grid()) add(name);
   for (const std::string& name : fields_of_methods())
     if ((name != "cp_method" || layout.cp > 1) && (layout.pp > 1 || (name != "pipeline" && name != "chunks")))
       add(name);
-  return text.empty() ? "--dp 1" : text;
+  return words.empty() ? "--dp 1" : joined(words, " ");
 }
 
 }  // namespace adjoin::plan

@@ -36,7 +36,7 @@ class Table {
         out << line << '\n';
         line = std::string(indent, ' ');
       }
-      line += " " + word;
+      line.append(" ").append(word);
       is_empty = false;
     }
     out << line << '\n';
@@ -50,7 +50,7 @@ class Table {
       if (word.starts_with("--") || words.empty())
         words.emplace_back(word);
       else
-        words.back() += " " + std::string(word);
+        words.back().append(" ").append(word);
     }
     return words;
   }

@@ -9,6 +9,7 @@
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/base/version.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"

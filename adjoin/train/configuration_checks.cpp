@@ -112,7 +112,7 @@ void check_model(const Configuration& c) {
 }  // namespace
 
 void validate(const Configuration& c) {
-  for (const Field& field : kFields) check_field(field, c);
+  for (const Field& field : fields()) check_field(field, c);
   validate(grid_sizes(c));
   for (const char* name :
        {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout"}) {
