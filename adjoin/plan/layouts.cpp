@@ -142,16 +142,13 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
         }
       }
   if (!fixed.contains("microbatches"))
-    found.choices.push_back(std::string("micro-batches of pipelines: ") +
-                            (few ? "4 for each of their ranks" : "1, 2 and 4 for each of their ranks") +
-                            ", or as many as there are samples (--microbatches: any)");
+    found.choices.push_back(std::string("--microbatches of pipelines: ") + (few ? "4" : "1, 2 and 4") +
+                            " for each of their ranks, or all samples");
   if (!fixed.contains("chunks"))
-    found.choices.push_back(std::string("chunks of interleaved pipelines: ") + (few ? "2" : "powers of 2") +
-                            " (--chunks: any)");
+    found.choices.push_back(std::string("--chunks of interleaved pipelines: ") + (few ? "2" : "powers of 2"));
   if (few)
     found.choices.push_back("above " + std::to_string(kFewRanks) +
-                            " ranks: of pipelines 1f1b and interleaved, of --cp-method ring and ulysses, and --sp "
-                            "wherever --tp is above 1");
+                            " ranks: --pipeline 1f1b and interleaved, --cp-method ring and ulysses, --sp");
   return found;
 }
 

@@ -55,7 +55,7 @@ TEST(PlanCommand, refuses_what_it_cannot_plan_in_one_line) {
       {"--ranks 4 --hosts 2", "--hosts needs --alpha and --beta"},
       {"--ranks 4 --alpha 1e-6 --beta 1e-10", "--alpha and --beta are of a network"},
       {"--ranks 4 --hosts 2 --alpha -1 --beta 0", "--alpha is -1"},
-      {"--ranks 11", "there is no layout of so many ranks that train takes"},
+      {"--ranks 37", "there is no layout of so many ranks that train takes"},
   };
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run(kSmallPlan + arguments);

@@ -149,7 +149,7 @@ class Line : public train::Task {
         "line", make, [](auto& layer, const at::Tensor& x, const ForwardPass&) { return layer.forward(x); })};
   }
   train::MicroBatch micro_batch(data::Part, std::span<const int64_t>, const data::BatchPart& mine,
-                                train::Step step) const override {
+                                Step step) const override {
     const at::Tensor input =
         at::tensor(std::vector<float>(static_cast<size_t>(3 * mine.count), 1)).view({mine.count, 3});
     return {input, input.sum(1, /*keepdim=*/true), {step}, mine.count};
