@@ -88,7 +88,7 @@ class Planner {
  public:
   Planner(const Configuration& base, const train::TaskMaker& make, const Question& question)
       : tasks_(alone(base), make),
-        workbench_(base, question.placement, question.measures_anew),
+        workbench_(base, question.placement, question.measuring_seconds, question.measures_anew),
         timer_([this](const auto& trial, const auto& name, int64_t rows) {
           return workbench_.segment(trial, name, rows);
         }),

@@ -21,6 +21,7 @@ struct Question {
   Placement placement{};
   std::optional<int64_t> memory{};  ///< bytes that each rank may have of tensors; none: any
   std::set<std::string> fixed{};    ///< fields of fields_of_methods that keep the configuration's values
+  double measuring_seconds = 30;    ///< about as long as is measured at most
   bool measures_anew = false;       ///< what was measured before is not used
 };
 

@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kMostMeasuredRanks = 16;  // of a group: larger ones are said to take in proportion longer
 constexpr const char* kMessages = "messages";
 constexpr double kCloseRows = 0.05;  // so near to others rows are that their time follows from theirs
-// Seconds of measuring after which it is done more quickly.
-constexpr double kHurry = 14, kGreatHurry = 24;
+// Sizes of messages that are measured, each 8 times the one before.
+constexpr int64_t kLeastBytes = 1 << 12, kMostBytes = 1 << 24;
 
 int64_t workers_of(const Placement& placement) {
   if (started_by_mpi()) return mpi_job_size();
@@ -110,9 +110,11 @@ JobSession::JobSession() {
   if (started_by_mpi()) session_.emplace();
 }
 
-Workbench::Workbench(const train::Configuration& configuration, const Placement& placement, bool measures_anew)
+Workbench::Workbench(const train::Configuration& configuration, const Placement& placement, double seconds,
+                     bool measures_anew)
     : configuration_(configuration),
       placement_(placement),
+      seconds_(seconds),
       workers_(workers_of(placement)),
       threads_(threads_of(configuration, placement)),
       stretch_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
@@ -146,9 +148,9 @@ void Workbench::on_workers(int64_t ranks, int threads, const std::function<void(
 }
 
 train::TimingEffort Workbench::effort() const {
-  if (spent_ > kGreatHurry) return {.least = 1, .most = 1, .seconds = 0};
-  if (spent_ > kHurry) return {.least = 2, .most = 4, .seconds = 0.1};
-  return {};
+  if (spent_ > 0.8 * seconds_) return {.least = 1, .most = 1, .seconds = 0};
+  if (spent_ > 0.5 * seconds_) return {.least = 2, .most = 4, .seconds = seconds_ / 300};
+  return {.seconds = seconds_ / 100};
 }
 
 train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows) {
@@ -236,44 +238,48 @@ double Workbench::update(int64_t elements) {
   return stretch_ * along(*kept, static_cast<double>(elements));
 }
 
-const std::vector<double>& Workbench::curve(const std::string& operation, const Group& group) {
-  const std::string key = operation + " of " + group.text();
-  if (const std::vector<double>* kept = measurements_.find(key)) return *kept;
+double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
+  const std::string key = operation + " of " + group.text() + ", " + std::to_string(bytes) + " bytes";
+  if (const std::vector<double>* kept = measurements_.find(key)) return kept->front();
   // As many groups at once as there would be.
   const int64_t here = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
   const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
-  std::vector<double> points;
+  const measure::Effort efforts{.turns = 15, .least_turns = 3, .seconds = seconds_ / 400};
+  double median = 0;
   on_workers(ranks, threads_, [&](const Communicator& world) {
     const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.here;
     const int64_t host = world.rank() / on_host, place = world.rank() % on_host;
     const Communicator mine =
         *world.split(static_cast<int>(host / hosts * (on_host / group.here) + place / group.here), world.rank());
-    std::vector<double> mine_points;
-    for (const int64_t bytes :
-         {int64_t{256}, int64_t{1} << 13, int64_t{1} << 16, int64_t{1} << 19, int64_t{1} << 22, int64_t{1} << 25}) {
-      const int64_t room = std::max(bytes, 4 * group.ranks);
-      const measure::Workload workload(mine, room);
-      const auto collective = collective_named(operation);
-      const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
-      const measure::Contender contender{{[&] {
-        if (collective) return workload.call(*collective);
-        mine.sendrecv(workload.in(), next, workload.out(), previous);
-      }}};
-      const measure::Effort efforts{.turns = 15, .seconds = 0.08};
-      const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
-      mine_points.insert(mine_points.end(), {static_cast<double>(room), measure::median(times[0].all)});
-    }
-    if (train::speaks_for_process(world)) points = mine_points;
+    const measure::Workload workload(mine, bytes);
+    const auto collective = collective_named(operation);
+    const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
+    const measure::Contender contender{{[&] {
+      if (collective) return workload.call(*collective);
+      mine.sendrecv(workload.in(), next, workload.out(), previous);
+    }}};
+    const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
+    if (train::speaks_for_process(world)) median = measure::median(times[0].all);
   });
-  return measurements_.add(key, points);
+  return measurements_.add(key, {median}).front();
 }
 
 double Workbench::measured(const std::string& operation, const Group& group, double bytes) {
   if (group.ranks == 1) return 0;
   const int64_t most = started_by_mpi() ? mpi_job_size() : kMostMeasuredRanks;
-  if (group.ranks <= most) return along(curve(operation, group), bytes);
-  const auto ratio = static_cast<double>(group.ranks) / static_cast<double>(most);
-  return ratio * along(curve(operation, {most, std::min(most, group.here)}), bytes / ratio);
+  if (group.ranks > most) {
+    const auto ratio = static_cast<double>(group.ranks) / static_cast<double>(most);
+    return ratio * measured(operation, {most, std::min(most, group.here)}, bytes / ratio);
+  }
+  // Between two sizes along a line, beyond the largest in proportion.
+  int64_t below = kLeastBytes, above = kLeastBytes;
+  while (static_cast<double>(above) < bytes && above < kMostBytes) {
+    below = above;
+    above *= 8;
+  }
+  const double high = point(operation, group, above);
+  if (below == above) return high;
+  return along({static_cast<double>(below), point(operation, group, below), static_cast<double>(above), high}, bytes);
 }
 
 double Workbench::call(const train::PlannedCall& call) {

@@ -40,7 +40,8 @@ class JobSession {
 /// processes are the workers, each of which has a workbench and asks it for the same.
 class Workbench {
  public:
-  Workbench(const train::Configuration& configuration, const Placement& placement, bool measures_anew);
+  /// `seconds`: about as long as it measures at most.
+  Workbench(const train::Configuration& configuration, const Placement& placement, double seconds, bool measures_anew);
   ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
@@ -62,11 +63,12 @@ class Workbench {
   void on_workers(int64_t ranks, int threads, const std::function<void(const Communicator& world)>& work);
   double seconds_of(const train::PlannedCall& call);
   double measured(const std::string& operation, const Group& group, double bytes);
-  const std::vector<double>& curve(const std::string& operation, const Group& group);
+  double point(const std::string& operation, const Group& group, int64_t bytes);
   train::TimingEffort effort() const;
 
   const train::Configuration configuration_;
   const Placement placement_;
+  const double seconds_;
   const JobSession session_{};
   int64_t workers_;  // at once
   int threads_;      // of each

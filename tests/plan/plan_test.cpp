@@ -21,6 +21,8 @@ namespace {
 
 using train::Configuration;
 
+constexpr double kSeconds = 0.2;  // that are measured: no test asks how well
+
 Configuration tiny(const std::string& preset) {
   Configuration c = train::configuration_of(preset);
   c.hidden = 16;
@@ -49,7 +51,11 @@ class Plans : public ::testing::Test {
   static Plan planned(Configuration c, int64_t ranks, std::optional<int64_t> memory = {}, bool anew = false,
                       std::set<std::string> fixed = {"cp_method", "recompute", "pipeline"}) {
     return layouts(c, make,
-                   {.placement = {.ranks = ranks}, .memory = memory, .fixed = std::move(fixed), .measures_anew = anew});
+                   {.placement = {.ranks = ranks},
+                    .memory = memory,
+                    .fixed = std::move(fixed),
+                    .measuring_seconds = kSeconds,
+                    .measures_anew = anew});
   }
 
   test::TemporaryFolder cache_;
@@ -116,7 +122,7 @@ TEST_F(Plans, tell_layouts_that_need_more_memory_apart_and_the_least) {
 }
 
 TEST_F(Plans, are_printed_in_80_columns_with_the_rest_counted) {
-  const Plan plan = planned(tiny("tiny"), 4, int64_t{1} << 40, false, {"recompute", "cp_method"});
+  const Plan plan = planned(tiny("tiny"), 4, int64_t{1} << 40, false, {"recompute", "cp_method", "zero"});
   std::ostringstream out;
   print(out, plan, 3);
   std::istringstream lines(out.str());
@@ -128,7 +134,8 @@ TEST_F(Plans, of_other_hosts_follow_their_network) {
   const auto seconds = [&](double alpha) {
     const Plan plan = layouts(tiny("tiny"), make,
                               {.placement = {.ranks = 4, .hosts = 4, .network = algorithm::Network{alpha, 0}},
-                               .fixed = {"zero", "cp_method", "recompute", "pipeline"}});
+                               .fixed = {"zero", "cp_method", "recompute", "pipeline"},
+                               .measuring_seconds = kSeconds});
     return plan.fitting.front().time.seconds;
   };
   EXPECT_GT(seconds(1), 2);  // a sum of gradients, an all-gather of weights and the sums of a step: each 1 s at least
@@ -142,7 +149,7 @@ class Line : public train::Task {
   std::vector<models::Segment> segments() const override {
     const auto make = [](const Grid&, const at::TensorOptions& tensor) {
       torch::nn::Linear layer(3, 1);
-      layer->to(tensor.device(), tensor.dtype().toScalarType());
+      layer->to(tensor.dtype().toScalarType());
       return layer.ptr();
     };
     return {models::segment<torch::nn::LinearImpl>(
@@ -160,8 +167,9 @@ class Line : public train::Task {
 };
 
 TEST_F(Plans, of_a_task_of_ones_own_are_made_likewise) {
-  const Plan plan = layouts({.batch = 6, .threads_per_rank = 1},
-                            [](const Configuration&) { return std::make_unique<Line>(); }, {.placement = {.ranks = 2}});
+  const Plan plan =
+      layouts({.batch = 6, .threads_per_rank = 1}, [](const Configuration&) { return std::make_unique<Line>(); },
+              {.placement = {.ranks = 2}, .measuring_seconds = kSeconds});
   std::set<std::string> options;
   for (const PlannedLayout& layout : plan.fitting) options.insert(options_of(layout.configuration));
   EXPECT_TRUE(options.contains("--dp 2"));
