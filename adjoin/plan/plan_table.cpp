@@ -100,8 +100,8 @@ void print(std::ostream& out, const Plan& plan, size_t most) {
     out << "\n" << counted(std::ssize(plan.too_large), "layout") << " that need more, what needs least first\n";
     print_list(out, plan.too_large, most);
   }
-  out << "\nseconds of a step, and MiB of tensors of the fullest rank, as predicted; of all ranks' time,\n"
-         "what they compute, communicate, and are idle in a pipeline\n";
+  out << "\nas predicted: seconds of a step, MiB of tensors of the fullest rank, and of all\n"
+         "ranks' time what they compute, communicate, and are idle in a pipeline\n";
   const auto all = {&plan.fitting, &plan.too_large};
   int64_t copies = 0;
   for (const auto* list : all)

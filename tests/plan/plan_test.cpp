@@ -63,7 +63,7 @@ class Plans : public ::testing::Test {
 
 TEST_F(Plans, tell_the_memory_that_the_plan_of_a_step_does) {
   for (const char* preset : {"tiny", "gpt-tiny"})
-    for (const PlannedLayout& layout : planned(tiny(preset), 2, {}, false, {"cp_method"}).fitting) {
+    for (const PlannedLayout& layout : planned(tiny(preset), 2, {}, false, {"cp_method", "pipeline"}).fitting) {
       const auto task = make(layout.configuration);
       int64_t highest = 0;
       for (const train::RankPlan& rank :
@@ -122,7 +122,7 @@ TEST_F(Plans, tell_layouts_that_need_more_memory_apart_and_the_least) {
 }
 
 TEST_F(Plans, are_printed_in_80_columns_with_the_rest_counted) {
-  const Plan plan = planned(tiny("tiny"), 4, int64_t{1} << 40, false, {"recompute", "cp_method", "zero"});
+  const Plan plan = planned(tiny("tiny"), 4, int64_t{1} << 40, false, {"recompute", "cp_method", "zero", "pipeline"});
   std::ostringstream out;
   print(out, plan, 3);
   std::istringstream lines(out.str());
