@@ -19,6 +19,7 @@ struct Program {
 };
 
 void add_train(Program& program);
+void add_plan(Program& program);
 void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_generate(Program& program);

@@ -1,22 +1,62 @@
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/plan_options.hpp"
+#include "adjoin/plan/layouts.hpp"
 #include "adjoin/train/commands.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {
+namespace {
+
+struct TrainCommand {
+  std::shared_ptr<GivenConfiguration> given;
+  PlanOptions plan;
+  bool is_dry = false;
+};
+
+/// The same on the layout that a plan takes, told.
+train::Configuration planned(const train::Configuration& configuration, const plan::Question& question) {
+  const plan::Plan plan = [&] {
+    const train::Silence silence;  // the training will say it
+    return plan::layouts(configuration, train::task_kind(configuration).make, question);
+  }();
+  const plan::PlannedLayout& first = best(plan);
+  train::say("layout: " + plan::options_of(first.configuration) + " (" + text_of_seconds(first.time.seconds) +
+             " a step predicted)");
+  return agreed_best(plan);
+}
+
+void run_train(const TrainCommand& command) {
+  std::optional<plan::Question> question;
+  if (command.plan.ranks) question = command.plan.question(*command.given);
+  require(question || command.plan.memory.empty(),
+          "--memory is for a layout that a plan decides, and --ranks is not given");
+  train::Configuration configuration = command.given->resolve();
+  require_given(configuration.data, "--data");
+  if (!command.is_dry) require_given(configuration.out, "--out");
+  std::optional<plan::JobSession> session;
+  if (question) {
+    session.emplace();
+    configuration = planned(configuration, *question);
+  }
+  command.is_dry ? train::dry_run(configuration) : train::train(configuration);
+}
+
+}  // namespace
 
 void add_train(Program& program) {
-  auto given = std::make_shared<std::shared_ptr<GivenConfiguration>>();
-  auto is_dry = std::make_shared<bool>(false);
-  CLI::App* command = add_command(program, program.app, "train",
-                                  "Train a classifier of texts, or a decoder that writes them", [given, is_dry] {
-                                    const train::Configuration configuration = (*given)->resolve();
-                                    require_given(configuration.data, "--data");
-                                    if (*is_dry) return train::dry_run(configuration);
-                                    require_given(configuration.out, "--out");
-                                    train::train(configuration);
-                                  });
-  *given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
+  auto train = std::make_shared<TrainCommand>();
+  CLI::App* command =
+      add_command(program, program.app, "train", "Train a classifier of texts, or a decoder that writes them",
+                  [train] { run_train(*train); });
+  train->given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
+  add_plan_options(*command, train->plan, "Layout");
   command
-      ->add_flag("--dry-run", *is_dry,
+      ->add_flag("--dry-run", train->is_dry,
                  "Train nothing and write nothing but the cache of tokens: print the plan, and each rank's parameters, "
                  "memory and collective operations of a step, measured part by part")
       ->group("Output");

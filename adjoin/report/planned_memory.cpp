@@ -13,6 +13,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/failures.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/planned_samples.hpp"
+#include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/workers.hpp"
 

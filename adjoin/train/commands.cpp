@@ -13,6 +13,7 @@
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/step_plan.hpp"

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <iostream>
 
 #include "adjoin/base/utf8.hpp"
@@ -9,8 +10,21 @@
 
 namespace adjoin::train {
 
+namespace {
+
+std::atomic<int> silences{0};
+
+}  // namespace
+
+Silence::Silence() {
+  ++silences;
+}
+Silence::~Silence() {
+  --silences;
+}
+
 void say(const std::string& line) {
-  if (mpi_job_rank() == 0) std::cout << printable(line) + "\n" << std::flush;
+  if (mpi_job_rank() == 0 && silences == 0) std::cout << printable(line) + "\n" << std::flush;
 }
 
 void warn(const std::string& what) {

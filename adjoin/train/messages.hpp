@@ -9,6 +9,15 @@ namespace adjoin::train {
 /// A line on standard output, at once and once for a job.
 void say(const std::string& line);
 
+/// While one lives, say() says nothing.
+class Silence {
+ public:
+  Silence();
+  ~Silence();
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+};
+
 /// "adjoin: warning: …" on standard error, once for a job.
 void warn(const std::string& what);
 

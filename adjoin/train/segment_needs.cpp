@@ -3,12 +3,18 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/peak_memory.hpp"
@@ -56,8 +62,14 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
 
 void PlannedCalls::begin(const Call& call) {
   const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
-  if (moves && call.size > 1) calls.push_back({call.collective, call.size, call.bytes()});
+  if (!moves || call.size == 1) return;
+  const auto [first, last] = std::ranges::minmax(call.group->world_ranks);
+  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1});
 }
+
+LoneRank::LoneRank(const GridSizes& sizes, int rank)
+    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
+           sizes.shape()) {}
 
 SegmentNeeds measure(const SegmentTrial& trial) {
   PeakMemory memory;
@@ -82,6 +94,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
     needs.tally = std::ssize(trial.task.tally(output.detach(), trial.batch));
   }
   needs.forward = memory.peak_bytes() - before;
+  needs.forward_calls = trial.calls.calls.size();
   // A product with a number keeps nothing, and gives the segment a gradient of full size.
   if (!trial.is_last) y = (y * 1).sum();
   const int64_t waiting = memory.current_bytes();
@@ -109,6 +122,61 @@ SegmentNeeds measure(const SegmentTrial& trial) {
       if (weight.grad().defined()) needs.left += static_cast<int64_t>(weight.grad().nbytes());
   needs.calls = std::exchange(trial.calls.calls, {});
   return needs;
+}
+
+SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
+                            const TimingEffort& effort) {
+  using Clock = std::chrono::steady_clock;
+  const models::Model model = made(trial);
+  {
+    const at::NoGradGuard no_gradient;  // zeros might be quicker than other numbers
+    for (const at::Tensor& weight : model->parameters()) weight.normal_(0, 0.02);
+  }
+  const at::Tensor given = trial.input.defined()
+                               ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
+                               : trial.batch.input;
+  at::Tensor gradient;  // of the output
+  std::vector<double> forward, backward, weights;
+  const auto pass = [&] {
+    at::Tensor x = given;
+    if (trial.input.defined())  // from an operation, so that its gradient is no parameter's
+      x = given.detach().requires_grad_(trial.input.requires_grad()).view(given.sizes());
+    workers.barrier();
+    const auto begin = Clock::now();
+    at::Tensor y = [&] {
+      const Autocast autocast(trial.configuration.precision);
+      return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
+    }();
+    if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;
+    const auto middle = Clock::now();
+    if (!gradient.defined()) gradient = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
+    const auto turn = Clock::now();
+    PostponedGradients postponed;
+    const auto back = [&] {
+      if (y.requires_grad()) y.backward(gradient);
+    };
+    trial.splits_backward ? postponed.collect(back) : back();
+    const auto late = Clock::now();
+    postponed.compute();
+    const auto end = Clock::now();
+    y.reset();
+    if (!adds_up)
+      for (const at::Tensor& weight : model->parameters()) weight.mutable_grad().reset();
+    const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
+    std::vector<double> parts{seconds(begin, middle), seconds(turn, late), seconds(late, end)};
+    workers.all_reduce(buffer(parts), Reduction::max);
+    return parts;
+  };
+  pass();  // memory comes from the system
+  double spent = 0;
+  for (int i = 0; i < effort.most && (i < effort.least || spent < effort.seconds); ++i) {
+    const std::vector<double> parts = pass();
+    spent += parts[0] + parts[1] + parts[2];
+    forward.push_back(parts[0]);
+    backward.push_back(parts[1]);
+    weights.push_back(parts[2]);
+  }
+  return {measure::median(forward), measure::median(backward), measure::median(weights)};
 }
 
 }  // namespace adjoin::train

@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/step_plan.hpp"
 
 namespace adjoin::train {
@@ -19,6 +22,15 @@ class PlannedCalls final : public Observer {
   std::vector<PlannedCall> calls;
 };
 
+/// A rank that is alone with its part of the grid.
+struct LoneRank {
+  std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
+  Grid grid;
+  int64_t rows = 0;  ///< of its largest micro-batch
+
+  LoneRank(const GridSizes& sizes, int rank);
+};
+
 /// What a segment asks of a rank for one micro-batch, forward and back. In bytes of tensors.
 struct SegmentNeeds {
   int64_t forward = 0;   ///< at most while it runs forward, its input among them
@@ -28,8 +40,10 @@ struct SegmentNeeds {
   /// computed; and at most while they are.
   int64_t left = 0, weights = 0;
   std::vector<PlannedCall> calls{};
-  at::Tensor output{};  ///< of the shape and type of its output, without memory
-  int64_t tally = 0;    ///< numbers of the task's tally, for the last segment
+  size_t forward_calls = 0;  ///< so many of the calls are forward
+  SegmentSeconds seconds{};  ///< where a clock measures them
+  at::Tensor output{};       ///< of the shape and type of its output, without memory
+  int64_t tally = 0;         ///< numbers of the task's tally, for the last segment
 };
 
 /// Of which segment, and of what it is given.
@@ -53,5 +67,17 @@ struct SegmentTrial {
 
 /// Makes the segment and runs it, with the loss where it is the last.
 SegmentNeeds measure(const SegmentTrial& trial);
+
+/// How long to time a segment.
+struct TimingEffort {
+  int least = 3, most = 15;  ///< passes forward and back that count
+  double seconds = 0.3;      ///< until so long was measured, or `most` passes have been
+};
+
+/// Seconds of the segment with random weights and input, on all `workers` at once, each with a segment of its own: the median of
+/// passes, each of which takes as long as its slowest worker does. Gradients add up to those before where `adds_up`.
+/// Called by all workers; the same on all of them.
+SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
+                            const TimingEffort& effort);
 
 }  // namespace adjoin::train

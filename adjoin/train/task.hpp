@@ -71,6 +71,9 @@ class Task {
 
   /// The model's pieces, in their order. Each rank makes those of its own stage, on a grid {dp, ep, cp, tp}.
   virtual std::vector<models::Segment> segments() const = 0;
+  /// The same task for a configuration that differs in its layout alone, without reading data again; none where the task has to be
+  /// made anew for that.
+  virtual std::unique_ptr<Task> laid_out(const Configuration&) const { return nullptr; }
   /// How the rows of samples are split over context-parallel ranks so that these have equally much to do.
   virtual Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const {
     return Rows::balanced(lengths, ranks);

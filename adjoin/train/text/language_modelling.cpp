@@ -49,6 +49,14 @@ std::vector<models::Segment> LanguageModelling::segments() const {
   return models::decoder(options, configuration_.tied_scores);
 }
 
+std::unique_ptr<Task> LanguageModelling::laid_out(const Configuration& configuration) const {
+  auto task = std::make_unique<LanguageModelling>(configuration, LanguageInput{vocabulary_, {}, {}});
+  task->train_ = train_;
+  task->test_ = test_;
+  task->texts_ = texts_;
+  return task;
+}
+
 int64_t LanguageModelling::size(data::Part part) const {
   const auto used = [](const auto& sequences, int64_t most) {
     const int64_t all = sequences ? sequences->size() : 0;

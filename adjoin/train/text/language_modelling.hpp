@@ -24,6 +24,7 @@ class LanguageModelling : public Task {
 
   int64_t size(data::Part part) const override;
   std::vector<models::Segment> segments() const override;
+  std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
   Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {
     return Rows::zigzag(lengths, ranks);
   }

@@ -58,6 +58,10 @@ std::vector<models::Segment> TextClassification::segments() const {
   return models::text_classifier(options, classifier_options(configuration_, input_.classes.size()));
 }
 
+std::unique_ptr<Task> TextClassification::laid_out(const Configuration& configuration) const {
+  return std::make_unique<TextClassification>(configuration, input_);
+}
+
 MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int64_t> samples,
                                            const data::BatchPart& mine, Step step) const {
   const data::TokenStore& store = this->samples(part);

@@ -20,6 +20,7 @@ class TextClassification : public Task {
   int64_t size(data::Part part) const override { return samples(part).size(); }
   std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
   std::vector<models::Segment> segments() const override;
+  std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
   /// In training each token but the first and the last ([CLS] and [SEP]) is left out with the configuration's probability.
   /// Which are follows from seed, step, the sample's place in the global batch and the token's in the text.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,

@@ -1,0 +1,154 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/plan_options.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/lab/measure/sizes.hpp"
+#include "adjoin/plan/layouts.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/tasks.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+bool is_given(const GivenConfiguration& given, const std::string& field) {
+  const CLI::Option* option = given.command->get_option_no_throw(train::option_of(field));
+  return option != nullptr && option->count() > 0;
+}
+
+plan::Placement placement_of(const PlanOptions& options) {
+  plan::Placement placement{.ranks = *options.ranks};
+  if (started_by_mpi()) {
+    require(*options.ranks == mpi_job_size(), [&] {
+      return "--ranks " + std::to_string(*options.ranks) + ": the MPI job has " + std::to_string(mpi_job_size());
+    });
+    require(!options.hosts, "--hosts is for a plan without mpirun or srun, whose job has its own hosts");
+    if (mpi_job_size() % mpi_job_ranks_here() == 0) placement.hosts = mpi_job_size() / mpi_job_ranks_here();
+    return placement;
+  }
+  placement.hosts = options.hosts.value_or(1);
+  check_range("--hosts", placement.hosts, 1, *options.ranks);
+  require(placement.ranks % placement.hosts == 0, [&] {
+    return "--hosts " + std::to_string(placement.hosts) + " does not divide --ranks " +
+           std::to_string(placement.ranks) + ": each host has as many ranks";
+  });
+  const bool has_network = options.alpha || options.beta;
+  require(placement.hosts == 1 || (options.alpha && options.beta),
+          "--hosts needs --alpha and --beta, the seconds of a message and of each of its bytes between hosts");
+  require(placement.hosts > 1 || !has_network, "--alpha and --beta are of a network between --hosts of 2 or more");
+  if (!has_network) return placement;
+  for (const auto& [option, seconds] : {std::pair{"--alpha", *options.alpha}, {"--beta", *options.beta}})
+    require(seconds >= 0 && seconds <= 1e6,
+            [&] { return std::string(option) + " is " + train::shown(seconds) + ", expected 0 to 1000000 seconds"; });
+  placement.network = algorithm::Network{*options.alpha, *options.beta};
+  return placement;
+}
+
+}  // namespace
+
+plan::Question PlanOptions::question(const GivenConfiguration& given) const {
+  require(ranks.has_value(), "--ranks is needed");
+  check_range("--ranks", *ranks, 1, kMostThreads);
+  plan::Question question{.placement = {}, .measures_anew = measures};
+  if (!memory.empty()) {
+    question.memory = measure::bytes_of(memory, "--memory");
+    require(*question.memory > 0, "--memory is 0, expected bytes as in 512M or 2G");
+  }
+  for (const std::string& field : plan::fields_of_grid())
+    require(!is_given(given, field),
+            [&] { return train::option_of(field) + " beside --ranks, which leaves it to the plan: give one of them"; });
+  for (const std::string& field : plan::fields_of_methods())
+    if (is_given(given, field)) question.fixed.insert(field);
+  question.placement = placement_of(*this);
+  return question;
+}
+
+void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group) {
+  add_number(
+      command, "--ranks", options.ranks,
+      "Ranks of the job, of which a plan decides the layout: --dp, --ep, --pp, --cp, --tp and --sp, and what is not "
+      "given of --cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute")
+      ->group(group);
+  add_text(command, "--memory", options.memory, "BYTES",
+           "Bytes of tensors that each rank may have, as in 512M or 2G [any]")
+      ->group(group);
+}
+
+namespace {
+
+struct PlanCommand {
+  PlanOptions plan;
+  std::shared_ptr<GivenConfiguration> given;
+  int64_t check = -1, lines = 20;
+  bool json = false;
+};
+
+void run_plan(PlanCommand& command) {
+  const plan::Question question = command.plan.question(*command.given);
+  check_least("--lines", command.lines, 0);
+  train::Configuration configuration = command.given->resolve();
+  require_given(configuration.data, "--data");
+  if (!is_given(*command.given, "stages")) configuration.stages.clear();  // a resumed run's are of its layout
+  require(command.check < 0 || !question.placement.network, "--check trains here, and --hosts are others");
+  const train::TaskMaker make = train::task_kind(configuration).make;
+  const plan::JobSession session;
+  std::optional<train::Silence> silence;
+  if (command.json) silence.emplace();
+  const plan::Plan plan = plan::layouts(configuration, make, question);
+  if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
+  std::vector<plan::MeasuredLayout> measured;
+  if (command.check >= 0 && !plan.fitting.empty())
+    measured = plan::check(plan, make, command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check));
+  if (prints() && command.json) std::cout << plan::to_json(plan, measured).dump() << '\n';
+  if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
+  best(plan);  // which says how much is needed where none fits
+}
+
+}  // namespace
+
+void add_plan(Program& program) {
+  auto options = std::make_shared<PlanCommand>();
+  CLI::App* command =
+      add_command(program, program.app, "plan",
+                  "Tell which layouts a training can take on a number of ranks, and how long a step of each takes",
+                  [options] { run_plan(*options); });
+  add_plan_options(*command, options->plan, "Plan");
+  add_number(*command, "--hosts", options->plan.hosts,
+             "Hosts like this machine that share the ranks, on a network that --alpha and --beta tell of [1]")
+      ->group("Plan");
+  add_number(*command, "--alpha", options->plan.alpha, "Seconds that a message between two hosts takes, as 5e-6")
+      ->group("Plan");
+  add_number(*command, "--beta", options->plan.beta,
+             "Seconds that each of its bytes adds, as 8e-11 of 100 Gbit/s, all ranks of a host sharing them")
+      ->group("Plan");
+  command
+      ->add_flag("--measure", options->plan.measures,
+                 "Measure this machine anew, which else is done once and kept in the cache's folder [false]")
+      ->group("Plan");
+  command
+      ->add_option_function<std::string>(
+          "--check",
+          [options](const std::string& text) {
+            options->check = text.empty() ? 0 : number_of(text, "--check", 0, int64_t{1} << 30);
+          },
+          "Train 10 steps on each layout that fits, or on the first COUNT, in turns, and tell what was measured")
+      ->expected(0, 1)
+      ->default_str("")
+      ->option_text("[COUNT]")
+      ->group("Plan");
+  add_number(*command, "--lines", options->lines, "Layouts of each list that are printed; 0: all [20]")->group("Plan");
+  command
+      ->add_flag(
+          "--json", options->json,
+          "Print one JSON object: layouts and too_large, of each options and their values, step_seconds, "
+          "samples_per_second, computing, communicating, bubble, memory_bytes, checkpoint_bytes, and with --check "
+          "measured_step_seconds and measured_memory_bytes; choices [false]")
+      ->group("Plan");
+  options->given =
+      add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "save", "resume", "step"});
+  command->footer(preset_table());
+}
+
+}  // namespace adjoin::cli

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "adjoin/comm/values.hpp"
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/plan/plan.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/planned_samples.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "adjoin/train/training_order.hpp"
+#include "adjoin/train/validation.hpp"
+#include "adjoin/train/workers.hpp"
+
+namespace adjoin::plan {
+namespace {
+
+constexpr int64_t kTurns = 2, kWarmUp = 2;
+
+/// Seconds of each step of a turn are added to `seconds`.
+void measure_turn(const train::Configuration& c, const train::Task& task, int64_t steps, std::vector<double>& seconds,
+                  int64_t& memory) {
+  const train::HeldOut samples =
+      train::hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+  const std::vector<int64_t> longest = train::longest_samples(c, task);
+  train::run_workers(train::worker_options(c), [&](const Communicator& world) {
+    train::PeakMemory peak;
+    train::Trainer trainer(c, task, world);
+    trainer.initialize();
+    data::Sampler sampler = make_sampler(c, task, samples);
+    std::vector<double> took;
+    for (int64_t step = 0; step < kWarmUp + steps; ++step) {
+      std::vector<int64_t> batch = sampler.next();
+      for (int64_t& sample : batch) sample = samples.train[static_cast<size_t>(sample)];
+      if (step + 1 == kWarmUp) batch = longest;
+      if (step + 1 == kWarmUp) peak.reset_peak();  // moments are there from the first step on
+      world.barrier();
+      const auto begin = std::chrono::steady_clock::now();
+      trainer.step(batch, step, c.lr);
+      double of_step = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (step < kWarmUp) continue;
+      world.all_reduce(buffer(of_step), Reduction::max);
+      took.push_back(of_step);
+    }
+    const std::vector<int64_t> peaks = peak.peak_bytes_of_all(world);
+    if (!train::speaks_for_process(world)) return;
+    seconds.insert(seconds.end(), took.begin(), took.end());
+    memory = std::max(memory, *std::ranges::max_element(peaks));
+  });
+}
+
+}  // namespace
+
+std::vector<MeasuredLayout> check(const Plan& plan, const train::TaskMaker& make, size_t count, int64_t steps) {
+  count = std::min(count, plan.fitting.size());
+  std::vector<std::vector<double>> seconds(count);
+  std::vector<MeasuredLayout> measured(count);
+  for (int64_t turn = 0; turn < kTurns; ++turn)
+    for (size_t i = 0; i < count; ++i) {
+      const train::Configuration& c = plan.fitting[i].configuration;
+      const train::Silence silence;
+      measure_turn(c, *make(c), (steps + kTurns - 1) / kTurns, seconds[i], measured[i].memory);
+    }
+  for (size_t i = 0; i < count; ++i) measured[i].seconds = measure::median(seconds[i]);
+  return measured;
+}
+
+}  // namespace adjoin::plan

@@ -1,0 +1,185 @@
+#include "adjoin/plan/layouts.hpp"
+
+#include <algorithm>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/train/stages.hpp"
+#include "adjoin/train/trainer.hpp"
+
+namespace adjoin::plan {
+namespace {
+
+using train::Configuration;
+
+constexpr int64_t kFewRanks = 16;  // up to which all methods are tried
+
+/// The values that a field takes in turn.
+template <class T>
+std::vector<T> values(const std::set<std::string>& fixed, const char* field, const T& given, std::vector<T> all) {
+  return fixed.contains(field) ? std::vector<T>{given} : all;
+}
+
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> found;
+  for (int64_t i = 1; i <= number; ++i)
+    if (number % i == 0) found.push_back(i);
+  return found;
+}
+
+/// How one grid is used, in all ways.
+class Uses {
+ public:
+  Uses(const std::set<std::string>& fixed, int64_t segments, bool few)
+      : fixed_(fixed), segments_(segments), few_(few) {}
+
+  void add(Configuration grid, std::vector<Configuration>& layouts) const {
+    for (const bool sp : grid.tp == 1 ? std::vector{false} : few_ ? std::vector{true} : std::vector{false, true}) {
+      grid.sp = sp;
+      for (const std::string& method : methods(grid)) {
+        grid.cp_method = method;
+        for (const std::string& recompute : recomputations(grid)) {
+          grid.recompute = recompute;
+          const bool shares = grid.dp * grid.cp > 1;
+          for (const int64_t zero :
+               values(fixed_, "zero", grid.zero, shares ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{1})) {
+            grid.zero = zero;
+            add_pipelines(grid, layouts);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  std::vector<std::string> methods(const Configuration& c) const {
+    if (c.cp == 1) return {c.cp_method};
+    return values<std::string>(
+        fixed_, "cp_method", c.cp_method,
+        few_ ? std::vector<std::string>{"ring", "ulysses"} : std::vector<std::string>{"ring", "ulysses", "gathered"});
+  }
+  std::vector<std::string> recomputations(const Configuration& c) const {
+    std::vector<std::string> all{"none", "segment"};
+    if (c.cp > 1 && c.cp_method == "gathered") all.insert(all.begin() + 1, "attention");
+    return values<std::string>(fixed_, "recompute", c.recompute, all);
+  }
+  void add_pipelines(Configuration c, std::vector<Configuration>& layouts) const {
+    if (c.pp == 1) {
+      const Configuration plain;
+      if (!fixed_.contains("pipeline")) c.pipeline = plain.pipeline;
+      if (!fixed_.contains("chunks")) c.chunks = plain.chunks;
+      layouts.push_back(c);
+      return;
+    }
+    std::vector<std::string> known;
+    for (const std::string_view name : pipeline::schedule_names())
+      if (!few_ || name == "1f1b" || name == "interleaved") known.emplace_back(name);
+    for (const std::string& name : values(fixed_, "pipeline", c.pipeline, known)) {
+      c.pipeline = name;
+      for (const int64_t chunks : values(fixed_, "chunks", c.chunks, chunks_of(c))) {
+        c.chunks = chunks;
+        for (const int64_t count : values(fixed_, "microbatches", c.microbatches, micro_batches_of(c))) {
+          c.microbatches = count;
+          layouts.push_back(c);
+        }
+      }
+    }
+  }
+  std::vector<int64_t> chunks_of(const Configuration& c) const {
+    if (c.pipeline != "interleaved") return {1};
+    std::vector<int64_t> all;
+    for (int64_t chunks = 2; chunks * c.pp <= segments_; chunks *= 2) all.push_back(chunks);
+    return few_ && all.size() > 1 ? std::vector<int64_t>{2} : all;
+  }
+  std::vector<int64_t> micro_batches_of(const Configuration& c) const {
+    const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // of the rank that has fewest
+    std::vector<int64_t> all;
+    for (const int64_t times : {1, 2, 4})
+      if (times * c.pp <= samples && (!few_ || times == 4)) all.push_back(times * c.pp);
+    return all.empty() ? std::vector<int64_t>{samples} : all;
+  }
+
+  const std::set<std::string>& fixed_;
+  int64_t segments_;
+  bool few_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& fields_of_grid() {
+  static const std::vector<std::string> names{"dp", "ep", "pp", "cp", "tp", "sp"};
+  return names;
+}
+
+const std::vector<std::string>& fields_of_methods() {
+  static const std::vector<std::string> names{"cp_method", "zero", "pipeline", "chunks", "microbatches", "recompute"};
+  return names;
+}
+
+Candidates candidates(const Configuration& base, int64_t ranks, const std::set<std::string>& fixed, int64_t segments) {
+  Candidates found;
+  const bool few = ranks > kFewRanks;
+  const Uses uses(fixed, segments, few);
+  for (const int64_t tp : divisors(ranks))
+    for (const int64_t cp : divisors(ranks / tp))
+      for (const int64_t pp : divisors(ranks / tp / cp)) {
+        const int64_t dp = ranks / tp / cp / pp;
+        if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // which train refuses
+        for (const int64_t ep : divisors(dp)) {
+          if (base.experts % ep != 0) continue;
+          if (dp > base.batch) {
+            ++found.without_samples;
+            continue;
+          }
+          Configuration grid = base;
+          grid.dp = dp;
+          grid.ep = ep;
+          grid.pp = pp;
+          grid.cp = cp;
+          grid.tp = tp;
+          uses.add(grid, found.layouts);
+        }
+      }
+  if (!fixed.contains("microbatches"))
+    found.choices.push_back(std::string("--microbatches of pipelines: ") + (few ? "4" : "1, 2 and 4") +
+                            " for each of their ranks, or all samples");
+  if (!fixed.contains("chunks"))
+    found.choices.push_back(std::string("--chunks of interleaved pipelines: ") + (few ? "2" : "powers of 2"));
+  if (few)
+    found.choices.push_back("above " + std::to_string(kFewRanks) +
+                            " ranks: --pipeline 1f1b and interleaved, --cp-method ring and ulysses, --sp");
+  return found;
+}
+
+bool is_taken(const Configuration& layout, const std::vector<models::Segment>& segments, std::string& why) {
+  try {
+    train::validate(layout);
+    train::check_schedule(layout);
+    train::stages_of(layout, segments);
+    return true;
+  } catch (const InvalidArgument& error) {
+    why = error.what();
+    return false;
+  }
+}
+
+std::string options_of(const Configuration& layout) {
+  const Configuration plain;
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& name) {
+    const train::Field& field = train::field_named(name);
+    const bool is_flag = std::holds_alternative<bool Configuration::*>(field.member);
+    const std::string value = train::text_of(field, layout);
+    if (value == train::text_of(field, plain)) return;
+    words.push_back(train::option_of(name));
+    if (!is_flag) words.push_back(value);
+  };
+  for (const std::string& name : fields_of_grid()) add(name);
+  for (const std::string& name : fields_of_methods())
+    if ((name != "cp_method" || layout.cp > 1) && (layout.pp > 1 || (name != "pipeline" && name != "chunks")))
+      add(name);
+  return words.empty() ? "--dp 1" : joined(words, " ");
+}
+
+}  // namespace adjoin::plan

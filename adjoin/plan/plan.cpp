@@ -1,0 +1,177 @@
+#include "adjoin/plan/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
+#include "adjoin/plan/layouts.hpp"
+#include "adjoin/train/messages.hpp"
+#include "adjoin/train/planned_samples.hpp"
+#include "adjoin/train/stages.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "adjoin/train/workers.hpp"
+
+namespace adjoin::plan {
+namespace {
+
+using train::Configuration;
+using train::RankPlan;
+
+constexpr int64_t kAllPlanned = 16;  // ranks: of more, one at each coordinate along pp is
+
+/// The tasks of a plan's layouts, each made once.
+class Tasks {
+ public:
+  Tasks(const Configuration& base, const train::TaskMaker& make) : make_(make), base_(make(base)) {}
+
+  const train::Task& base() const { return *base_; }
+  const train::Task& of(const Configuration& c) {
+    const Key kind{c.tp > 1, c.cp > 1, c.ep > 1, c.sp, c.cp_method, c.recompute == "attention", 0, 0, 0, 0, 0};
+    auto found = tasks_.find(kind);
+    if (found != tasks_.end()) return *found->second;
+    if (std::unique_ptr<train::Task> task = base_->laid_out(c))
+      return *tasks_.emplace(kind, std::move(task)).first->second;
+    Key whole = kind;  // a task of one's own may ask for more
+    std::get<6>(whole) = c.dp, std::get<7>(whole) = c.ep, std::get<8>(whole) = c.pp, std::get<9>(whole) = c.cp,
+    std::get<10>(whole) = c.tp;
+    found = tasks_.find(whole);
+    if (found != tasks_.end()) return *found->second;
+    const train::Silence silence;  // what it reads was told
+    return *tasks_.emplace(whole, make_(c)).first->second;
+  }
+
+ private:
+  using Key = std::tuple<bool, bool, bool, bool, std::string, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  const train::TaskMaker& make_;
+  std::unique_ptr<train::Task> base_;
+  std::map<Key, std::unique_ptr<train::Task>> tasks_;
+};
+
+/// A rank at each coordinate along pp: the first along all other axes but dp and ep, and there the one of this place.
+std::vector<int> one_a_coordinate(const Configuration& c, int64_t batch_rank) {
+  const GridShape shape = grid_sizes(c).shape();
+  const auto ep = static_cast<int>(c.ep), place = static_cast<int>(batch_rank);
+  std::vector<int> ranks;
+  for (int pp = 0; pp < static_cast<int>(c.pp); ++pp)
+    ranks.push_back(shape.rank_of(shape.cell_at({place / ep, place % ep, pp, 0, 0})));
+  return ranks;
+}
+
+/// Of the ranks that take parts of a batch the one that has most rows.
+int64_t fullest_batch_rank(const Configuration& c, const train::Task& task, std::span<const int64_t> samples) {
+  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
+  int64_t fullest = 0, most = -1;
+  for (int64_t rank = 0; !lengths.empty() && rank < c.dp; ++rank) {
+    const data::BatchPart part = data::part_of(std::ssize(samples), static_cast<int>(rank), static_cast<int>(c.dp));
+    int64_t rows = 0;
+    for (int64_t i = part.begin; i < part.begin + part.count; ++i)
+      rows += lengths[static_cast<size_t>(samples[static_cast<size_t>(i)])];
+    if (rows > most) fullest = rank, most = rows;
+  }
+  return fullest;
+}
+
+Configuration alone(Configuration c) {
+  c.dp = c.ep = c.pp = c.cp = c.tp = 1;
+  c.sp = false;
+  return c;
+}
+
+/// Plans layout after layout.
+class Planner {
+ public:
+  Planner(const Configuration& base, const train::TaskMaker& make, const Question& question)
+      : tasks_(alone(base), make),
+        workbench_(base, question.placement, question.measuring_seconds, question.measures_anew),
+        timer_([this](const auto& trial, const auto& name, int64_t rows) {
+          return workbench_.segment(trial, name, rows);
+        }),
+        longest_(train::longest_samples(base, tasks_.base())),
+        typical_(train::typical_samples(base, tasks_.base())) {}
+
+  Tasks& tasks() { return tasks_; }
+  Workbench& workbench() { return workbench_; }
+
+  /// Throws: InvalidArgument where train would refuse the layout for its model
+  PlannedLayout planned(const Configuration& c) {
+    const train::Task& task = tasks_.of(c);
+    PlannedLayout layout{.configuration = c};
+    const std::vector<int> fullest = c.dp * c.pp * c.cp * c.tp <= kAllPlanned
+                                         ? std::vector<int>{}
+                                         : one_a_coordinate(c, fullest_batch_rank(c, task, longest_));
+    for (const RankPlan& rank : memory_.plan(c, task, longest_, fullest)) {
+      if (rank.highest + rank.copies > layout.needs()) layout.copies = rank.copies, layout.memory = rank.highest;
+    }
+    const std::vector<RankPlan> ranks = timer_.plan(c, task, typical_, one_a_coordinate(c, 0));
+    layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
+                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
+                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
+    layout.samples_per_second = static_cast<double>(typical_.size()) / layout.time.seconds;
+    return layout;
+  }
+
+ private:
+  Tasks tasks_;
+  Workbench workbench_;
+  train::StepPlanner memory_, timer_;
+  std::vector<int64_t> longest_, typical_;
+};
+
+}  // namespace
+
+Plan layouts(const Configuration& configuration, const train::TaskMaker& make, const Question& question) {
+  const int64_t ranks = question.placement.ranks;
+  require(ranks >= 1, "a plan is for at least 1 rank");
+  train::validate(alone(configuration));
+  Planner planner(configuration, make, question);
+  const std::vector<models::Segment> segments = planner.tasks().base().segments();
+  const Candidates tried = candidates(configuration, ranks, question.fixed, std::ssize(segments));
+  Plan plan{.ranks = ranks, .memory = question.memory, .remarks = tried.choices};
+  std::string why = "each has ranks without samples of a batch";
+  for (const Configuration& c : tried.layouts) {
+    if (!is_taken(c, segments_of(c, planner.tasks().of(c)), why)) continue;
+    try {
+      PlannedLayout layout = planner.planned(c);
+      const bool fits = !question.memory || layout.needs() <= *question.memory;
+      (fits ? plan.fitting : plan.too_large).push_back(std::move(layout));
+    } catch (const InvalidArgument& error) {  // train would refuse it too, when it makes the model
+      why = error.what();
+    }
+  }
+  planner.workbench().keep();
+  require(!plan.fitting.empty() || !plan.too_large.empty(), [&] {
+    return "--ranks " + std::to_string(ranks) + ": there is no layout of so many ranks that train takes: " + why;
+  });
+  std::ranges::stable_sort(plan.fitting, {}, [](const PlannedLayout& layout) { return layout.time.seconds; });
+  std::ranges::stable_sort(plan.too_large, {}, &PlannedLayout::needs);
+  if (tried.without_samples > 0)
+    plan.remarks.push_back(counted(tried.without_samples, "grid") +
+                           " left out, where ranks would get no sample of a batch");
+  plan.seconds_measuring = planner.workbench().spent();
+  return plan;
+}
+
+const PlannedLayout& best(const Plan& plan) {
+  require(!plan.fitting.empty(), [&] {
+    return "--memory " + std::to_string(plan.memory.value_or(0)) + " is less than any layout of " +
+           counted(plan.ranks, "rank") + " needs: the least is " + std::to_string(plan.too_large.front().needs()) +
+           " bytes, with " + options_of(plan.too_large.front().configuration);
+  });
+  return plan.fitting.front();
+}
+
+Configuration agreed_best(const Plan& plan) {
+  Configuration chosen = best(plan).configuration;
+  if (!started_by_mpi()) return chosen;
+  std::string text = train::to_json(chosen).dump();
+  train::run_workers(train::worker_options(chosen), [&](const Communicator& world) { text = text_of(0, text, world); });
+  return train::configuration_from_json(nlohmann::ordered_json::parse(text));
+}
+
+}  // namespace adjoin::plan

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "adjoin/base/text.hpp"
+#include "adjoin/plan/layouts.hpp"
+#include "adjoin/plan/plan.hpp"
+
+namespace adjoin::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kPage = 80;
+
+std::string mebibytes(int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / (1 << 20), 1);
+}
+
+/// Columns of numbers on the right, and the options in the room that is left, on as many lines as they need.
+class Table {
+ public:
+  explicit Table(std::vector<size_t> widths) : widths_(std::move(widths)) {}
+
+  void add(std::ostream& out, const std::vector<std::string>& numbers, const std::string& options) const {
+    std::string line;
+    for (size_t i = 0; i < widths_.size(); ++i)
+      line += std::string(std::max(widths_[i], numbers[i].size() + 1) - numbers[i].size(), ' ') + numbers[i];
+    line += ' ';
+    const size_t indent = line.size();
+    bool is_empty = true;
+    for (const std::string& word : together(options)) {
+      if (!is_empty && line.size() + 1 + word.size() > kPage) {
+        out << line << '\n';
+        line = std::string(indent, ' ');
+      }
+      line.append(" ").append(word);
+      is_empty = false;
+    }
+    out << line << '\n';
+  }
+
+ private:
+  /// The options, each with its value.
+  static std::vector<std::string> together(const std::string& options) {
+    std::vector<std::string> words;
+    for (const std::string_view word : parts_of(options, ' ')) {
+      if (word.starts_with("--") || words.empty())
+        words.emplace_back(word);
+      else
+        words.back().append(" ").append(word);
+    }
+    return words;
+  }
+
+  std::vector<size_t> widths_;
+};
+
+std::vector<std::string> numbers_of(const PlannedLayout& layout) {
+  const auto percent = [](double part) { return fixed(100 * part, 0); };
+  return {fixed(layout.time.seconds, 4),  fixed(layout.samples_per_second, 1), mebibytes(layout.memory),
+          percent(layout.time.computing), percent(layout.time.communicating),  percent(layout.time.bubble)};
+}
+
+void print_list(std::ostream& out, std::span<const PlannedLayout> layouts, size_t most) {
+  const Table table({9, 11, 10, 6, 6, 6});
+  table.add(out, {"seconds", "samples/s", "MiB", "comp%", "comm%", "idle%"}, "options");
+  const size_t shown = most == 0 ? layouts.size() : std::min(most, layouts.size());
+  for (const PlannedLayout& layout : layouts.first(shown))
+    table.add(out, numbers_of(layout), options_of(layout.configuration));
+  if (shown < layouts.size())
+    out << "  and " << grouped(std::ssize(layouts) - static_cast<int64_t>(shown)) << " more (--lines 0: all)\n";
+}
+
+Json json_of(const PlannedLayout& layout) {
+  Json json{{"options", options_of(layout.configuration)}};
+  const auto whole = train::to_json(layout.configuration);
+  for (const auto* names : {&fields_of_grid(), &fields_of_methods()})
+    for (const std::string& name : *names) json[name] = whole.at(name);
+  json.update({{"step_seconds", layout.time.seconds},
+               {"samples_per_second", layout.samples_per_second},
+               {"computing", layout.time.computing},
+               {"communicating", layout.time.communicating},
+               {"bubble", layout.time.bubble},
+               {"memory_bytes", layout.memory},
+               {"checkpoint_bytes", layout.copies}});
+  return json;
+}
+
+}  // namespace
+
+void print(std::ostream& out, const Plan& plan, size_t most) {
+  out << counted(plan.ranks, "rank") << ", " << counted(std::ssize(plan.fitting), "layout")
+      << (plan.memory ? " of at most " + mebibytes(*plan.memory) + " MiB a rank" : std::string())
+      << ", the quickest first\n";
+  if (!plan.fitting.empty()) print_list(out, plan.fitting, most);
+  if (!plan.too_large.empty()) {
+    out << "\n" << counted(std::ssize(plan.too_large), "layout") << " that need more, what needs least first\n";
+    print_list(out, plan.too_large, most);
+  }
+  out << "\nas predicted: seconds of a step, MiB of tensors of the fullest rank, and of all\n"
+         "ranks' time what they compute, communicate, and are idle in a pipeline\n";
+  const auto all = {&plan.fitting, &plan.too_large};
+  int64_t copies = 0;
+  for (const auto* list : all)
+    for (const PlannedLayout& layout : *list) copies = std::max(copies, layout.copies);
+  if (copies > 0)
+    out << "a layout fits with what a checkpoint in the background copies: up to " << mebibytes(copies) << " MiB\n";
+  for (const std::string& remark : plan.remarks) out << remark << '\n';
+}
+
+void print_check(std::ostream& out, const Plan& plan, std::span<const MeasuredLayout> measured) {
+  const Table table({10, 10, 7, 10, 10, 7});
+  out << "\npredicted and measured: seconds of a step, MiB of the fullest rank\n";
+  table.add(out, {"predicted", "measured", "error", "predicted", "measured", "error"}, "options");
+  const auto percent = [](double predicted, double seen) { return fixed(100 * (predicted / seen - 1), 1) + "%"; };
+  double sum = 0, of_memory = 0, least = 0;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const PlannedLayout& layout = plan.fitting[i];
+    const double seconds = measured[i].seconds, predicted = static_cast<double>(layout.memory),
+                 seen = static_cast<double>(measured[i].memory);
+    table.add(out,
+              {fixed(layout.time.seconds, 4), fixed(seconds, 4), percent(layout.time.seconds, seconds),
+               mebibytes(layout.memory), mebibytes(measured[i].memory), percent(predicted, seen)},
+              options_of(layout.configuration));
+    sum += std::abs(layout.time.seconds / seconds - 1);
+    of_memory += std::abs(predicted / seen - 1);
+    least = i == 0 ? seconds : std::min(least, seconds);
+  }
+  if (measured.empty()) return;
+  const auto count = static_cast<double>(measured.size());
+  out << "mean error of the seconds " << fixed(100 * sum / count, 1) << " %, of the memory "
+      << fixed(100 * of_memory / count, 1) << " %; the first took " << fixed(measured.front().seconds / least, 3)
+      << " of the quickest\n";
+}
+
+Json to_json(const Plan& plan, std::span<const MeasuredLayout> measured) {
+  Json json{{"ranks", plan.ranks}, {"memory", nullptr}, {"layouts", Json::array()}, {"too_large", Json::array()}};
+  if (plan.memory) json["memory"] = *plan.memory;
+  for (const PlannedLayout& layout : plan.fitting) json["layouts"].push_back(json_of(layout));
+  for (size_t i = 0; i < measured.size(); ++i)
+    json["layouts"][i].update(
+        {{"measured_step_seconds", measured[i].seconds}, {"measured_memory_bytes", measured[i].memory}});
+  for (const PlannedLayout& layout : plan.too_large) json["too_large"].push_back(json_of(layout));
+  json["choices"] = plan.remarks;
+  return json;
+}
+
+}  // namespace adjoin::plan

@@ -1,0 +1,47 @@
+#include "adjoin/plan/step_time.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "adjoin/pipeline/simulation.hpp"
+
+namespace adjoin::plan {
+
+StepTime step_time(const train::Configuration& configuration, const train::Stages& stages,
+                   std::span<const train::RankPlan> ranks, const StepCosts& costs) {
+  const auto seconds_of = [&](std::span<const train::PlannedCall> calls) {
+    double sum = 0;
+    for (const train::PlannedCall& call : calls) sum += costs.call(call);
+    return sum;
+  };
+  const auto count = static_cast<double>(configuration.microbatches);
+  pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
+  double computing = 0, communicating = 0, updating = 0;  // of all ranks together; of the slowest
+  for (const train::RankPlan& rank : ranks) {
+    for (const train::StageWork& work : rank.work) {
+      const double forward = seconds_of(work.forward), backward = seconds_of(work.backward);
+      of_stages.stages[static_cast<size_t>(work.stage)] = {(work.seconds.forward + forward) / count,
+                                                           (work.seconds.backward + backward) / count,
+                                                           work.seconds.weights / count};
+      computing += work.seconds.forward + work.seconds.backward + work.seconds.weights;
+      communicating += forward + backward;
+      if (work.sent == 0) continue;
+      const auto along_pp = static_cast<int>(configuration.pp);
+      const int span = static_cast<int>(configuration.cp * configuration.tp) * (along_pp - 1) + 1;
+      of_stages.transfer = std::max(of_stages.transfer,
+                                    costs.call({std::nullopt, along_pp, work.sent / configuration.microbatches, span}));
+    }
+    const double update = costs.update(rank.updated), calls = seconds_of(rank.update);
+    computing += update;
+    communicating += calls;
+    updating = std::max(updating, update + calls);
+  }
+  StepTime time{.seconds = pipeline::simulate(stages.schedule, of_stages).makespan + updating};
+  const double all = time.seconds * static_cast<double>(ranks.size());
+  time.computing = computing / all;
+  time.communicating = communicating / all;
+  time.bubble = std::max(0.0, 1 - time.computing - time.communicating);
+  return time;
+}
+
+}  // namespace adjoin::plan

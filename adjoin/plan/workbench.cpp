@@ -1,0 +1,312 @@
+#include "adjoin/plan/workbench.hpp"
+
+#include <ATen/Parallel.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "adjoin/base/cores.hpp"
+#include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/base/version.hpp"
+#include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/lab/measure/workload.hpp"
+#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/train/optimizer.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "adjoin/train/workers.hpp"
+
+namespace adjoin::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostMeasuredRanks = 16;  // of a group: larger ones are said to take in proportion longer
+constexpr const char* kMessages = "messages";
+constexpr double kCloseRows = 0.05;  // so near to others rows are that their time follows from theirs
+// Sizes of messages that are measured, each 8 times the one before.
+constexpr int64_t kLeastBytes = 1 << 12, kMostBytes = 1 << 24;
+
+int64_t workers_of(const Placement& placement) {
+  if (started_by_mpi()) return mpi_job_size();
+  return std::min<int64_t>(placement.ranks_a_host(), usable_cores());
+}
+
+int threads_of(const train::Configuration& c, const Placement& placement) {
+  if (c.threads_per_rank > 0) return static_cast<int>(c.threads_per_rank);
+  const int64_t ranks = started_by_mpi() ? mpi_job_ranks_here() : placement.ranks_a_host();
+  return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks));
+}
+
+/// What tells this machine, this build and these workers from others.
+Json about(const train::Configuration& c, int64_t workers, int threads) {
+  const Machine machine = this_machine();
+#ifdef __OPTIMIZE__
+  const char* build = "optimised";
+#else
+  const char* build = "not optimised";
+#endif
+  Json json{{"adjoin", kVersion},
+            {"build", build},
+            {"compiler", __VERSION__},
+            {"host", machine.host},
+            {"cores", machine.cores},
+            {"usable_cores", machine.usable_cores},
+            {"simd", machine.simd},
+            {"memory", machine.memory},
+            {"workers", workers},
+            {"threads", threads},
+            {"deterministic", c.deterministic},
+            {"checked", c.checked}};
+  if (started_by_mpi())
+    json.update(
+        {{"mpi", mpi_library_version()}, {"ranks_here", mpi_job_ranks_here()}, {"memory_of_host", c.host_memory}});
+  return json;
+}
+
+/// What decides how long a segment of a certain kind and shape takes.
+std::string model_text(const train::Configuration& c) {
+  std::string text;
+  for (const train::Field& field : train::fields())
+    if (field.group == "Model" || field.name == "precision") text += train::text_of(field, c) + " ";
+  return text;
+}
+
+/// Between the points of a curve along lines, beyond the last in proportion. `points`: x and y in turn, ascending.
+double along(const std::vector<double>& points, double x) {
+  const size_t count = points.size() / 2;
+  if (x <= points[0] || count == 1) return points[1];
+  size_t i = 1;
+  while (i + 1 < count && points[2 * i] < x) ++i;
+  const double x0 = points[2 * i - 2], y0 = points[2 * i - 1], x1 = points[2 * i], y1 = points[2 * i + 1];
+  return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+}
+
+}  // namespace
+
+/// `here` of its ranks are on one host, equally many on each that it has ranks on.
+struct Workbench::Group {
+  int64_t ranks = 1, here = 1;
+
+  Group(const train::PlannedCall& call, const Placement& placement) : ranks(call.ranks) {
+    const int64_t on_host = placement.ranks_a_host();
+    const int64_t stride = std::max<int64_t>(1, (call.span - 1) / std::max<int64_t>(1, call.ranks - 1));
+    here = std::clamp<int64_t>(on_host / stride, 1, ranks);
+    while (ranks % here != 0) --here;
+  }
+  Group(int64_t all, int64_t on_one_host) : ranks(all), here(on_one_host) {}
+  std::string text() const { return std::to_string(ranks) + " ranks, " + std::to_string(here) + " a host"; }
+};
+
+JobSession::JobSession() {
+  if (started_by_mpi()) session_.emplace();
+}
+
+Workbench::Workbench(const train::Configuration& configuration, const Placement& placement, double seconds,
+                     bool measures_anew)
+    : configuration_(configuration),
+      placement_(placement),
+      seconds_(seconds),
+      workers_(workers_of(placement)),
+      threads_(threads_of(configuration, placement)),
+      stretch_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
+      measurements_(about(configuration, workers_, threads_), measures_anew) {
+  if (!started_by_mpi()) return;
+  on_workers(workers_, threads_, [&](const Communicator& world) {
+    measurements_.take(text_of(0, measurements_.text(), world));  // folders of hosts may differ
+  });
+  spent_ = 0;
+}
+
+Workbench::~Workbench() = default;
+
+void Workbench::keep() {
+  if (mpi_job_rank() == 0) measurements_.keep();
+}
+
+void Workbench::on_workers(int64_t ranks, int threads, const std::function<void(const Communicator& world)>& work) {
+  train::WorkerOptions options = worker_options(configuration_);
+  options.grid = {.dp = ranks};
+  options.threads_per_rank = threads;
+  double seconds = 0;
+  train::run_workers(options, [&](const Communicator& world) {
+    const auto begin = Clock::now();
+    work(world);
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+    const int64_t most = largest_of_all(took, world);  // so that all processes go on alike
+    if (train::speaks_for_process(world)) seconds = 1e-9 * static_cast<double>(most);
+  });
+  spent_ += seconds;
+}
+
+train::TimingEffort Workbench::effort() const {
+  if (spent_ > 0.8 * seconds_) return {.least = 1, .most = 1, .seconds = 0};
+  if (spent_ > 0.5 * seconds_) return {.least = 2, .most = 4, .seconds = seconds_ / 300};
+  return {.seconds = seconds_ / 100};
+}
+
+train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows) {
+  train::SegmentSeconds seconds;
+  auto& close = segments_[name];
+  const auto near = std::ranges::find_if(close, [&](const auto& known) {
+    return std::abs(static_cast<double>(known.first - rows)) <= kCloseRows * static_cast<double>(rows);
+  });
+  if (near != close.end()) {
+    const double ratio = rows == near->first ? 1 : static_cast<double>(rows) / static_cast<double>(near->first);
+    seconds = {ratio * near->second.forward, ratio * near->second.backward, ratio * near->second.weights};
+  } else {
+    const std::string key =
+        "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows);
+    const std::vector<double>* kept = measurements_.find(key);
+    if (kept == nullptr) {
+      train::Configuration plain = trial.configuration;
+      plain.zero = 1;
+      models::Segment segment = trial.segment;
+      segment.recomputes = false;
+      const std::set<std::string> none;
+      train::SegmentSeconds measured;
+      const train::TimingEffort efforts = effort();
+      on_workers(workers_, threads_, [&](const Communicator& world) {
+        const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
+        train::LoneRank rank(grid_sizes(plain), trial.grid.world().rank());
+        const train::SegmentTrial mine{plain,
+                                       trial.task,
+                                       segment,
+                                       rank.grid,
+                                       trial.batch,
+                                       trial.input,
+                                       trial.is_last,
+                                       trial.holds_input,
+                                       trial.splits_backward,
+                                       none,
+                                       false,
+                                       none,
+                                       *rank.calls};
+        const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
+        if (train::speaks_for_process(world)) measured = of_all;
+      });
+      kept = &measurements_.add(key, {measured.forward, measured.backward, measured.weights});
+    }
+    seconds = {kept->at(0), kept->at(1), kept->at(2)};
+    close.emplace_back(rows, seconds);
+  }
+  if (trial.segment.recomputes) seconds.backward += seconds.forward;
+  return {stretch_ * seconds.forward, stretch_ * seconds.backward, stretch_ * seconds.weights};
+}
+
+double Workbench::update(int64_t elements) {
+  if (elements == 0) return 0;
+  const std::string key = "update of " + configuration_.optimizer + " " +
+                          train::text_of(train::field_named("precision"), configuration_) +
+                          (configuration_.clip > 0 ? " clipped" : "");
+  const std::vector<double>* kept = measurements_.find(key);
+  if (kept == nullptr) {
+    std::vector<double> measured;  // elements and seconds
+    on_workers(workers_, threads_, [&](const Communicator& world) {
+      std::vector<double> points;
+      for (const int64_t features : {16, 2048}) {
+        const train::LoneRank alone({}, 0);
+        torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
+        layer->to(train::tensor_options(configuration_).dtype().toScalarType());
+        parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
+                                      {.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
+        const at::Tensor gradient = at::ones_like(layer->weight.detach());
+        std::vector<double> seconds;
+        for (int i = 0; i < 8; ++i) {
+          layer->weight.mutable_grad() = gradient.clone();
+          world.barrier();
+          const auto begin = Clock::now();
+          optimizer.step(1e-4);
+          double took = std::chrono::duration<double>(Clock::now() - begin).count();
+          world.all_reduce(buffer(took), Reduction::max);
+          if (i > 0) seconds.push_back(took);
+        }
+        points.insert(points.end(), {static_cast<double>(features * features), measure::median(seconds)});
+      }
+      if (train::speaks_for_process(world)) measured = points;
+    });
+    kept = &measurements_.add(key, measured);
+  }
+  return stretch_ * along(*kept, static_cast<double>(elements));
+}
+
+double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
+  const std::string key = operation + " of " + group.text() + ", " + std::to_string(bytes) + " bytes";
+  if (const std::vector<double>* kept = measurements_.find(key)) return kept->front();
+  // As many groups at once as there would be.
+  const int64_t here = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
+  const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
+  const measure::Effort efforts{.turns = 15, .least_turns = 3, .seconds = seconds_ / 400};
+  double median = 0;
+  on_workers(ranks, threads_, [&](const Communicator& world) {
+    const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.here;
+    const int64_t host = world.rank() / on_host, place = world.rank() % on_host;
+    const Communicator mine =
+        *world.split(static_cast<int>(host / hosts * (on_host / group.here) + place / group.here), world.rank());
+    const measure::Workload workload(mine, bytes);
+    const auto collective = collective_named(operation);
+    const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
+    const measure::Contender contender{{[&] {
+      if (collective) return workload.call(*collective);
+      mine.sendrecv(workload.in(), next, workload.out(), previous);
+    }}};
+    const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
+    if (train::speaks_for_process(world)) median = measure::median(times[0].all);
+  });
+  return measurements_.add(key, {median}).front();
+}
+
+double Workbench::measured(const std::string& operation, const Group& group, double bytes) {
+  if (group.ranks == 1) return 0;
+  const int64_t most = started_by_mpi() ? mpi_job_size() : kMostMeasuredRanks;
+  if (group.ranks > most) {
+    const auto ratio = static_cast<double>(group.ranks) / static_cast<double>(most);
+    return ratio * measured(operation, {most, std::min(most, group.here)}, bytes / ratio);
+  }
+  // Between two sizes along a line, beyond the largest in proportion.
+  int64_t below = kLeastBytes, above = kLeastBytes;
+  while (static_cast<double>(above) < bytes && above < kMostBytes) {
+    below = above;
+    above *= 8;
+  }
+  const double high = point(operation, group, above);
+  if (below == above) return high;
+  return along({static_cast<double>(below), point(operation, group, below), static_cast<double>(above), high}, bytes);
+}
+
+double Workbench::call(const train::PlannedCall& call) {
+  const auto [found, is_new] = calls_.try_emplace(
+      {call.collective ? static_cast<int>(*call.collective) : -1, call.ranks, call.span, call.bytes});
+  if (is_new) found->second = seconds_of(call);
+  return found->second;
+}
+
+double Workbench::seconds_of(const train::PlannedCall& call) {
+  const Group group(call, placement_);
+  // Measured are the bytes of the largest buffer; of a gathering call it is what comes of all.
+  const bool gathers = call.collective == Collective::all_gather || call.collective == Collective::gather;
+  const auto bytes = static_cast<double>(gathers ? call.bytes * call.ranks : call.bytes);
+  const std::string operation = call.collective ? std::string(name(*call.collective)) : kMessages;
+  if (!placement_.network || group.here == group.ranks) return measured(operation, group, bytes);
+  // Within each host, then between hosts, whose network all groups of a host share.
+  const int64_t hosts = group.ranks / group.here;
+  const auto sharing = static_cast<double>(placement_.ranks_a_host()) / static_cast<double>(group.here);
+  const algorithm::Network network{placement_.network->alpha, placement_.network->beta * sharing};
+  const double within = measured(operation, {group.here, group.here}, bytes);
+  if (!call.collective) return std::max(within, network.alpha + network.beta * bytes);
+  const auto whole = static_cast<int64_t>(bytes);
+  const std::string_view algorithm = algorithm::choose(*call.collective, static_cast<int>(hosts), whole);
+  const algorithm::Request request =
+      algorithm::request_of(*call.collective, /*root=*/0, whole, std::vector<int64_t>(hosts, whole / hosts));
+  return within + algorithm::seconds_of(request, algorithm, 1, network);
+}
+
+}  // namespace adjoin::plan
