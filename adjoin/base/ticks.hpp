@@ -5,6 +5,7 @@
 
 namespace adjoin {
 
+/// Nanoseconds of this host's steady clock, which all its processes read alike.
 inline int64_t steady_nanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -8,6 +8,7 @@
 
 #include "adjoin/base/terminal.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/wrap.hpp"
 #include "adjoin/lab/diagram.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/train/storage/output_file.hpp"
@@ -153,7 +154,7 @@ void write_svg(const Outcome& outcome, const std::string& path) {
 
 void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
   std::printf("The quickest %s by formula: %s\n\n", std::string(name(collective)).c_str(), text_of(network).c_str());
-  constexpr size_t kWidth = 22, kRanksWidth = 6, kPage = 80;
+  constexpr size_t kWidth = 22, kRanksWidth = 6;
   const auto rows_end = std::find_if(contests.begin(), contests.end(),
                                      [&](const lab::Contest& contest) { return contest.ranks != contests[0].ranks; });
   const auto sizes = static_cast<size_t>(rows_end - contests.begin());

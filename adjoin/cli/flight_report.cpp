@@ -24,7 +24,7 @@ using lab::JobRecord;
 using lab::RankRecord;
 using lab::RecordedCall;
 
-constexpr size_t kPage = 80, kCallColumn = 20;
+constexpr size_t kCallColumn = 20;
 
 std::string in_seconds(int64_t nanoseconds) {
   return text_of_seconds(static_cast<double>(std::max<int64_t>(0, nanoseconds)) / 1e9);

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/wrap.hpp"
 
 namespace adjoin::cli {
 namespace {
 
-constexpr size_t kPage = 80;              // columns
 constexpr size_t kMostPairsListed = 200;  // transfers
 constexpr int64_t kBytes = 4;             // of a float32
 

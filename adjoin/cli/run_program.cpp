@@ -55,9 +55,9 @@ std::string loaded_libtorch() {
 int run(int argc, char** argv) {
   Program program;
   program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
-  for (const auto add : {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_export,
-                         add_tokenize, add_bench, add_doctor, add_flight, add_collective, add_layout, add_pipeline,
-                         add_report, add_watch})
+  for (const auto add :
+       {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_export, add_tokenize,
+        add_bench, add_doctor, add_flight, add_collective, add_layout, add_pipeline, add_report, add_watch})
     add(program);
   try {
     parse(program, {argv + 1, argv + argc});

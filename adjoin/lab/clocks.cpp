@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 namespace adjoin::lab {
-
-int64_t steady_now() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ClockReading read_clock(const Communicator& group, int rounds, const std::function<int64_t()>& clock) {
   if (!group.backend()->spans_hosts()) return {.at = clock()};

@@ -4,12 +4,10 @@
 #include <functional>
 #include <span>
 
+#include "adjoin/base/ticks.hpp"
 #include "adjoin/comm/communicator.hpp"
 
 namespace adjoin::lab {
-
-/// Nanoseconds of this host's steady clock, which all its processes read alike.
-int64_t steady_now();
 
 /// How far a rank's clock was from that of rank 0 at a time. All in nanoseconds.
 struct ClockReading {
@@ -25,7 +23,8 @@ struct ClockReading {
 /// of it bounds the error. Source: Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989).
 /// Cost: `rounds` round trips for each rank, one rank after another
 /// `clock` is for tests.
-ClockReading read_clock(const Communicator& group, int rounds = 20, const std::function<int64_t()>& clock = steady_now);
+ClockReading read_clock(const Communicator& group, int rounds = 20,
+                        const std::function<int64_t()>& clock = steady_nanoseconds);
 
 /// What rank 0's clock showed when this rank's showed `time`: between two readings their offsets on a straight line, which
 /// goes on after the last one; before the first one and where there is no other, its offset. Readings are in their order.

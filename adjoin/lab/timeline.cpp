@@ -1,18 +1,15 @@
 #include "adjoin/lab/timeline.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
+
+#include "adjoin/base/ticks.hpp"
 
 namespace adjoin::lab {
 
 namespace {
 
 thread_local Timeline* current = nullptr;
-
-int64_t now() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<TimedMessage> messages_of(const Call& call) {
   std::vector<TimedMessage> messages;
@@ -77,13 +74,13 @@ void Timeline::end_wait(const Call* send) {
 
 void Timeline::begin(TimedCall call) {
   call.is_beside = is_beside();
-  call.begin = now();
+  call.begin = steady_nanoseconds();
   const std::lock_guard lock(mutex_);
   open_.push_back(std::move(call));
 }
 
 void Timeline::end(const TimedCall& what) {
-  const int64_t end = now();
+  const int64_t end = steady_nanoseconds();
   const bool waits = what.kind == TimedCall::Kind::wait, beside = is_beside();
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(open_.rbegin(), open_.rend(), [&](const TimedCall& call) {
@@ -107,11 +104,12 @@ Timeline::Taken Timeline::take() {
 }
 
 TimeSlice::TimeSlice(std::string_view name, int64_t number, int64_t stage)
-    : timeline_(current), slice_{.name = name, .number = number, .stage = stage, .begin = timeline_ ? now() : 0} {}
+    : timeline_(current),
+      slice_{.name = name, .number = number, .stage = stage, .begin = timeline_ ? steady_nanoseconds() : 0} {}
 
 TimeSlice::~TimeSlice() {
   if (!timeline_) return;
-  slice_.end = now();
+  slice_.end = steady_nanoseconds();
   const std::lock_guard lock(timeline_->mutex_);
   timeline_->ended_.slices.push_back(slice_);
 }

@@ -35,7 +35,7 @@ Trace::~Trace() = default;
 
 void Trace::write(const std::string& path) {
   recorder_->add(timeline_->take());
-  std::vector<RankRecord> ranks = recorder_->gathered();
+  std::vector<TracedRank> ranks = recorder_->gathered();
   if (world_.rank() == 0) write_file(path, trace_file(std::move(ranks)));
 }
 

@@ -19,17 +19,17 @@ double in_seconds(int64_t nanoseconds) {
 void RunTimes::begin_step() {
   actions_.clear();
   is_in_step_ = true;
-  step_.begin = lab::steady_now();
+  step_.begin = steady_nanoseconds();
 }
 
 void RunTimes::note(const pipeline::Action& action, double seconds) {
   if (!is_in_step_) return;
-  const int64_t end = lab::steady_now();
+  const int64_t end = steady_nanoseconds();
   actions_.push_back({action, {end - static_cast<int64_t>(1e9 * seconds), end}});
 }
 
 double RunTimes::end_step() {
-  step_.end = lab::steady_now();
+  step_.end = steady_nanoseconds();
   is_in_step_ = false;
   return in_seconds(step_.size());
 }

@@ -54,7 +54,7 @@ void RunTrace::end() {
 void RunTrace::write() {
   is_written_ = true;
   add(timeline_->take());
-  std::vector<lab::RankRecord> ranks = recorder_->gathered();
+  std::vector<lab::TracedRank> ranks = recorder_->gathered();
   recorder_.reset();
   std::string failure;
   on_root(world_, "writing " + path_.string(), [&] {

@@ -181,9 +181,7 @@ void expect_full_disk(const Outcome& outcome) {
   std::vector<std::string> lines = lines_of(outcome.err);
   for (const char* other : {"step ", "adjoin: warning: "})  // the progress, and that there is no flight record
     std::erase_if(lines, [&](const std::string& line) { return line.starts_with(other); });
-  Outcome rest = outcome;
-  rest.err = lines.empty() ? "" : lines[0] + "\n";
-  rest.out = "";  // what it was about to do
+  const Outcome rest{outcome.code, /*what it was about to do*/ "", lines.empty() ? "" : lines[0] + "\n"};
   EXPECT_EQ(lines.size(), 1u) << outcome.err;
   expect_refused(rest, "model.safetensors: cannot be written: File too large");
 }

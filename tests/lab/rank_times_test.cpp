@@ -24,7 +24,7 @@ double sum_of(const RankTimes& t) {
   return t.computing + t.waiting + t.communicating + t.data;
 }
 
-TimedCall meeting(uint64_t group, int64_t begin, int64_t end, bool is_beside = false) {
+TimedCall collective(uint64_t group, int64_t begin, int64_t end, bool is_beside = false) {
   return {.kind = TimedCall::Kind::collective,
           .name = "all_reduce",
           .group = group,
@@ -55,7 +55,7 @@ RankTimes times_of_first(const std::vector<std::vector<TimedCall>>& ranks, std::
 }
 
 TEST(RankTimes, divide_a_step_into_four) {
-  const RankTimes t = times_of_first({{meeting(1, 110, 140)}, {meeting(1, 125, 141)}}, {{150, 157}});
+  const RankTimes t = times_of_first({{collective(1, 110, 140)}, {collective(1, 125, 141)}}, {{150, 157}});
   EXPECT_DOUBLE_EQ(t.waiting, 15);
   EXPECT_DOUBLE_EQ(t.communicating, 15);
   EXPECT_DOUBLE_EQ(t.data, 7);
@@ -64,9 +64,9 @@ TEST(RankTimes, divide_a_step_into_four) {
 }
 
 TEST(RankTimes, leave_out_what_lies_outside_the_step_and_count_a_call_in_data_once) {
-  const RankTimes t =
-      times_of_first({{meeting(1, 80, 120), meeting(2, 190, 300)}, {meeting(1, 110, 121), meeting(2, 195, 300)}},
-                     {{90, 130}, {125, 135}});
+  const RankTimes t = times_of_first(
+      {{collective(1, 80, 120), collective(2, 190, 300)}, {collective(1, 110, 121), collective(2, 195, 300)}},
+      {{90, 130}, {125, 135}});
   EXPECT_DOUBLE_EQ(t.waiting, 10 + 5);
   EXPECT_DOUBLE_EQ(t.communicating, 10 + 5);
   EXPECT_DOUBLE_EQ(t.data, 15);
@@ -75,8 +75,8 @@ TEST(RankTimes, leave_out_what_lies_outside_the_step_and_count_a_call_in_data_on
 
 TEST(RankTimes, tell_apart_what_an_asynchronous_operation_hid) {
   // It goes on from 110 to 160, and from 140 on all are there; another of the second group, which is not waited for.
-  const RankTimes t = times_of_first({{wait(130, 161), meeting(1, 110, 160, true), meeting(2, 155, 158, true)},
-                                      {meeting(1, 140, 160, true), meeting(2, 157, 158, true)}});
+  const RankTimes t = times_of_first({{wait(130, 161), collective(1, 110, 160, true), collective(2, 155, 158, true)},
+                                      {collective(1, 140, 160, true), collective(2, 157, 158, true)}});
   EXPECT_DOUBLE_EQ(t.waiting, 10);
   EXPECT_DOUBLE_EQ(t.communicating, 21);
   EXPECT_DOUBLE_EQ(t.hidden, 20);
@@ -91,9 +91,9 @@ std::vector<RankTimes> times_in(const Communicator& world, int steps, const Work
   TimesOfRanks ranks(world);
   std::vector<RankTimes> sums;
   for (int step = 0; step < steps; ++step) {
-    TimeSpan time{.begin = steady_now()};
+    TimeSpan time{.begin = steady_nanoseconds()};
     work(seen, step);
-    time.end = steady_now();
+    time.end = steady_nanoseconds();
     const std::vector<RankTimes> times = ranks.of_step(timeline->take(), time);
     EXPECT_EQ(times.size(), world.rank() == 0 ? static_cast<size_t>(world.size()) : 0u);
     sums.resize(times.size());

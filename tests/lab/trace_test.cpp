@@ -14,7 +14,7 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/trace/events.hpp"
 #include "adjoin/lab/trace/one_clock.hpp"
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 #include "tests/support/operations.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/traces.hpp"
@@ -28,7 +28,7 @@ using test::events_of;
 using test::times_of;
 using testing::for_each_world;
 
-json events_of_records(const std::vector<RankRecord>& ranks) {
+json events_of_records(const std::vector<TracedRank>& ranks) {
   std::string text;
   write_trace_events(ranks, {}, [&](std::string_view piece) { text += piece; });
   return json::parse(text);
@@ -138,7 +138,7 @@ TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
                      .begin = begin,
                      .end = end};
   };
-  std::vector<RankRecord> ranks(2);
+  std::vector<TracedRank> ranks(2);
   for (size_t rank = 0; rank < 2; ++rank) {
     ranks[rank].rank = static_cast<int>(rank);
     ranks[rank].name = "rank";
@@ -168,7 +168,7 @@ TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
 }
 
 TEST(TraceEvents, give_calls_that_overlap_beside_a_rank_threads_of_their_own) {
-  std::vector<RankRecord> ranks(1);
+  std::vector<TracedRank> ranks(1);
   ranks[0].name = "rank 0";
   ranks[0].did.groups = {{0, {0}}};
   ranks[0].did.slices = {{.name = "inner \xff\n", .begin = 0, .end = 50}, {.name = "outer", .begin = 0, .end = 50}};
@@ -188,8 +188,8 @@ TEST(TraceEvents, give_calls_that_overlap_beside_a_rank_threads_of_their_own) {
   EXPECT_EQ(events_of(trace, "X")[0].at("name"), "outer");
 }
 
-TEST(RankRecord, is_the_same_after_it_was_packed) {
-  RankRecord record{.rank = 3, .name = "rank \"1\"", .host = "a", .clock = {{1, -2, 3}, {4, 5, 6}}};
+TEST(TracedRank, is_the_same_after_it_was_packed) {
+  TracedRank record{.rank = 3, .name = "rank \"1\"", .host = "a", .clock = {{1, -2, 3}, {4, 5, 6}}};
   record.did.calls = {{.kind = TimedCall::Kind::messages,
                        .name = "exchange",
                        .algorithm = "ring",
@@ -204,7 +204,7 @@ TEST(RankRecord, is_the_same_after_it_was_packed) {
   record.did.slices = {{.name = "data", .number = 2, .stage = 1, .begin = 3, .end = 4}};
   record.did.groups = {{~uint64_t{0}, {4, 2}}};
   const std::string bytes = packed(record);
-  const RankRecord again = unpacked(bytes);
+  const TracedRank again = unpacked(bytes);
   EXPECT_EQ(packed(again), bytes);
   EXPECT_EQ(again.clock[1].error, 6);
   EXPECT_EQ(again.did.calls[0].where.line(), 12u);
@@ -215,7 +215,7 @@ TEST(RankRecord, is_the_same_after_it_was_packed) {
 }
 
 /// A message from rank `from` to the other one of two, which takes its receiver from `begin` to `end`.
-void add_message(std::vector<RankRecord>& ranks, size_t from, uint64_t number, int64_t begin, int64_t end) {
+void add_message(std::vector<TracedRank>& ranks, size_t from, uint64_t number, int64_t begin, int64_t end) {
   for (const size_t rank : {size_t{0}, size_t{1}}) {
     const bool sends = rank == from;
     ranks[rank].did.calls.push_back({.kind = TimedCall::Kind::messages,
@@ -228,7 +228,7 @@ void add_message(std::vector<RankRecord>& ranks, size_t from, uint64_t number, i
 }
 
 TEST(OneClock, keeps_a_message_from_ending_before_it_begins_and_ranks_of_a_host_on_one_clock) {
-  std::vector<RankRecord> ranks(3);
+  std::vector<TracedRank> ranks(3);
   for (size_t rank = 0; rank < 3; ++rank) {
     ranks[rank].rank = static_cast<int>(rank);
     ranks[rank].host = rank == 0 ? "a" : "b";

@@ -71,9 +71,9 @@ class EventFile {
   std::string between_ = "\n";
 };
 
-int64_t first_begin(std::span<const RankRecord> ranks) {
+int64_t first_begin(std::span<const TracedRank> ranks) {
   int64_t first = std::numeric_limits<int64_t>::max();
-  for (const RankRecord& rank : ranks) {
+  for (const TracedRank& rank : ranks) {
     for (const TimedCall& call : rank.did.calls) first = std::min(first, call.begin);
     for (const TimedSlice& slice : rank.did.slices) first = std::min(first, slice.begin);
   }
@@ -143,7 +143,7 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
 
 /// Returns the thread of each of the rank's calls. `thread` is the number of its first one, and then of the next rank's: viewers
 /// take threads of two processes for one where their numbers are the same.
-std::vector<int> add_rank(EventFile& file, const RankRecord& record, std::span<const int64_t> ready, int& thread) {
+std::vector<int> add_rank(EventFile& file, const TracedRank& record, std::span<const int64_t> ready, int& thread) {
   const int rank = record.rank, own = thread;
   std::vector<int> thread_of_call(record.did.calls.size());
   file.name("process_name", rank, own, "name", record.name);
@@ -166,7 +166,7 @@ std::vector<int> add_rank(EventFile& file, const RankRecord& record, std::span<c
 
 }  // namespace
 
-void write_trace_events(std::span<const RankRecord> ranks, std::span<const TracedHost> hosts,
+void write_trace_events(std::span<const TracedRank> ranks, std::span<const TracedHost> hosts,
                         const std::function<void(std::string_view)>& text) {
   EventFile file(text, first_begin(ranks));
   ordered_json about{{"program", "adjoin " + std::string(kVersion)}, {"ranks", ranks.size()}};
@@ -182,7 +182,7 @@ void write_trace_events(std::span<const RankRecord> ranks, std::span<const Trace
   for (size_t i = 0; i < ranks.size(); ++i) thread_of_call.push_back(add_rank(file, ranks[i], ready[i], thread));
   for (size_t id = 0; id < messages.size(); ++id) {
     const auto& [send, receive] = messages[id];
-    const RankRecord &sender = ranks[send.rank], &receiver = ranks[receive.rank];
+    const TracedRank &sender = ranks[send.rank], &receiver = ranks[receive.rank];
     const TimedCall &sent = sender.did.calls[send.call], &received = receiver.did.calls[receive.call];
     file.add_end_of_flow("s", id, sender.rank, thread_of_call[send.rank][send.call], sent.begin);
     // Within the receive, which the moment of its end is not.

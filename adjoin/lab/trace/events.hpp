@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "adjoin/lab/trace/one_clock.hpp"
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 
 namespace adjoin::lab {
 
@@ -15,7 +15,7 @@ namespace adjoin::lab {
 /// event, and so is a call, which has two more within it: waiting, until the last rank that it needs has begun the same, and
 /// moving. A message is a flow from its send to its receive.
 /// Source: "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
-void write_trace_events(std::span<const RankRecord> ranks, std::span<const TracedHost> hosts,
+void write_trace_events(std::span<const TracedRank> ranks, std::span<const TracedHost> hosts,
                         const std::function<void(std::string_view)>& text);
 
 }  // namespace adjoin::lab

@@ -7,13 +7,13 @@
 namespace adjoin::lab {
 namespace {
 
-std::vector<MeetingCall> meeting_calls(const RankRecord& record) {
+std::vector<MeetingCall> meeting_calls(const TracedRank& record) {
   return MeetingCalls(record.rank).of(record.did);
 }
 
 }  // namespace
 
-std::vector<TracedMessage> traced_messages(std::span<const RankRecord> ranks) {
+std::vector<TracedMessage> traced_messages(std::span<const TracedRank> ranks) {
   std::unordered_map<uint64_t, TracedCall> sends;
   struct Received {
     uint64_t point;
@@ -40,10 +40,10 @@ std::vector<TracedMessage> traced_messages(std::span<const RankRecord> ranks) {
   return messages;
 }
 
-std::vector<std::vector<int64_t>> ready_times(std::span<const RankRecord> ranks) {
+std::vector<std::vector<int64_t>> ready_times(std::span<const TracedRank> ranks) {
   Meetings meetings;
   std::vector<std::vector<MeetingCall>> calls;
-  for (const RankRecord& rank : ranks) meetings.add(calls.emplace_back(meeting_calls(rank)));
+  for (const TracedRank& rank : ranks) meetings.add(calls.emplace_back(meeting_calls(rank)));
   std::vector<std::vector<int64_t>> ready;
   for (const std::vector<MeetingCall>& of_rank : calls) {
     std::vector<int64_t>& times = ready.emplace_back();

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 
 namespace adjoin::lab {
 
@@ -20,9 +20,9 @@ struct TracedMessage {
 };
 
 /// The messages between all ranks, paired as Meetings does.
-std::vector<TracedMessage> traced_messages(std::span<const RankRecord> ranks);
+std::vector<TracedMessage> traced_messages(std::span<const TracedRank> ranks);
 
 /// When the last rank that a call needs had begun the same, for each call of each rank: Meetings::all_there.
-std::vector<std::vector<int64_t>> ready_times(std::span<const RankRecord> ranks);
+std::vector<std::vector<int64_t>> ready_times(std::span<const TracedRank> ranks);
 
 }  // namespace adjoin::lab

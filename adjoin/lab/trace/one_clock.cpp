@@ -11,7 +11,7 @@ namespace adjoin::lab {
 namespace {
 
 /// Of the readings of ranks that share a clock, which have equally many, the ones of the least error.
-std::vector<ClockReading> best_readings(std::span<const RankRecord> ranks, std::span<const size_t> of_host) {
+std::vector<ClockReading> best_readings(std::span<const TracedRank> ranks, std::span<const size_t> of_host) {
   std::vector<ClockReading> best = ranks[of_host[0]].clock;
   for (const size_t rank : of_host)
     for (size_t i = 0; i < best.size(); ++i)
@@ -27,7 +27,7 @@ void change_times(Timeline::Taken& did, const Change& change) {
 
 /// By how much to shift each host, at least, that no message ends before it begins. Within the errors of the clocks there is
 /// such a shift; where drift leaves none, as much is put right as one round a host does.
-std::vector<int64_t> shifts_of(std::span<const RankRecord> ranks, std::span<const size_t> host_of, size_t hosts) {
+std::vector<int64_t> shifts_of(std::span<const TracedRank> ranks, std::span<const size_t> host_of, size_t hosts) {
   std::map<std::pair<size_t, size_t>, int64_t> leads;  // how far a host must be shifted beyond another one
   for (const TracedMessage& message : traced_messages(ranks)) {
     const std::pair between(host_of[message.send.rank], host_of[message.receive.rank]);
@@ -46,7 +46,7 @@ std::vector<int64_t> shifts_of(std::span<const RankRecord> ranks, std::span<cons
 
 }  // namespace
 
-std::vector<TracedHost> put_on_one_clock(std::vector<RankRecord>& ranks) {
+std::vector<TracedHost> put_on_one_clock(std::vector<TracedRank>& ranks) {
   std::map<std::string, size_t> places;
   std::vector<TracedHost> hosts;
   std::vector<std::vector<size_t>> ranks_of;

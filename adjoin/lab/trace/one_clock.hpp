@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 
 namespace adjoin::lab {
 
@@ -17,6 +17,6 @@ struct TracedHost {
 
 /// Changes all times to those of the clock of rank 0, whose record is the first. Ranks of a host stay on one clock: of their
 /// readings the best count. The times of a host are then shifted as little as it takes that no message ends before it begins.
-std::vector<TracedHost> put_on_one_clock(std::vector<RankRecord>& ranks);
+std::vector<TracedHost> put_on_one_clock(std::vector<TracedRank>& ranks);
 
 }  // namespace adjoin::lab

@@ -35,15 +35,15 @@ void RankRecorder::add(Timeline::Taken did) {
   mine_.did.groups.merge(did.groups);
 }
 
-std::vector<RankRecord> RankRecorder::gathered() {
+std::vector<TracedRank> RankRecorder::gathered() {
   mine_.clock.push_back(read_clock(world_));
-  std::vector<RankRecord> ranks = gathered_records(mine_, world_);
+  std::vector<TracedRank> ranks = gathered_records(mine_, world_);
   mine_.did = {};
   mine_.clock.erase(mine_.clock.begin());
   return ranks;
 }
 
-std::string trace_file(std::vector<RankRecord> ranks) {
+std::string trace_file(std::vector<TracedRank> ranks) {
   const std::vector<TracedHost> hosts = put_on_one_clock(ranks);
   GzipText file;
   write_trace_events(ranks, hosts, [&](std::string_view text) { file.add(text); });

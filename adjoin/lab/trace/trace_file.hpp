@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 
 namespace adjoin::lab {
 
@@ -19,14 +19,14 @@ class RankRecorder {
 
   /// Compares the clocks again, and gives the records of all ranks on rank 0, none elsewhere. What is added later is for the next
   /// time.
-  std::vector<RankRecord> gathered();
+  std::vector<TracedRank> gathered();
 
  private:
   const Communicator world_;
-  RankRecord mine_;
+  TracedRank mine_;
 };
 
 /// The bytes of the file of a trace.
-std::string trace_file(std::vector<RankRecord> ranks);
+std::string trace_file(std::vector<TracedRank> ranks);
 
 }  // namespace adjoin::lab

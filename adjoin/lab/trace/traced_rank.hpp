@@ -12,7 +12,7 @@
 namespace adjoin::lab {
 
 /// What one rank of a trace did. The texts in `did` stand in `texts`, or outlive it.
-struct RankRecord {
+struct TracedRank {
   int rank = 0;                       // in the world that all groups come from
   std::string name{};                 // "rank 3: dp 1, tp 1"
   std::string host{};                 // which no other host is called
@@ -22,11 +22,11 @@ struct RankRecord {
 };
 
 /// As bytes, with all texts.
-std::string packed(const RankRecord& record);
+std::string packed(const TracedRank& record);
 /// The record of such bytes. Throws: InternalError where they end early
-RankRecord unpacked(std::string_view bytes);
+TracedRank unpacked(std::string_view bytes);
 
 /// The records of all ranks on rank 0, and nothing elsewhere; called by all.
-std::vector<RankRecord> gathered_records(const RankRecord& mine, const Communicator& world);
+std::vector<TracedRank> gathered_records(const TracedRank& mine, const Communicator& world);
 
 }  // namespace adjoin::lab

@@ -1,4 +1,4 @@
-#include "adjoin/lab/trace/rank_record.hpp"
+#include "adjoin/lab/trace/traced_rank.hpp"
 
 #include <cstring>
 #include <map>
@@ -111,7 +111,7 @@ TimedCall unpack_call(Unpacker& from) {
 
 }  // namespace
 
-std::string packed(const RankRecord& record) {
+std::string packed(const TracedRank& record) {
   const Timeline::Taken& did = record.did;
   Packer to;
   to.add(int64_t{record.rank});
@@ -136,8 +136,8 @@ std::string packed(const RankRecord& record) {
   return to.bytes();
 }
 
-RankRecord unpacked(std::string_view bytes) {
-  RankRecord record;
+TracedRank unpacked(std::string_view bytes) {
+  TracedRank record;
   Unpacker from(bytes, record.texts);
   record.rank = static_cast<int>(from.number());
   record.name = from.text();
@@ -160,14 +160,14 @@ RankRecord unpacked(std::string_view bytes) {
   return record;
 }
 
-std::vector<RankRecord> gathered_records(const RankRecord& mine, const Communicator& world) {
+std::vector<TracedRank> gathered_records(const TracedRank& mine, const Communicator& world) {
   const std::string bytes = packed(mine);
   const std::vector<int64_t> lengths = numbers_of_all(std::ssize(bytes), world);
   const bool is_root = world.rank() == 0;
   std::string all(is_root ? static_cast<size_t>(std::accumulate(lengths.begin(), lengths.end(), int64_t{0})) : 0, '\0');
   world.gather({bytes.data(), std::ssize(bytes), ElementType::uint8}, {all.data(), std::ssize(all), ElementType::uint8},
                lengths, 0);
-  std::vector<RankRecord> records;
+  std::vector<TracedRank> records;
   std::string_view rest = all;
   for (size_t rank = 0; is_root && rank < lengths.size(); ++rank) {
     records.push_back(unpacked(rest.substr(0, static_cast<size_t>(lengths[rank]))));
