@@ -11,7 +11,7 @@ using namespace test;
 using ::testing::HasSubstr;
 
 /// All files of a run but the flight records.
-std::vector<std::pair<std::string, std::string>> results_of(const fs::path& run) {
+std::vector<std::pair<std::string, std::string>> files_but_records_of(const fs::path& run) {
   auto tree = tree_of(run);
   std::erase_if(tree, [](const auto& file) { return file.first.starts_with("flight"); });
   return tree;
@@ -87,7 +87,7 @@ TEST_F(EarlierRun, is_left_whole_by_one_that_fails_in_its_first_step) {
   for (size_t at = ids.find(std::string("a\0a\0", 4)); at < ids.size() && ids[at] == 'a'; at += 2)
     ids.replace(at, 2, "\xff\xff");
   put(tokens / "train.tokens", ids);
-  const auto before = results_of(earlier());
+  const auto before = files_but_records_of(earlier());
   const Outcome outcome = run("train --model decoder --preset gpt-tiny --sequence 64 --epochs 1 --overwrite --data " +
                               shell_quoted(tokens) + into(earlier()));
   EXPECT_EQ(outcome.code, 2);
@@ -95,7 +95,7 @@ TEST_F(EarlierRun, is_left_whole_by_one_that_fails_in_its_first_step) {
   ASSERT_EQ(errors.size(), 2u) << outcome.err;
   EXPECT_THAT(errors[0], HasSubstr("is 65535, the vocabulary has 257"));
   EXPECT_EQ(errors[1], "adjoin: see the last calls of all ranks: adjoin flight " + earlier().string());
-  EXPECT_EQ(results_of(earlier()), before);
+  EXPECT_EQ(files_but_records_of(earlier()), before);
   // The flight record is always that of the last start.
   const auto flight = printed_json("flight " + shell_quoted(earlier()));
   EXPECT_EQ(flight.at("outcome"), "failed");
