@@ -131,7 +131,7 @@ void add_plan(Program& program) {
       ->add_option_function<std::string>(
           "--check",
           [options](const std::string& text) {
-            options->check = text.empty() ? 0 : number_of(text, "--check", 0, int64_t{1} << 30);
+            options->check = text.empty() ? 0 : number_of(text, "--check", 1, int64_t{1} << 30);
           },
           "Train 10 steps on each layout that fits, or on the first COUNT, in turns, and tell what was measured")
       ->expected(0, 1)

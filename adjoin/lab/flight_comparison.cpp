@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -142,6 +143,32 @@ std::string ranks_and_verb(const std::vector<int>& ranks, const char* of_one, co
   return ranks_text(ranks) + " " + (ranks.size() == 1 ? of_one : of_many);
 }
 
+/// The records as they were when the failure was told. A rank that goes on until it is ended, as one that was stopped does, begins
+/// calls after it that no other can meet.
+JobRecord until_failure(JobRecord job) {
+  for (RankRecord& record : job.of_ranks) {
+    if (record.host != job.failing_host) continue;  // whose clock may be another
+    std::erase_if(record.calls, [&](const RecordedCall& call) {
+      const bool is_later = call.begin > job.failed;
+      if (is_later && call.meeting > 0)
+        record.meetings[call.group] = std::min(record.meetings[call.group], call.meeting - 1);
+      return is_later;
+    });
+  }
+  return job;
+}
+
+std::vector<RecordDifference> all_differences(const JobRecord& job) {
+  std::vector<RecordDifference> found;
+  for (const auto& [id, group] : by_group(job)) {
+    if (auto different = first_different(id, group)) found.push_back(std::move(*different));
+    if (auto missing = first_missing(id, group)) found.push_back(std::move(*missing));
+  }
+  add_messages(found, job);
+  std::ranges::stable_sort(found, {}, [](const RecordDifference& d) { return d.kind == Kind::places; });
+  return found;
+}
+
 }  // namespace
 
 std::string_view name(RecordDifference::Kind kind) {
@@ -151,12 +178,13 @@ std::string_view name(RecordDifference::Kind kind) {
 
 std::vector<RecordDifference> differences(const JobRecord& job) {
   std::vector<RecordDifference> found;
-  for (const auto& [id, group] : by_group(job)) {
-    if (auto different = first_different(id, group)) found.push_back(std::move(*different));
-    if (auto missing = first_missing(id, group)) found.push_back(std::move(*missing));
-  }
-  add_messages(found, job);
-  std::ranges::stable_sort(found, {}, [](const RecordDifference& d) { return d.kind == Kind::places; });
+  if (job.failed != 0) found = all_differences(until_failure(job));
+  std::set<uint64_t> groups;
+  for (const RecordDifference& difference : found)
+    if (difference.kind != Kind::places) groups.insert(difference.group);
+  std::erase_if(found, [](const RecordDifference& difference) { return difference.kind == Kind::places; });
+  for (RecordDifference& difference : all_differences(job))
+    if (!groups.contains(difference.group)) found.push_back(std::move(difference));
   return found;
 }
 

@@ -90,6 +90,17 @@ std::vector<int> members_of(const GroupSlot& group, const File& file) {
   return std::ranges::all_of(members, is_rank) ? members : std::vector<int>();
 }
 
+/// Whether there is such a process on this host, and not only its exit code that nobody has asked for.
+bool lives(int64_t process) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
+  if (std::string line; std::getline(stream, line)) {
+    const size_t name_ends = line.rfind(')');  // "17 (name) S …"
+    return name_ends == std::string::npos || name_ends + 2 >= line.size() ||
+           (line[name_ends + 2] != 'Z' && line[name_ends + 2] != 'X');
+  }
+  return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
+}
+
 RankRecord::State state_of(const File& file) {
   const flight_file::State state = file.state.load();
   if (state == flight_file::State::ended) return RankRecord::State::ended;
@@ -97,8 +108,7 @@ RankRecord::State state_of(const File& file) {
   char host[sizeof file.host] = {};
   ::gethostname(host, sizeof host - 1);
   const bool is_here = text_from(host) == text_from(file.host);
-  const bool lives = ::kill(static_cast<pid_t>(file.process), 0) == 0 || errno == EPERM;
-  return is_here && !lives ? RankRecord::State::gone : RankRecord::State::runs;
+  return is_here && !lives(file.process) ? RankRecord::State::gone : RankRecord::State::runs;
 }
 
 /// Throws: InvalidArgument that says what is wrong with the file
@@ -209,12 +219,12 @@ JobRecord read_flight_records(const fs::path& run) {
     return run.string() + ": there is no flight record in it; expected the output folder of a training run";
   });
   std::ranges::sort(job.of_ranks, {}, &RankRecord::rank);
-  int64_t failed = 0;
   for (const RankRecord& record : job.of_ranks) {
     for (const RecordedCall& call : record.calls) job.last_event = std::max({job.last_event, call.begin, call.end});
-    if (record.state != RankRecord::State::failed || (failed != 0 && record.failed >= failed)) continue;
-    failed = record.failed;
+    if (record.state != RankRecord::State::failed || (job.failed != 0 && record.failed >= job.failed)) continue;
+    job.failed = record.failed;
     job.failure = record.failure;
+    job.failing_host = record.host;
   }
   for (int rank = 0; rank < job.ranks; ++rank)
     if (std::ranges::find(job.of_ranks, rank, &RankRecord::rank) == job.of_ranks.end()) job.missing.push_back(rank);

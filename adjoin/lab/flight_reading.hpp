@@ -60,7 +60,9 @@ struct JobRecord {
   std::vector<int> missing{};          // ranks without a file
   std::vector<std::string> damage{};   // why a file could not be read, or what is wrong in it
   std::string failure{};               // the first cause, as it was told; "" where no rank left one
-  int64_t last_event = 0;              // the latest begin or end of a call of any rank
+  int64_t failed = 0;                  // when it was told, by the clock of
+  std::string failing_host{};
+  int64_t last_event = 0;  // the latest begin or end of a call of any rank
 
   /// Whether nobody has said or shown that it is over.
   bool goes_on() const;

@@ -14,7 +14,7 @@ using lab::RankRecord;
 
 constexpr size_t kMostShownRanks = 32;
 
-std::string state_of(const RankRecord& rank) {
+std::string state_of(const RankRecord& rank, const std::string& known_failure) {
   switch (rank.state) {
     case RankRecord::State::runs:
       return "had not ended";
@@ -23,13 +23,13 @@ std::string state_of(const RankRecord& rank) {
     case RankRecord::State::ended:
       return "has ended";
     case RankRecord::State::failed:
-      return "failed: " + rank.failure;
+      return rank.failure == known_failure ? "failed" : "failed: " + rank.failure;
   }
   return "";
 }
 
-std::string line_of(const RankRecord& rank) {
-  std::string line = "rank " + std::to_string(rank.rank) + ": " + state_of(rank);
+std::string line_of(const RankRecord& rank, const std::string& known_failure) {
+  std::string line = "rank " + std::to_string(rank.rank) + ": " + state_of(rank, known_failure);
   if (!rank.calls.empty())
     line += std::string("; its last call ") +
             (rank.calls.back().state == lab::RecordedCall::State::pending ? "has not ended: " : "was ") +
@@ -52,7 +52,8 @@ std::string failure_html(const Run& run) {
   }
   if (job.failure.empty() && std::ranges::none_of(job.of_ranks, is_trouble)) return "";
   std::string lines;
-  for (size_t i = 0; i < std::min(job.of_ranks.size(), kMostShownRanks); ++i) lines += line_of(job.of_ranks[i]) + "\n";
+  for (size_t i = 0; i < std::min(job.of_ranks.size(), kMostShownRanks); ++i)
+    lines += line_of(job.of_ranks[i], job.failure) + "\n";
   if (job.of_ranks.size() > kMostShownRanks)
     lines += "and " + counted(std::ssize(job.of_ranks) - static_cast<int64_t>(kMostShownRanks), "rank") + " more\n";
   for (const int rank : job.missing) lines += "rank " + std::to_string(rank) + ": has no record\n";

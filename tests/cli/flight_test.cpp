@@ -62,12 +62,21 @@ TEST(FlightCommand, tells_which_rank_of_an_mpi_job_was_killed_before_what_others
   const fs::path out = folder / "run";
   Running training(kSmallRun + "--epochs 1000 --dp 2" + into(out), {.ranks = 2});
   wait_for_steps(out, 3);
-  const json before = printed_json(flight_of(out));
-  ::kill(before.at("records").at(1).at("process").get<pid_t>(), SIGKILL);
+  json before = printed_json(flight_of(out));
+  const auto rank_1 = before.at("records").at(1).at("process").get<pid_t>();
+  wait_until("rank 1 has been stopped between two calls, and rank 0 waits", [&] {
+    ::kill(rank_1, SIGSTOP);
+    before = printed_json(flight_of(out));
+    const auto last_state = [&](size_t rank) { return before.at("records").at(rank).at("calls").back().at("state"); };
+    if (last_state(0) == "pending" && last_state(1) == "ended") return true;
+    ::kill(rank_1, SIGCONT);
+    return false;
+  });
+  ::kill(rank_1, SIGKILL);
   EXPECT_NE(training.wait().code, 0);
   const json result = printed_json(flight_of(out));
   EXPECT_EQ(result.at("outcome"), "killed");
-  EXPECT_GT(result.at("last_event"), before.at("last_event"));
+  EXPECT_GE(result.at("last_event"), before.at("last_event"));
   const auto waits_for_rank_1 = [](const json& difference) {
     return difference.at("kind") == "missing" && difference.at("absent") == json{1};
   };

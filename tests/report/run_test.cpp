@@ -22,8 +22,9 @@ TEST(ReadRun, has_each_number_of_metrics_with_its_steps) {
     keys.push_back(key);
     EXPECT_EQ(series.steps, (std::vector<int64_t>{1, 2, 3})) << key;
   }
-  EXPECT_EQ(keys, (std::vector<std::string>{"epoch", "loss", "accuracy", "learning_rate", "tokens_per_second",
-                                            "step_seconds"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"epoch", "loss", "accuracy", "learning_rate", "tokens_per_second", "step_seconds",
+                                      "waiting_seconds", "communicating_seconds", "slowest_rank"}));
   EXPECT_EQ(run.of_steps[1].second.values, (std::vector<double>{1, 0.5, 1.0 / 3}));
 }
 
