@@ -22,7 +22,7 @@ namespace adjoin::report {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// The plan as text, or what is in its way: what a process tells the one that waits for it.
 std::string plan_text(const train::Configuration& configuration) {

@@ -51,7 +51,7 @@ struct Parts {
   std::string step, loss, speed, left;
 };
 
-Parts parts_of(const Progress& progress) {
+Parts shown_parts_of(const Progress& progress) {
   const std::string steps = std::to_string(progress.steps), step = std::to_string(progress.step);
   char loss[48], speed[48];
   std::snprintf(loss, sizeof loss, "  loss %.4f", progress.loss.value_or(0));
@@ -63,12 +63,12 @@ Parts parts_of(const Progress& progress) {
 }  // namespace
 
 std::string progress_line(const Progress& progress) {
-  const auto [step, loss, speed, left] = parts_of(progress);
+  const auto [step, loss, speed, left] = shown_parts_of(progress);
   return step + loss + speed + left;
 }
 
 std::string progress_bar(const Progress& progress, int columns) {
-  const auto [step, loss, speed, left] = parts_of(progress);
+  const auto [step, loss, speed, left] = shown_parts_of(progress);
   constexpr int kLeftFree = 3;  // for the ^C of an interrupt; and a full line would begin another
   const auto room = static_cast<size_t>(std::max(columns - kLeftFree, 0));
   for (const std::string& line : {step + loss + speed + left, step + loss + left, step + loss, step}) {
