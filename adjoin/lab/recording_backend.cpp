@@ -5,17 +5,17 @@
 namespace adjoin::lab {
 
 RecordingBackend::RecordingBackend(std::shared_ptr<Backend> inner, std::shared_ptr<Log> log, RecordedGroup group)
-    : inner_(std::move(inner)), log_(std::move(log)), group_(std::move(group)) {}
+    : ForwardingBackend(std::move(inner)), log_(std::move(log)), group_(std::move(group)) {}
 
 void RecordingBackend::exchange(std::span<const Message> messages, const Call& call) {
   const Log::Id id = log_->begin_exchange(group_, world_rank(), messages);
-  inner_->exchange(messages, call);
+  inner().exchange(messages, call);
   log_->end(id);
 }
 
 std::unique_ptr<Sending> RecordingBackend::begin_send(const Message& message, const Call& call) {
   const Log::Id id = log_->begin_exchange(group_, world_rank(), {&message, 1});
-  std::unique_ptr<Sending> sending = inner_->begin_send(message, call);
+  std::unique_ptr<Sending> sending = inner().begin_send(message, call);
   log_->end(id);
   return sending;
 }
@@ -24,17 +24,17 @@ std::shared_ptr<Backend> RecordingBackend::subset(std::span<const int> ranks, co
   RecordedGroup part;
   for (const int rank : ranks) part.members.push_back(group_.members[static_cast<size_t>(rank)]);
   part.name = log_->name_subset(group_, world_rank(), part.members);
-  return std::make_shared<RecordingBackend>(inner_->subset(ranks, call), log_, std::move(part));
+  return std::make_shared<RecordingBackend>(inner().subset(ranks, call), log_, std::move(part));
 }
 
 std::shared_ptr<Backend> RecordingBackend::for_thread(bool is_for_any_thread) {
-  return std::make_shared<RecordingBackend>(inner_->for_thread(is_for_any_thread), log_, group_);
+  return std::make_shared<RecordingBackend>(inner().for_thread(is_for_any_thread), log_, group_);
 }
 
 void RecordingBackend::carry_out(const Call& call) {
   if (!call.algorithm.empty()) return Backend::carry_out(call);  // by exchange
   const Log::Id id = log_->begin_collective(group_, world_rank());
-  inner_->carry_out(call);
+  inner().carry_out(call);
   log_->end(id);
 }
 

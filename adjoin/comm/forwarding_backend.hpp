@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "adjoin/comm/backend.hpp"
+
+namespace adjoin {
+
+/// Another backend, for who does something beside its calls, and overrides those. subset and for_thread are left to them, so that
+/// groups do the same.
+class ForwardingBackend : public Backend {
+ public:
+  explicit ForwardingBackend(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void exchange(std::span<const Message> messages, const Call& call) override { inner_->exchange(messages, call); }
+  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override {
+    return inner_->begin_send(message, call);
+  }
+  void carry_out(const Call& call) override { inner_->carry_out(call); }
+  void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
+  std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override = 0;
+  ThreadOwner* owner() override { return inner_->owner(); }
+  void rest(bool rests) noexcept override { inner_->rest(rests); }
+  bool fail(std::exception_ptr cause) noexcept override { return inner_->fail(cause); }
+  bool spans_hosts() const override { return inner_->spans_hosts(); }
+  bool is_checked() const override { return inner_->is_checked(); }
+  bool reduces_in_rank_order() const override { return inner_->reduces_in_rank_order(); }
+
+ protected:
+  Backend& inner() { return *inner_; }
+
+ private:
+  const std::shared_ptr<Backend> inner_;
+};
+
+}  // namespace adjoin
