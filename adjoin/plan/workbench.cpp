@@ -41,9 +41,8 @@ int64_t workers_of(const Placement& placement) {
 }
 
 int threads_of(const train::Configuration& c, const Placement& placement) {
-  if (c.threads_per_rank > 0) return static_cast<int>(c.threads_per_rank);
-  const int64_t ranks = started_by_mpi() ? mpi_job_ranks_here() : placement.ranks_a_host();
-  return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks));
+  return train::threads_of_a_rank(c.threads_per_rank,
+                                  started_by_mpi() ? mpi_job_ranks_here() : placement.ranks_a_host());
 }
 
 /// What tells this machine, this build and these workers from others.

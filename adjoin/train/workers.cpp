@@ -26,11 +26,6 @@ int64_t ranks_here(const WorkerOptions& options) {
   return started_by_mpi() ? mpi_job_ranks_here() : options.grid.ranks();
 }
 
-int threads_of_a_rank(const WorkerOptions& options) {
-  if (options.threads_per_rank > 0) return static_cast<int>(options.threads_per_rank);
-  return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks_here(options)));
-}
-
 /// Keeps freed memory for the next tensor. A step frees and allocates gigabytes; given back to the system, each page
 /// would come again zeroed, which costs a twentieth of a step.
 void keep_freed_memory() {
@@ -52,6 +47,11 @@ LaunchOptions launch_options(const WorkerOptions& options) {
 }
 
 }  // namespace
+
+int threads_of_a_rank(int64_t threads_per_rank, int64_t ranks_here) {
+  if (threads_per_rank > 0) return static_cast<int>(threads_per_rank);
+  return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks_here));
+}
 
 WorkerOptions worker_options(const Configuration& c) {
   return {.grid = grid_sizes(c),
@@ -79,7 +79,7 @@ void check_workers(const WorkerOptions& options) {
 
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work) {
   check_workers(options);
-  const int threads = threads_of_a_rank(options);
+  const int threads = threads_of_a_rank(options.threads_per_rank, ranks_here(options));
   keep_freed_memory();
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);

@@ -37,6 +37,9 @@ struct ModelUse {
   int64_t threads_per_rank = 0;
 };
 
+/// With how many threads each of so many ranks on this machine computes: as asked, or its share of the cores.
+int threads_of_a_rank(int64_t threads_per_rank, int64_t ranks_here);
+
 /// Those of a configuration.
 WorkerOptions worker_options(const Configuration& configuration);
 
