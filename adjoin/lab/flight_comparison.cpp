@@ -179,10 +179,9 @@ std::string_view name(RecordDifference::Kind kind) {
 std::vector<RecordDifference> differences(const JobRecord& job) {
   std::vector<RecordDifference> found;
   if (job.failed != 0) found = all_differences(until_failure(job));
-  std::set<uint64_t> groups;
-  for (const RecordDifference& difference : found)
-    if (difference.kind != Kind::places) groups.insert(difference.group);
   std::erase_if(found, [](const RecordDifference& difference) { return difference.kind == Kind::places; });
+  std::set<uint64_t> groups;
+  for (const RecordDifference& difference : found) groups.insert(difference.group);
   for (RecordDifference& difference : all_differences(job))
     if (!groups.contains(difference.group)) found.push_back(std::move(difference));
   return found;

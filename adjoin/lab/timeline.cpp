@@ -53,33 +53,32 @@ Timeline::~Timeline() {
 }
 
 void Timeline::begin(const Call& call) {
-  begin(timed(call));
-  const std::lock_guard lock(mutex_);
-  if (call.group) ended_.groups.try_emplace(call.group->id, call.group->world_ranks);
+  open(timed(call), call.group);
 }
 
 void Timeline::end(const Call& call) {
-  end(TimedCall{.group = call.group->id, .number = call.sequence});
+  close(TimedCall{.group = call.group->id, .number = call.sequence});
 }
 
 void Timeline::begin_wait(const Call* send) {
-  begin(timed_wait(send));
+  open(timed_wait(send), nullptr);
 }
 
 void Timeline::end_wait(const Call* send) {
   TimedCall what{.kind = TimedCall::Kind::wait};
   if (send) what.group = send->group->id, what.number = send->sequence;
-  end(what);
+  close(what);
 }
 
-void Timeline::begin(TimedCall call) {
+void Timeline::open(TimedCall call, const GroupIdentity* group) {
   call.is_beside = is_beside();
   call.begin = steady_nanoseconds();
   const std::lock_guard lock(mutex_);
   open_.push_back(std::move(call));
+  if (group) ended_.groups.try_emplace(group->id, group->world_ranks);
 }
 
-void Timeline::end(const TimedCall& what) {
+void Timeline::close(const TimedCall& what) {
   const int64_t end = steady_nanoseconds();
   const bool waits = what.kind == TimedCall::Kind::wait, beside = is_beside();
   const std::lock_guard lock(mutex_);

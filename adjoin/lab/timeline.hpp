@@ -67,8 +67,8 @@ class Timeline final : public Observer {
 
  private:
   friend class TimeSlice;
-  void begin(TimedCall call);
-  void end(const TimedCall& what);
+  void open(TimedCall call, const GroupIdentity* group);
+  void close(const TimedCall& what);
   bool is_beside() const { return std::this_thread::get_id() != owner_; }
 
   const std::thread::id owner_ = std::this_thread::get_id();

@@ -37,7 +37,7 @@ void say_plan(const Configuration& c, const Task& task) {
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
   const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
-  const int64_t steps = steps_of(c, task);
+  const int64_t steps = total_steps(c, std::ssize(samples.train));
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
   if (c.validation > 0)
