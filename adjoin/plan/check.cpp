@@ -3,15 +3,12 @@
 #include <memory>
 
 #include "adjoin/comm/values.hpp"
-#include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/trainer.hpp"
-#include "adjoin/train/training_order.hpp"
-#include "adjoin/train/validation.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::plan {
@@ -22,23 +19,17 @@ constexpr int64_t kTurns = 2, kWarmUp = 2;
 /// Seconds of each step of a turn are added to `seconds`.
 void measure_turn(const train::Configuration& c, const train::Task& task, int64_t steps, std::vector<double>& seconds,
                   int64_t& memory) {
-  const train::HeldOut samples =
-      train::hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
-  const std::vector<int64_t> longest = train::longest_samples(c, task);
+  const std::vector<int64_t> longest = train::longest_samples(c, task), typical = train::typical_batch(c, task);
   train::run_workers(train::worker_options(c), [&](const Communicator& world) {
     train::PeakMemory peak;
     train::Trainer trainer(c, task, world);
     trainer.initialize();
-    data::Sampler sampler = make_sampler(c, task, samples);
     std::vector<double> took;
     for (int64_t step = 0; step < kWarmUp + steps; ++step) {
-      std::vector<int64_t> batch = sampler.next();
-      for (int64_t& sample : batch) sample = samples.train[static_cast<size_t>(sample)];
-      if (step + 1 == kWarmUp) batch = longest;
       if (step + 1 == kWarmUp) peak.reset_peak();  // moments are there from the first step on
       world.barrier();
       const auto begin = std::chrono::steady_clock::now();
-      trainer.step(batch, step, c.lr);
+      trainer.step(step + 1 == kWarmUp ? longest : typical, step, c.lr);
       double of_step = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (step < kWarmUp) continue;
       world.all_reduce(buffer(of_step), Reduction::max);

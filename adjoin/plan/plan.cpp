@@ -63,20 +63,6 @@ std::vector<int> one_a_coordinate(const Configuration& c, int64_t batch_rank) {
   return ranks;
 }
 
-/// Of the ranks that take parts of a batch the one that has most rows.
-int64_t fullest_batch_rank(const Configuration& c, const train::Task& task, std::span<const int64_t> samples) {
-  const std::vector<int64_t> lengths = task.lengths(data::Part::train);
-  int64_t fullest = 0, most = -1;
-  for (int64_t rank = 0; !lengths.empty() && rank < c.dp; ++rank) {
-    const data::BatchPart part = data::part_of(std::ssize(samples), static_cast<int>(rank), static_cast<int>(c.dp));
-    int64_t rows = 0;
-    for (int64_t i = part.begin; i < part.begin + part.count; ++i)
-      rows += lengths[static_cast<size_t>(samples[static_cast<size_t>(i)])];
-    if (rows > most) fullest = rank, most = rows;
-  }
-  return fullest;
-}
-
 Configuration alone(Configuration c) {
   c.dp = c.ep = c.pp = c.cp = c.tp = 1;
   c.sp = false;
@@ -93,7 +79,7 @@ class Planner {
           return workbench_.segment(trial, name, rows);
         }),
         longest_(train::longest_samples(base, tasks_.base())),
-        typical_(train::typical_samples(base, tasks_.base())) {}
+        lengths_(tasks_.base().lengths(data::Part::train)) {}
 
   Tasks& tasks() { return tasks_; }
   Workbench& workbench() { return workbench_; }
@@ -104,15 +90,18 @@ class Planner {
     PlannedLayout layout{.configuration = c};
     const std::vector<int> fullest = c.dp * c.pp * c.cp * c.tp <= kAllPlanned
                                          ? std::vector<int>{}
-                                         : one_a_coordinate(c, fullest_batch_rank(c, task, longest_));
+                                         : one_a_coordinate(c, train::busiest_rank(c, lengths_, longest_));
     for (const RankPlan& rank : memory_.plan(c, task, longest_, fullest)) {
       if (rank.highest + rank.copies > layout.needs()) layout.copies = rank.copies, layout.memory = rank.highest;
     }
-    const std::vector<RankPlan> ranks = timer_.plan(c, task, typical_, one_a_coordinate(c, 0));
+    const auto [found, is_new] = typical_.try_emplace(c.dp);
+    if (is_new) found->second = train::typical_batch(c, task);
+    const std::vector<int64_t>& typical = found->second;
+    const std::vector<RankPlan> ranks = timer_.plan(c, task, typical, one_a_coordinate(c, 0));
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
                             {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
                              .update = [this](int64_t elements) { return workbench_.update(elements); }});
-    layout.samples_per_second = static_cast<double>(typical_.size()) / layout.time.seconds;
+    layout.samples_per_second = static_cast<double>(typical.size()) / layout.time.seconds;
     return layout;
   }
 
@@ -120,7 +109,8 @@ class Planner {
   Tasks tasks_;
   Workbench workbench_;
   train::StepPlanner memory_, timer_;
-  std::vector<int64_t> longest_, typical_;
+  std::vector<int64_t> longest_, lengths_;
+  std::map<int64_t, std::vector<int64_t>> typical_{};  // by ranks along dp
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "adjoin/plan/step_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "adjoin/pipeline/simulation.hpp"
@@ -14,12 +15,19 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
     for (const train::PlannedCall& call : calls) sum += costs.call(call);
     return sum;
   };
+  // Ranks that meet within their segments wait for the slowest there each time; what others are ahead or behind evens out, as the
+  // sum of independent numbers does.
+  const auto seconds_waiting = [](const train::StageWork& work) {
+    const bool meet = !work.forward.empty() || !work.backward.empty();
+    return work.seconds.waiting / (meet ? 1 : std::sqrt(std::max<double>(1, static_cast<double>(work.passes))));
+  };
   const auto count = static_cast<double>(configuration.microbatches);
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
   double computing = 0, communicating = 0, updating = 0;  // of all ranks together; of the slowest
   for (const train::RankPlan& rank : ranks) {
     for (const train::StageWork& work : rank.work) {
-      const double forward = seconds_of(work.forward), backward = seconds_of(work.backward);
+      const double forward = seconds_of(work.forward);
+      const double backward = seconds_of(work.backward) + seconds_waiting(work);
       of_stages.stages[static_cast<size_t>(work.stage)] = {(work.seconds.forward + forward) / count,
                                                            (work.seconds.backward + backward) / count,
                                                            work.seconds.weights / count};

@@ -30,6 +30,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostMeasuredRanks = 16;  // of a group: larger ones are said to take in proportion longer
+constexpr int kForm = 2;                    // of what is kept
 constexpr const char* kMessages = "messages";
 constexpr double kCloseRows = 0.05;  // so near to others rows are that their time follows from theirs
 // Sizes of messages that are measured, each 8 times the one before.
@@ -54,6 +55,7 @@ Json about(const train::Configuration& c, int64_t workers, int threads) {
   const char* build = "not optimised";
 #endif
   Json json{{"adjoin", kVersion},
+            {"form", kForm},
             {"build", build},
             {"compiler", __VERSION__},
             {"host", machine.host},
@@ -160,7 +162,7 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
   });
   if (near != close.end()) {
     const double ratio = rows == near->first ? 1 : static_cast<double>(rows) / static_cast<double>(near->first);
-    seconds = {ratio * near->second.forward, ratio * near->second.backward, ratio * near->second.weights};
+    seconds = near->second * ratio;
   } else {
     const std::string key =
         "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows);
@@ -192,13 +194,13 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
         const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
         if (train::speaks_for_process(world)) measured = of_all;
       });
-      kept = &measurements_.add(key, {measured.forward, measured.backward, measured.weights});
+      kept = &measurements_.add(key, {measured.forward, measured.backward, measured.weights, measured.waiting});
     }
-    seconds = {kept->at(0), kept->at(1), kept->at(2)};
+    seconds = {kept->at(0), kept->at(1), kept->at(2), kept->at(3)};
     close.emplace_back(rows, seconds);
   }
   if (trial.segment.recomputes) seconds.backward += seconds.forward;
-  return {stretch_ * seconds.forward, stretch_ * seconds.backward, stretch_ * seconds.weights};
+  return seconds * stretch_;
 }
 
 double Workbench::update(int64_t elements) {
@@ -253,12 +255,14 @@ double Workbench::point(const std::string& operation, const Group& group, int64_
     const measure::Workload workload(mine, bytes);
     const auto collective = collective_named(operation);
     const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
-    const measure::Contender contender{{[&] {
-      if (collective) return workload.call(*collective);
-      mine.sendrecv(workload.in(), next, workload.out(), previous);
-    }}};
+    // In a step each rank has just written what it gives.
+    const measure::Contender contender{{[&] { workload.write(); },
+                                        [&] {
+                                          if (collective) return workload.call(*collective);
+                                          mine.sendrecv(workload.in(), next, workload.out(), previous);
+                                        }}};
     const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
-    if (train::speaks_for_process(world)) median = measure::median(times[0].all);
+    if (train::speaks_for_process(world)) median = measure::median(times[0].parts[1]);
   });
   return measurements_.add(key, {median}).front();
 }

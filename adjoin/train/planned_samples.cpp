@@ -1,9 +1,11 @@
 #include "adjoin/train/planned_samples.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/train/training_order.hpp"
 #include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {
@@ -11,6 +13,11 @@ namespace {
 
 std::vector<int64_t> trained_on(const Configuration& c, const Task& task) {
   return hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train;
+}
+
+std::span<const int64_t> part_of(std::span<const int64_t> batch, int64_t rank, int64_t ranks) {
+  const data::BatchPart part = data::part_of(std::ssize(batch), static_cast<int>(rank), static_cast<int>(ranks));
+  return batch.subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.count));
 }
 
 size_t of_a_batch(const Configuration& c, size_t samples) {
@@ -38,23 +45,45 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
   return samples;
 }
 
-std::vector<int64_t> typical_samples(const Configuration& c, const Task& task) {
-  std::vector<int64_t> samples = trained_on(c, task);
+std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
+  constexpr size_t kMostBatches = 256;
+  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
   const std::vector<int64_t> lengths = task.lengths(data::Part::train);
-  const size_t count = of_a_batch(c, samples.size());
-  if (lengths.empty()) {
-    for (size_t i = 0; i < count; ++i) samples[i] = samples[i * samples.size() / count];
-  } else {
-    double mean = 0;
-    for (const int64_t sample : samples)
-      mean += static_cast<double>(lengths[static_cast<size_t>(sample)]) / static_cast<double>(samples.size());
-    const auto distance = [&](int64_t sample) {
-      return std::abs(static_cast<double>(lengths[static_cast<size_t>(sample)]) - mean);
-    };
-    std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
+  data::Sampler sampler = make_sampler(c, task, samples);
+  const auto next = [&] {
+    std::vector<int64_t> batch = sampler.next();
+    for (int64_t& sample : batch) sample = samples.train[static_cast<size_t>(sample)];
+    return batch;
+  };
+  std::vector<int64_t> first = next();
+  if (lengths.empty()) return first;
+  const int64_t whole = std::max<int64_t>(1, std::ssize(samples.train) / c.batch);  // the last of an epoch has fewer
+  std::vector<int64_t> busiest;  // the samples of the busiest ranks of all batches
+  for (size_t i = 0; i < std::min(kMostBatches, static_cast<size_t>(whole)); ++i) {
+    const std::vector<int64_t> batch = i == 0 ? first : next();
+    const std::span<const int64_t> part = part_of(batch, busiest_rank(c, lengths, batch), c.dp);
+    busiest.insert(busiest.end(), part.begin(), part.end());
   }
-  samples.resize(count);
-  return samples;
+  std::ranges::stable_sort(busiest, {}, [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; });
+  // As many as a rank has, of all lengths alike, in an order that gives each micro-batch short and long ones.
+  const size_t count = part_of(first, 0, c.dp).size(), all = busiest.size();
+  auto stride = static_cast<size_t>(0.618 * static_cast<double>(count)) + 1;
+  while (std::gcd(stride, count) != 1) ++stride;
+  std::vector<int64_t> batch;
+  for (int64_t rank = 0; rank < c.dp; ++rank)
+    for (size_t i = 0; i < part_of(first, rank, c.dp).size(); ++i)
+      batch.push_back(busiest[(2 * (i * stride % count) + 1) * all / (2 * count)]);
+  return batch;
+}
+
+int64_t busiest_rank(const Configuration& c, const std::vector<int64_t>& lengths, std::span<const int64_t> batch) {
+  int64_t busiest = 0, most = -1;
+  for (int64_t rank = 0; !lengths.empty() && rank < c.dp; ++rank) {
+    int64_t tokens = 0;
+    for (const int64_t sample : part_of(batch, rank, c.dp)) tokens += lengths[static_cast<size_t>(sample)];
+    if (tokens > most) busiest = rank, most = tokens;
+  }
+  return busiest;
 }
 
 }  // namespace adjoin::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "adjoin/train/configuration.hpp"
@@ -12,8 +13,12 @@ namespace adjoin::train {
 /// Where the task does not know their lengths, some thousand are looked at.
 std::vector<int64_t> longest_samples(const Configuration& configuration, const Task& task);
 
-/// Training samples of a batch that has about as much to do as batches have in the mean, all about as long; where the task does not
-/// know their lengths, samples from all of the data.
-std::vector<int64_t> typical_samples(const Configuration& configuration, const Task& task);
+/// The samples of a batch in which each rank along dp has about as much to do as the busiest has in the mean: lengths are spread as
+/// those of the busiest ranks of the first 256 batches are. Where the task does not know their lengths, the first batch.
+std::vector<int64_t> typical_batch(const Configuration& configuration, const Task& task);
+
+/// Of the ranks along dp, which share a batch, the one whose samples are longest together. `lengths`: task.lengths, of all samples.
+int64_t busiest_rank(const Configuration& configuration, const std::vector<int64_t>& lengths,
+                     std::span<const int64_t> batch);
 
 }  // namespace adjoin::train

@@ -23,6 +23,8 @@
 namespace adjoin::train {
 namespace {
 
+constexpr int64_t kCachedBytes = int64_t{16} << 20;  // of a rank, about
+
 /// What the segment before gave, as zeros that come from an operation, so that nobody but autograd keeps them.
 at::Tensor stand_in(const at::Tensor& output) {
   const at::Tensor number = at::zeros({1}, output.options().device(at::kCPU)).requires_grad_(output.requires_grad());
@@ -59,6 +61,18 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
 }
 
 }  // namespace
+
+SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weights += other.weights;
+  waiting += other.waiting;
+  return *this;
+}
+
+SegmentSeconds SegmentSeconds::operator*(double factor) const {
+  return {factor * forward, factor * backward, factor * weights, factor * waiting};
+}
 
 void PlannedCalls::begin(const Call& call) {
   const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
@@ -136,11 +150,14 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
                                ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
                                : trial.batch.input;
   at::Tensor gradient;  // of the output
-  std::vector<double> forward, backward, weights;
+  std::vector<double> forward, backward, weights, waiting;
+  // In a step the other segments come between, whose memory fills the caches; what a segment is given was just written.
+  const at::Tensor others = at::empty({kCachedBytes / 4}, at::kFloat);
   const auto pass = [&] {
+    others.fill_(1);
     at::Tensor x = given;
     if (trial.input.defined())  // from an operation, so that its gradient is no parameter's
-      x = given.detach().requires_grad_(trial.input.requires_grad()).view(given.sizes());
+      x = given.clone().requires_grad_(trial.input.requires_grad()).view(given.sizes());
     workers.barrier();
     const auto begin = Clock::now();
     at::Tensor y = [&] {
@@ -150,6 +167,8 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
     if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;
     const auto middle = Clock::now();
     if (!gradient.defined()) gradient = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
+    others.fill_(1);
+    gradient = gradient.clone();
     const auto turn = Clock::now();
     PostponedGradients postponed;
     const auto back = [&] {
@@ -164,10 +183,15 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
       for (const at::Tensor& weight : model->parameters()) weight.mutable_grad().reset();
     const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
     std::vector<double> parts{seconds(begin, middle), seconds(turn, late), seconds(late, end)};
-    workers.all_reduce(buffer(parts), Reduction::max);
+    double slowest = parts[0] + parts[1] + parts[2];
+    workers.all_reduce(buffer(slowest), Reduction::max);
+    workers.all_reduce(buffer(parts));
+    for (double& part : parts) part /= workers.size();
+    waiting.push_back(slowest - parts[0] - parts[1] - parts[2]);
     return parts;
   };
   pass();  // memory comes from the system
+  waiting.clear();
   double spent = 0;
   for (int i = 0; i < effort.most && (i < effort.least || spent < effort.seconds); ++i) {
     const std::vector<double> parts = pass();
@@ -176,7 +200,7 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
     backward.push_back(parts[1]);
     weights.push_back(parts[2]);
   }
-  return {measure::median(forward), measure::median(backward), measure::median(weights)};
+  return {measure::median(forward), measure::median(backward), measure::median(weights), measure::median(waiting)};
 }
 
 }  // namespace adjoin::train

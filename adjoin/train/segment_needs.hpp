@@ -75,7 +75,7 @@ struct TimingEffort {
 };
 
 /// Seconds of the segment with random weights and input, on all `workers` at once, each with a segment of its own: the median of
-/// passes, each of which takes as long as its slowest worker does. Gradients add up to those before where `adds_up`.
+/// passes, each of which takes as long as workers do in the mean. Gradients add up to those before where `adds_up`.
 /// Called by all workers; the same on all of them.
 SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
                             const TimingEffort& effort);

@@ -216,9 +216,8 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
       const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment->forward_calls);
       work.forward.insert(work.forward.end(), calls.begin(), turn);
       work.backward.insert(work.backward.end(), turn, calls.end());
-      work.seconds.forward += of_segment->seconds.forward;
-      work.seconds.backward += of_segment->seconds.backward;
-      work.seconds.weights += of_segment->seconds.weights;
+      work.seconds += of_segment->seconds;
+      ++work.passes;
     }
     if (action.stage + 1 < job.stages.count())
       send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));

@@ -30,12 +30,18 @@ struct SegmentSeconds {
   double forward = 0;
   double backward = 0;  ///< without what follows in `weights`
   double weights = 0;   ///< the gradients of weights, where a schedule leaves them for later
+  double waiting =
+      0;  ///< by which the slowest of several ranks that compute the same takes longer than they do in the mean
+
+  SegmentSeconds& operator+=(const SegmentSeconds& other);
+  SegmentSeconds operator*(double factor) const;
 };
 
 /// What one of a rank's stages does in a step, for all micro-batches together.
 struct StageWork {
   int stage = 0;
   SegmentSeconds seconds{};                    ///< 0 where nobody measures them
+  int64_t passes = 0;                          ///< of segments, forward and back
   std::vector<PlannedCall> forward, backward;  ///< of segments
   int64_t sent = 0;                            ///< bytes of its output, where another rank has the next stage
 };

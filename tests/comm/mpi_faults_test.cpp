@@ -154,6 +154,12 @@ TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
   EXPECT_LT(outcome.seconds, 20);
 }
 
+TEST(MpiFaults, are_reported_by_another_rank_where_the_first_of_the_host_is_stopped) {
+  const Outcome outcome = job("0 stopped 15000", "ADJOIN_DEADLINE=2");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"), HasSubstr("\n  rank 0: ")));
+  EXPECT_EQ(outcome.code, 1);
+}
+
 TEST(MpiJob, goes_on_after_an_exception_that_ended_a_handle_was_caught) {
   const Outcome outcome = job("1 handle");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -105,11 +105,11 @@ struct PendingTable {
 void free_group(GroupEntry& group);
 
 /// A thread that looks at a host's table again and again and calls `report`, once, with what can never end or takes longer
-/// than the deadline.
+/// than the deadline. Every process has one: it looks where all processes before it on the host are stopped or gone.
 ///
 /// Processes write while it reads, and MPI may have moved a message whose owner has not heard of it. So what looks stuck
 /// is believed when it has looked so, unchanged, for a second.
-std::jthread watch(PendingTable table, int world_size, std::chrono::milliseconds deadline,
+std::jthread watch(PendingTable table, const ProcessEntry& own, int world_size, std::chrono::milliseconds deadline,
                    std::function<void(const std::string&)> report);
 
 }  // namespace adjoin::mpi

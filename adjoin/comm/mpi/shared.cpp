@@ -74,9 +74,8 @@ void MpiShared::share_table(MPI_Comm host) {
   own->pid.store(::getpid());
   own->world_rank.store(world_rank);
   MPI_Barrier(host);  // nobody looks like one that has returned
-  if (host_rank != 0) return;
-  watchdog_ =
-      mpi::watch(table, world_size, options.deadline, [this](const std::string& report) { end_diagnosed(report); });
+  watchdog_ = mpi::watch(table, *own, world_size, options.deadline,
+                         [this](const std::string& report) { end_diagnosed(report); });
 }
 
 void MpiShared::share_tensors(MPI_Comm host) {

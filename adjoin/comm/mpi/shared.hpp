@@ -57,7 +57,7 @@ struct MpiShared {
   void say(const std::string& message) const noexcept;
 
   MPI_Win window_ = MPI_WIN_NULL;
-  std::jthread watchdog_;  // in one process of each host
+  std::jthread watchdog_;
 };
 
 }  // namespace adjoin

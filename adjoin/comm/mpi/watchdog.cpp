@@ -19,16 +19,32 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr auto kTakeOverWithin = std::chrono::milliseconds(500);
 constexpr auto kBelieveAfter = std::chrono::seconds(1);
 
-/// Whether a debugger or a signal has stopped the process, which then goes on some time.
-bool is_stopped(const ProcessEntry& process) {
+/// The kernel's letter for the state of the process; 'X' where it is gone.
+char state_of(const ProcessEntry& process) {
   std::ifstream in("/proc/" + std::to_string(process.pid.load()) + "/stat");
   std::string line;
   std::getline(in, line);
   const size_t name_end = line.rfind(')');  // pid (name) state …
-  return name_end != line.npos && name_end + 2 < line.size() &&
-         (line[name_end + 2] == 'T' || line[name_end + 2] == 't');
+  return name_end != line.npos && name_end + 2 < line.size() ? line[name_end + 2] : 'X';
+}
+
+/// Whether a debugger or a signal has stopped the process, which then goes on some time.
+bool is_stopped(const ProcessEntry& process) {
+  const char state = state_of(process);
+  return state == 'T' || state == 't';
+}
+
+/// Whether none of the processes before this one can look.
+bool is_first_that_runs(const PendingTable& table, const ProcessEntry& own) {
+  for (const ProcessEntry& process : table.processes) {
+    if (&process == &own) break;
+    const char state = state_of(process);
+    if (state != 'T' && state != 't' && state != 'Z' && state != 'X') return false;
+  }
+  return true;
 }
 
 /// The ranks of the world that have yet to begin what the process has begun on a group and not ended.
@@ -114,16 +130,22 @@ std::string look(const PendingTable& table, int world_size, std::chrono::millise
 
 }  // namespace
 
-std::jthread watch(PendingTable table, int world_size, std::chrono::milliseconds deadline,
+std::jthread watch(PendingTable table, const ProcessEntry& own, int world_size, std::chrono::milliseconds deadline,
                    std::function<void(const std::string&)> report) {
   deadline = std::min<std::chrono::milliseconds>(deadline, diagnosis::kLongest);
-  return std::jthread([=](const std::stop_token& end) {
+  return std::jthread([=, &own](const std::stop_token& end) {
     Histories histories;
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any ends;
-    while (!ends.wait_for(lock, end, kLookEvery, [&] { return end.stop_requested(); }))
+    bool looks = is_first_that_runs(table, own);
+    while (!ends.wait_for(lock, end, looks ? kLookEvery : kTakeOverWithin, [&] { return end.stop_requested(); })) {
+      if (looks = is_first_that_runs(table, own); !looks) {
+        histories.clear();
+        continue;
+      }
       if (const std::string text = look(table, world_size, deadline, histories); !text.empty()) return report(text);
+    }
   });
 }
 
