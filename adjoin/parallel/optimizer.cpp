@@ -86,6 +86,8 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
+  std::vector<Layout> layouts;
+  for (const nn::Parameter& of : of_all_workers) layouts.push_back(sharded(of.layout));
   for (const std::string& moment : rule_.moments) {
     std::vector<at::Tensor> shards(parameters_.size());
     for (Part& part : parts_) {
@@ -93,11 +95,11 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
       part.bucket.take_shards(part.moments.back(), shards);
     }
     auto shard = shards.begin();
-    for (const nn::Parameter& of : of_all_workers) {
-      const Layout layout = sharded(of.layout);
+    for (size_t i = 0; i < of_all_workers.size(); ++i) {
+      const nn::Parameter& of = of_all_workers[i];
       const at::Tensor tensor =
-          is_here(of) ? (shard++)->view(layout.shape_on(of.grid.world().rank())) : of.tensor.detach();
-      moments_.push_back({moment + "." + of.name, tensor, layout, of.grid, std::nullopt});
+          is_here(of) ? (shard++)->view(layouts[i].shape_on(of.grid.world().rank())) : of.tensor.detach();
+      moments_.push_back({moment + "." + of.name, tensor, layouts[i], of.grid, std::nullopt});
     }
   }
 }

@@ -13,7 +13,8 @@ namespace {
 
 using train::Configuration;
 
-constexpr int64_t kFewRanks = 16;  // up to which all methods are tried
+constexpr int64_t kFewRanks = 16;   // up to which all methods are tried
+constexpr int64_t kFewTokens = 16;  // of a sequence, that a rank has at least where there are more ranks
 
 /// The values that a field takes in turn.
 template <class T>
@@ -42,8 +43,7 @@ class Uses {
         for (const std::string& recompute : recomputations(grid)) {
           grid.recompute = recompute;
           const bool shares = grid.dp * grid.cp > 1;
-          for (const int64_t zero :
-               values(fixed_, "zero", grid.zero, shares ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{1})) {
+          for (const int64_t zero : values(fixed_, "zero", grid.zero, zeros(shares))) {
             grid.zero = zero;
             add_pipelines(grid, layouts);
           }
@@ -53,6 +53,10 @@ class Uses {
   }
 
  private:
+  std::vector<int64_t> zeros(bool shares) const {
+    if (!shares) return {1};
+    return few_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
+  }
   std::vector<std::string> methods(const Configuration& c) const {
     if (c.cp == 1) return {c.cp_method};
     return values<std::string>(
@@ -126,6 +130,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
       for (const int64_t pp : divisors(ranks / tp / cp)) {
         const int64_t dp = ranks / tp / cp / pp;
         if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // which train refuses
+        if (few && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {
           if (base.experts % ep != 0) continue;
           if (dp > base.batch) {
@@ -146,9 +151,12 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
                             " for each of their ranks, or all samples");
   if (!fixed.contains("chunks"))
     found.choices.push_back(std::string("--chunks of interleaved pipelines: ") + (few ? "2" : "powers of 2"));
-  if (few)
+  if (few) {
     found.choices.push_back("above " + std::to_string(kFewRanks) +
-                            " ranks: --pipeline 1f1b and interleaved, --cp-method ring and ulysses, --sp");
+                            " ranks: --pipeline 1f1b and interleaved, --cp-method ring and ulysses,");
+    found.choices.push_back("--zero 1 and 3, --sp, --cp of at least " + std::to_string(kFewTokens) +
+                            " tokens of the longest sample a rank");
+  }
   return found;
 }
 

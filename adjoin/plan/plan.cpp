@@ -4,12 +4,14 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/plan/large_step.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/planned_samples.hpp"
@@ -23,7 +25,9 @@ namespace {
 using train::Configuration;
 using train::RankPlan;
 
-constexpr int64_t kAllPlanned = 16;  // ranks: of more, one at each coordinate along pp is
+// Of more ranks, one at each coordinate along pp is planned, and steps follow from small ones.
+constexpr int64_t kAllPlanned = 16;
+constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;  // of such a small micro-batch
 
 /// The tasks of a plan's layouts, each made once.
 class Tasks {
@@ -53,13 +57,11 @@ class Tasks {
   std::map<Key, std::unique_ptr<train::Task>> tasks_;
 };
 
-/// A rank at each coordinate along pp: the first along all other axes but dp and ep, and there the one of this place.
-std::vector<int> one_a_coordinate(const Configuration& c, int64_t batch_rank) {
+/// A rank at each coordinate along pp, the first along all other axes.
+std::vector<int> one_a_coordinate(const Configuration& c) {
   const GridShape shape = grid_sizes(c).shape();
-  const auto ep = static_cast<int>(c.ep), place = static_cast<int>(batch_rank);
   std::vector<int> ranks;
-  for (int pp = 0; pp < static_cast<int>(c.pp); ++pp)
-    ranks.push_back(shape.rank_of(shape.cell_at({place / ep, place % ep, pp, 0, 0})));
+  for (int pp = 0; pp < static_cast<int>(c.pp); ++pp) ranks.push_back(shape.rank_of(shape.cell_at({0, 0, pp, 0, 0})));
   return ranks;
 }
 
@@ -69,17 +71,26 @@ Configuration alone(Configuration c) {
   return c;
 }
 
+/// Of mean length, that have so many tokens.
+int64_t samples_of(int64_t tokens, std::span<const int64_t> lengths) {
+  if (lengths.empty()) return kMostTimedSamples;
+  const int64_t mean =
+      std::max<int64_t>(1, std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / std::ssize(lengths));
+  return std::clamp<int64_t>((tokens + mean - 1) / mean, 1, kMostTimedSamples);
+}
+
 /// Plans layout after layout.
 class Planner {
  public:
   Planner(const Configuration& base, const train::TaskMaker& make, const Question& question)
       : tasks_(alone(base), make),
         workbench_(base, question.placement, question.measuring_seconds, question.measures_anew),
-        timer_([this](const auto& trial, const auto& name, int64_t rows) {
-          return workbench_.segment(trial, name, rows);
+        timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
+          return workbench_.segment(trial, name, rows, weights);
         }),
         longest_(train::longest_samples(base, tasks_.base())),
-        lengths_(tasks_.base().lengths(data::Part::train)) {}
+        lengths_(tasks_.base().lengths(data::Part::train)),
+        timed_samples_(samples_of(kTimedTokens, lengths_)) {}
 
   Tasks& tasks() { return tasks_; }
   Workbench& workbench() { return workbench_; }
@@ -88,29 +99,65 @@ class Planner {
   PlannedLayout planned(const Configuration& c) {
     const train::Task& task = tasks_.of(c);
     PlannedLayout layout{.configuration = c};
-    const std::vector<int> fullest = c.dp * c.pp * c.cp * c.tp <= kAllPlanned
-                                         ? std::vector<int>{}
-                                         : one_a_coordinate(c, train::busiest_rank(c, lengths_, longest_));
-    for (const RankPlan& rank : memory_.plan(c, task, longest_, fullest)) {
+    const Step step = c.dp * c.pp * c.cp * c.tp <= kAllPlanned ? step_as_it_is(c, task) : step_from_small_ones(c, task);
+    for (const RankPlan& rank : step.longest)
       if (rank.highest + rank.copies > layout.needs()) layout.copies = rank.copies, layout.memory = rank.highest;
-    }
-    const auto [found, is_new] = typical_.try_emplace(c.dp);
-    if (is_new) found->second = train::typical_batch(c, task);
-    const std::vector<int64_t>& typical = found->second;
-    const std::vector<RankPlan> ranks = timer_.plan(c, task, typical, one_a_coordinate(c, 0));
-    layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
+    layout.time = step_time(c, stages_of(c, segments_of(c, task)), step.typical,
                             {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
                              .update = [this](int64_t elements) { return workbench_.update(elements); }});
-    layout.samples_per_second = static_cast<double>(typical.size()) / layout.time.seconds;
+    layout.samples_per_second = static_cast<double>(typical_of(c, task).size()) / layout.time.seconds;
     return layout;
   }
 
  private:
+  /// The ranks whose memory counts with the longest samples, and one at each coordinate along pp with typical ones.
+  struct Step {
+    std::vector<RankPlan> longest, typical;
+  };
+
+  Step step_as_it_is(const Configuration& c, const train::Task& task) {
+    return {memory_.plan(c, task, longest_), timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c))};
+  }
+
+  /// Follows from two steps whose micro-batches are small and all the same.
+  Step step_from_small_ones(const Configuration& c, const train::Task& task) {
+    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
+    const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
+    std::vector<RankPlan> plans[2];
+    double tokens[2];
+    for (const int i : {0, 1}) {
+      Configuration of_one = c;
+      of_one.dp = 1;
+      of_one.batch = (i + 1) * few;
+      const std::vector<int64_t>& micro_batch = typical_of(of_one, task);
+      std::vector<int64_t> batch;
+      for (int64_t part = 0; part < parts; ++part) batch.insert(batch.end(), micro_batch.begin(), micro_batch.end());
+      plans[i] = timer_.plan(c, task, batch, one_a_coordinate(c));
+      tokens[i] = tokens_of(c, batch);
+    }
+    const auto at = [&](const std::vector<int64_t>& batch) {
+      return large_step(plans[0], tokens[0], plans[1], tokens[1], tokens_of(c, batch));
+    };
+    return {at(longest_), at(typical_of(c, task))};
+  }
+
+  /// Of the rank that has most.
+  double tokens_of(const Configuration& c, const std::vector<int64_t>& batch) const {
+    return static_cast<double>(train::busiest_rank(c, lengths_, batch).tokens);
+  }
+
+  const std::vector<int64_t>& typical_of(const Configuration& c, const train::Task& task) {
+    const auto [found, is_new] = typical_.try_emplace({c.dp, c.batch});
+    if (is_new) found->second = train::typical_batch(c, task);
+    return found->second;
+  }
+
   Tasks tasks_;
   Workbench workbench_;
   train::StepPlanner memory_, timer_;
   std::vector<int64_t> longest_, lengths_;
-  std::map<int64_t, std::vector<int64_t>> typical_{};  // by ranks along dp
+  int64_t timed_samples_;  // of a micro-batch, where not all are: so many that its products are large ones
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp and samples
 };
 
 }  // namespace

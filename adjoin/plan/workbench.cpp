@@ -154,7 +154,8 @@ train::TimingEffort Workbench::effort() const {
   return {.seconds = seconds_ / 100};
 }
 
-train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows) {
+train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
+                                         int64_t weights) {
   train::SegmentSeconds seconds;
   auto& close = segments_[name];
   const auto near = std::ranges::find_if(close, [&](const auto& known) {
@@ -167,7 +168,12 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
     const std::string key =
         "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows);
     const std::vector<double>* kept = measurements_.find(key);
-    if (kept == nullptr) {
+    const double work = static_cast<double>(rows) * static_cast<double>(weights);
+    OfKind& of_kind = kinds_[trial.segment.kind.empty() ? trial.segment.name : trial.segment.kind];
+    if (kept == nullptr && spent_ > seconds_ && of_kind.work > 0) {
+      const train::SegmentSeconds as_others = of_kind.seconds * (work / of_kind.work);
+      kept = &measurements_.add(key, {as_others.forward, as_others.backward, as_others.weights, as_others.waiting});
+    } else if (kept == nullptr) {
       train::Configuration plain = trial.configuration;
       plain.zero = 1;
       models::Segment segment = trial.segment;
@@ -197,6 +203,8 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
       kept = &measurements_.add(key, {measured.forward, measured.backward, measured.weights, measured.waiting});
     }
     seconds = {kept->at(0), kept->at(1), kept->at(2), kept->at(3)};
+    of_kind.work += work;
+    of_kind.seconds += seconds;
     close.emplace_back(rows, seconds);
   }
   if (trial.segment.recomputes) seconds.backward += seconds.forward;

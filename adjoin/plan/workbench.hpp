@@ -40,14 +40,16 @@ class JobSession {
 /// processes are the workers, each of which has a workbench and asks it for the same.
 class Workbench {
  public:
-  /// `seconds`: about as long as it measures at most.
+  /// `seconds`: so long it measures at most, but for one segment of each kind and the sizes of calls that it has not seen. What it
+  /// has no time for is said to take as long, for its rows and weights, as those of its kind do.
   Workbench(const train::Configuration& configuration, const Placement& placement, double seconds, bool measures_anew);
   ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 
   /// Seconds of a segment: train::SegmentClock.
-  train::SegmentSeconds segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows);
+  train::SegmentSeconds segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
+                                int64_t weights);
   /// Seconds of a call on all ranks of its group.
   double call(const train::PlannedCall& call);
   /// Seconds in which an optimizer updates so many elements of weights, without its calls.
@@ -75,6 +77,11 @@ class Workbench {
   double stretch_;   // ranks that share a core
   Measurements measurements_;
   std::map<std::string, std::vector<std::pair<int64_t, train::SegmentSeconds>>> segments_{};  // by name, with rows
+  struct OfKind {
+    double work = 0;  // rows times weights
+    train::SegmentSeconds seconds{};
+  };
+  std::map<std::string, OfKind> kinds_{};                         // what was measured of them together
   std::map<std::tuple<int, int, int, int64_t>, double> calls_{};  // by collective, ranks, span and bytes
   double spent_ = 0;
 };

@@ -47,6 +47,13 @@ std::string shards_of(const models::Model& model, size_t i, const Grid& grid) {
   return text;
 }
 
+int64_t weights_of(const models::Model& model, size_t i) {
+  int64_t elements = 0;
+  for (const auto& module : model->modules(i).of_parts)
+    for (const at::Tensor& weight : module->parameters()) elements += weight.numel();
+  return elements;
+}
+
 Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
   const int64_t rows = batch.input.size(0);
   std::vector<int64_t> numbers;
@@ -95,6 +102,10 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
                                        {owner, batch, input, is_last, stage > 0 && i == range.begin, splits,
                                         i + 1 == range.end && keeps_gathered, earlier}));
     input = needs.segments.back()->output;
+    // What was measured may have been another micro-batch.
+    if (const models::Segment& segment = segments_[static_cast<size_t>(i)]; segment.output_shape)
+      input = at::empty(segment.output_shape(model->stage(), batch.pass.rows), input.options())
+                  .requires_grad_(input.requires_grad());
   }
   return needs;
 }
@@ -148,7 +159,7 @@ const SegmentNeeds& MeasuredSegments::needs_of(size_t i, const Given& given) {
                            given.summed_earlier,
                            given.owner.calls};
   SegmentNeeds& needs = of_loads.emplace(load, measure(trial)).first->second;
-  if (clock_) needs.seconds = clock_(trial, layout_of_seconds(configuration_) + name, load.first);
+  if (clock_) needs.seconds = clock_(trial, layout_of_seconds(configuration_) + name, load.first, weights_of(model, i));
   return needs;
 }
 

@@ -61,7 +61,7 @@ std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
   std::vector<int64_t> busiest;  // the samples of the busiest ranks of all batches
   for (size_t i = 0; i < std::min(kMostBatches, static_cast<size_t>(whole)); ++i) {
     const std::vector<int64_t> batch = i == 0 ? first : next();
-    const std::span<const int64_t> part = part_of(batch, busiest_rank(c, lengths, batch), c.dp);
+    const std::span<const int64_t> part = part_of(batch, busiest_rank(c, lengths, batch).rank, c.dp);
     busiest.insert(busiest.end(), part.begin(), part.end());
   }
   std::ranges::stable_sort(busiest, {}, [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; });
@@ -76,12 +76,14 @@ std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
   return batch;
 }
 
-int64_t busiest_rank(const Configuration& c, const std::vector<int64_t>& lengths, std::span<const int64_t> batch) {
-  int64_t busiest = 0, most = -1;
-  for (int64_t rank = 0; !lengths.empty() && rank < c.dp; ++rank) {
-    int64_t tokens = 0;
-    for (const int64_t sample : part_of(batch, rank, c.dp)) tokens += lengths[static_cast<size_t>(sample)];
-    if (tokens > most) busiest = rank, most = tokens;
+BusiestRank busiest_rank(const Configuration& c, const std::vector<int64_t>& lengths, std::span<const int64_t> batch) {
+  BusiestRank busiest{.tokens = -1};
+  for (int64_t rank = 0; rank < c.dp; ++rank) {
+    const std::span<const int64_t> part = part_of(batch, rank, c.dp);
+    int64_t tokens = lengths.empty() ? std::ssize(part) : 0;
+    if (!lengths.empty())
+      for (const int64_t sample : part) tokens += lengths[static_cast<size_t>(sample)];
+    if (tokens > busiest.tokens) busiest = {rank, tokens};
   }
   return busiest;
 }

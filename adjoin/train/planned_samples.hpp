@@ -17,8 +17,13 @@ std::vector<int64_t> longest_samples(const Configuration& configuration, const T
 /// those of the busiest ranks of the first 256 batches are. Where the task does not know their lengths, the first batch.
 std::vector<int64_t> typical_batch(const Configuration& configuration, const Task& task);
 
-/// Of the ranks along dp, which share a batch, the one whose samples are longest together. `lengths`: task.lengths, of all samples.
-int64_t busiest_rank(const Configuration& configuration, const std::vector<int64_t>& lengths,
-                     std::span<const int64_t> batch);
+struct BusiestRank {
+  int64_t rank = 0, tokens = 0;
+};
+
+/// Of the ranks along dp, which share a batch, the one whose samples are longest together. `lengths`: task.lengths, of all samples;
+/// where there are none, samples are counted.
+BusiestRank busiest_rank(const Configuration& configuration, const std::vector<int64_t>& lengths,
+                         std::span<const int64_t> batch);
 
 }  // namespace adjoin::train

@@ -18,6 +18,7 @@
 #include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/peak_memory.hpp"
+#include "adjoin/train/skipped_products.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::train {
@@ -86,6 +87,7 @@ LoneRank::LoneRank(const GridSizes& sizes, int rank)
            sizes.shape()) {}
 
 SegmentNeeds measure(const SegmentTrial& trial) {
+  const SkippedProducts skipped;
   PeakMemory memory;
   const models::Model model = made(trial);
   const GradientShards shards = shards_of(model, trial.summed);

@@ -65,7 +65,7 @@ struct SegmentTrial {
   PlannedCalls& calls;
 };
 
-/// Makes the segment and runs it, with the loss where it is the last.
+/// Makes the segment and runs it, with the loss where it is the last, but for matrix products (SkippedProducts).
 SegmentNeeds measure(const SegmentTrial& trial);
 
 /// How long to time a segment.

@@ -67,8 +67,9 @@ struct RankPlan {
 struct SegmentTrial;
 
 /// Measures how long a segment takes. `name` and the number of rows tell it from all that take another time, but for lengths of
-/// samples, and for whether it is recomputed, which the trial says.
-using SegmentClock = std::function<SegmentSeconds(const SegmentTrial& trial, const std::string& name, int64_t rows)>;
+/// samples, and for whether it is recomputed, which the trial says. `weights`: elements of those that the rank has of it.
+using SegmentClock =
+    std::function<SegmentSeconds(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights)>;
 
 /// Plans steps of one task on many layouts. What layouts have in common is measured once. All that it is given of a task belongs
 /// to one model and one set of samples, laid out as each configuration says.

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "adjoin/train/step_plan.hpp"
+
+namespace adjoin::plan {
+
+/// The step of a layout whose micro-batches have `at` tokens, from two steps of the same layout and ranks with fewer (`below` and
+/// `above`): memory, times and the bytes of calls grow along a line, and the calls are the same.
+std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, double below,
+                                        std::span<const train::RankPlan> middle, double above, double at);
+
+}  // namespace adjoin::plan
