@@ -133,9 +133,8 @@ void add_plan(Program& program) {
           [options](const std::string& text) {
             options->check = text.empty() ? 0 : number_of(text, "--check", 1, int64_t{1} << 30);
           },
-          "Train 10 steps of a typical batch on each layout that fits, or on the first COUNT, in turns, and tell what "
-          "was "
-          "measured")
+          "Train 10 steps of a typical batch on each layout that fits, or on the first COUNT, in turns, and tell how "
+          "long they took")
       ->expected(0, 1)
       ->default_str("")
       ->option_text("[COUNT]")

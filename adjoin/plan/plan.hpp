@@ -65,7 +65,8 @@ struct MeasuredLayout {
 };
 
 /// Trains so many steps (`steps`, after two that do not count) of a typical batch on each of the first `count` layouts that fit, which
-/// take turns, so that what disturbs the machine disturbs all alike. In an MPI job all processes call it, and it gives the same on all of them.
+/// take turns, so that what disturbs the machine disturbs all alike. In an MPI job all processes call it, and it gives the same on all
+/// of them.
 std::vector<MeasuredLayout> check(const Plan& plan, const train::TaskMaker& make, size_t count, int64_t steps = 10);
 
 /// A table of predicted beside measured, with the mean of the errors.

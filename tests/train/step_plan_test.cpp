@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -21,6 +22,7 @@
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/random_task.hpp"
 #include "tests/support/seen_steps.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
@@ -246,6 +248,23 @@ class PlainTask : public Task {
     return at::mse_loss(output, batch.target, at::Reduction::Sum);
   }
 };
+
+TEST(PlanStep, knows_split_rows_of_more_micro_batches_than_it_runs) {
+  Configuration c = uneven("classifier", Precision::fp32);
+  c.hidden = 16;
+  c.heads = 4;
+  c.sequence = 40;
+  c.dp = 24;
+  c.tp = 2;
+  c.sp = true;
+  c.batch = 2 * c.dp;
+  const auto task = random_task(c, c.batch, [](int64_t i) { return 3 + i * 7 % 38; });
+  std::vector<int64_t> samples(static_cast<size_t>(c.batch));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  const std::vector<RankPlan> plans = plan_step(c, *task, samples);
+  ASSERT_EQ(std::ssize(plans), c.dp * c.tp);
+  for (const RankPlan& rank : plans) EXPECT_GT(rank.activations, 0);
+}
 
 TEST(PlanStep, knows_a_task_of_ones_own) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
