@@ -13,8 +13,7 @@ namespace {
 
 using train::Configuration;
 
-constexpr int64_t kFewRanks = 16;   // up to which all methods are tried
-constexpr int64_t kFewTokens = 16;  // of a sequence, that a rank has at least where there are more ranks
+constexpr int64_t kFewTokens = 16;  // of a sequence, that a rank has at least where ranks are not few
 
 /// The values that a field takes in turn.
 template <class T>

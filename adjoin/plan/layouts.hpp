@@ -10,6 +10,9 @@
 
 namespace adjoin::plan {
 
+/// Up to so many ranks all methods are tried, and all ranks and micro-batches planned as they are.
+constexpr int64_t kFewRanks = 16;
+
 /// The fields of a configuration that a plan decides: the sizes of the grid, and how it is used.
 const std::vector<std::string>& fields_of_grid();
 const std::vector<std::string>& fields_of_methods();
@@ -23,7 +26,7 @@ struct Candidates {
 
 /// All grids of so many ranks with all ways to use them, of which `fixed` fields keep the configuration's values. What changes
 /// nothing there stands once: a stage of ZeRO where nobody shares weights, `--recompute attention` where no scores are kept.
-/// Of numbers of micro-batches, which only pipelines are given, and of chunks a few are tried, and above 16 ranks of all else too;
+/// Of numbers of micro-batches, which only pipelines are given, and of chunks a few are tried, and above kFewRanks of all else too;
 /// `choices` says which. `segments`: of the model, at most as many stages.
 Candidates candidates(const train::Configuration& base, int64_t ranks, const std::set<std::string>& fixed,
                       int64_t segments);

@@ -25,9 +25,8 @@ namespace {
 using train::Configuration;
 using train::RankPlan;
 
-// Of more ranks, one at each coordinate along pp is planned, and steps follow from small ones.
-constexpr int64_t kAllPlanned = 16;
-constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;  // of such a small micro-batch
+// Of the small micro-batches that large ones follow from: so many that their products are large ones.
+constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;
 
 /// The tasks of a plan's layouts, each made once.
 class Tasks {
@@ -99,7 +98,7 @@ class Planner {
   PlannedLayout planned(const Configuration& c) {
     const train::Task& task = tasks_.of(c);
     PlannedLayout layout{.configuration = c};
-    const Step step = c.dp * c.pp * c.cp * c.tp <= kAllPlanned ? step_as_it_is(c, task) : step_from_small_ones(c, task);
+    const Step step = grid_sizes(c).ranks() <= kFewRanks ? step_as_it_is(c, task) : step_from_small_ones(c, task);
     for (const RankPlan& rank : step.longest)
       if (rank.highest + rank.copies > layout.needs()) layout.copies = rank.copies, layout.memory = rank.highest;
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), step.typical,
@@ -119,7 +118,7 @@ class Planner {
     return {memory_.plan(c, task, longest_), timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c))};
   }
 
-  /// Follows from two steps whose micro-batches are small and all the same.
+  /// Follows from two steps whose micro-batches are small and all the same, of one rank at each coordinate along pp.
   Step step_from_small_ones(const Configuration& c, const train::Task& task) {
     const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
     const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
@@ -156,7 +155,7 @@ class Planner {
   Workbench workbench_;
   train::StepPlanner memory_, timer_;
   std::vector<int64_t> longest_, lengths_;
-  int64_t timed_samples_;  // of a micro-batch, where not all are: so many that its products are large ones
+  int64_t timed_samples_;
   std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp and samples
 };
 

@@ -154,6 +154,36 @@ train::TimingEffort Workbench::effort() const {
   return {.seconds = seconds_ / 100};
 }
 
+train::SegmentSeconds Workbench::timed(const train::SegmentTrial& trial) {
+  train::Configuration plain = trial.configuration;
+  plain.zero = 1;
+  models::Segment segment = trial.segment;
+  segment.recomputes = false;
+  const std::set<std::string> none;
+  train::SegmentSeconds measured;
+  const train::TimingEffort efforts = effort();
+  on_workers(workers_, threads_, [&](const Communicator& world) {
+    const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
+    train::LoneRank rank(grid_sizes(plain), trial.grid.world().rank());
+    const train::SegmentTrial mine{plain,
+                                   trial.task,
+                                   segment,
+                                   rank.grid,
+                                   trial.batch,
+                                   trial.input,
+                                   trial.is_last,
+                                   trial.holds_input,
+                                   trial.splits_backward,
+                                   none,
+                                   false,
+                                   none,
+                                   *rank.calls};
+    const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
+    if (train::speaks_for_process(world)) measured = of_all;
+  });
+  return measured;
+}
+
 train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
                                          int64_t weights) {
   train::SegmentSeconds seconds;
@@ -170,37 +200,10 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
     const std::vector<double>* kept = measurements_.find(key);
     const double work = static_cast<double>(rows) * static_cast<double>(weights);
     OfKind& of_kind = kinds_[trial.segment.kind.empty() ? trial.segment.name : trial.segment.kind];
-    if (kept == nullptr && spent_ > seconds_ && of_kind.work > 0) {
-      const train::SegmentSeconds as_others = of_kind.seconds * (work / of_kind.work);
-      kept = &measurements_.add(key, {as_others.forward, as_others.backward, as_others.weights, as_others.waiting});
-    } else if (kept == nullptr) {
-      train::Configuration plain = trial.configuration;
-      plain.zero = 1;
-      models::Segment segment = trial.segment;
-      segment.recomputes = false;
-      const std::set<std::string> none;
-      train::SegmentSeconds measured;
-      const train::TimingEffort efforts = effort();
-      on_workers(workers_, threads_, [&](const Communicator& world) {
-        const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
-        train::LoneRank rank(grid_sizes(plain), trial.grid.world().rank());
-        const train::SegmentTrial mine{plain,
-                                       trial.task,
-                                       segment,
-                                       rank.grid,
-                                       trial.batch,
-                                       trial.input,
-                                       trial.is_last,
-                                       trial.holds_input,
-                                       trial.splits_backward,
-                                       none,
-                                       false,
-                                       none,
-                                       *rank.calls};
-        const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
-        if (train::speaks_for_process(world)) measured = of_all;
-      });
-      kept = &measurements_.add(key, {measured.forward, measured.backward, measured.weights, measured.waiting});
+    if (kept == nullptr) {
+      const bool has_time = spent_ <= seconds_ || of_kind.work == 0;
+      const train::SegmentSeconds found = has_time ? timed(trial) : of_kind.seconds * (work / of_kind.work);
+      kept = &measurements_.add(key, {found.forward, found.backward, found.weights, found.waiting});
     }
     seconds = {kept->at(0), kept->at(1), kept->at(2), kept->at(3)};
     of_kind.work += work;

@@ -66,6 +66,7 @@ class Workbench {
   double seconds_of(const train::PlannedCall& call);
   double measured(const std::string& operation, const Group& group, double bytes);
   double point(const std::string& operation, const Group& group, int64_t bytes);
+  train::SegmentSeconds timed(const train::SegmentTrial& trial);  // not recomputed, with weights that are not cut
   train::TimingEffort effort() const;
 
   const train::Configuration configuration_;

@@ -11,8 +11,8 @@
 namespace adjoin::train {
 namespace {
 
-std::vector<int64_t> trained_on(const Configuration& c, const Task& task) {
-  return hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train;
+HeldOut held_out(const Configuration& c, const Task& task) {
+  return hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
 }
 
 std::span<const int64_t> part_of(std::span<const int64_t> batch, int64_t rank, int64_t ranks) {
@@ -28,7 +28,7 @@ size_t of_a_batch(const Configuration& c, size_t samples) {
 
 std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
   constexpr size_t kLookedAt = 4096;
-  std::vector<int64_t> samples = trained_on(c, task);
+  std::vector<int64_t> samples = held_out(c, task).train;
   const std::vector<int64_t> lengths = task.lengths(data::Part::train);
   const size_t step = lengths.empty() ? std::max<size_t>(1, samples.size() / std::max<size_t>(kLookedAt, c.batch)) : 1;
   std::vector<std::pair<double, int64_t>> longest;
@@ -47,7 +47,7 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
 
 std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
   constexpr size_t kMostBatches = 256;
-  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+  const HeldOut samples = held_out(c, task);
   const std::vector<int64_t> lengths = task.lengths(data::Part::train);
   data::Sampler sampler = make_sampler(c, task, samples);
   const auto next = [&] {

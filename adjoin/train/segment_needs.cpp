@@ -63,18 +63,6 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
 
 }  // namespace
 
-SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
-  forward += other.forward;
-  backward += other.backward;
-  weights += other.weights;
-  waiting += other.waiting;
-  return *this;
-}
-
-SegmentSeconds SegmentSeconds::operator*(double factor) const {
-  return {factor * forward, factor * backward, factor * weights, factor * waiting};
-}
-
 void PlannedCalls::begin(const Call& call) {
   const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
   if (!moves || call.size == 1) return;

@@ -247,6 +247,18 @@ struct StepPlanner::Known {
 StepPlanner::StepPlanner(SegmentClock clock) : known_(std::make_unique<Known>(Known{.clock = std::move(clock)})) {}
 StepPlanner::~StepPlanner() = default;
 
+SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weights += other.weights;
+  waiting += other.waiting;
+  return *this;
+}
+
+SegmentSeconds SegmentSeconds::operator*(double factor) const {
+  return {factor * forward, factor * backward, factor * weights, factor * waiting};
+}
+
 std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, const Task& task,
                                         std::span<const int64_t> samples, std::span<const int> wanted,
                                         nn::AssumedExperts::Rows routing) {

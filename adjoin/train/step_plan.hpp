@@ -30,8 +30,7 @@ struct SegmentSeconds {
   double forward = 0;
   double backward = 0;  ///< without what follows in `weights`
   double weights = 0;   ///< the gradients of weights, where a schedule leaves them for later
-  double waiting =
-      0;  ///< by which the slowest of several ranks that compute the same takes longer than they do in the mean
+  double waiting = 0;   ///< by which the slowest of ranks that compute the same exceeds their mean
 
   SegmentSeconds& operator+=(const SegmentSeconds& other);
   SegmentSeconds operator*(double factor) const;

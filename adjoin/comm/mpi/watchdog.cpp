@@ -32,8 +32,7 @@ char state_of(const ProcessEntry& process) {
 }
 
 /// Whether a debugger or a signal has stopped the process, which then goes on some time.
-bool is_stopped(const ProcessEntry& process) {
-  const char state = state_of(process);
+bool is_stopped(char state) {
   return state == 'T' || state == 't';
 }
 
@@ -42,7 +41,7 @@ bool is_first_that_runs(const PendingTable& table, const ProcessEntry& own) {
   for (const ProcessEntry& process : table.processes) {
     if (&process == &own) break;
     const char state = state_of(process);
-    if (state != 'T' && state != 't' && state != 'Z' && state != 'X') return false;
+    if (!is_stopped(state) && state != 'Z' && state != 'X') return false;
   }
   return true;
 }
@@ -71,7 +70,7 @@ Worker worker_of(const PendingTable& table, const ProcessEntry& process, const A
   const auto place = static_cast<size_t>(agent.group.load());
   worker.call += diagnosis::group_name(table.host->groups[place].members(), world_size);
   worker.needs = missing_ranks(table, process, place);
-  if (!worker.needs.empty() && !is_stopped(process)) worker.state = Worker::State::waits;
+  if (!worker.needs.empty() && !is_stopped(state_of(process))) worker.state = Worker::State::waits;
   return worker;
 }
 
