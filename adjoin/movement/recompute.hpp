@@ -18,8 +18,9 @@ class GraphNotes;
 /// f(inputs), of which only the inputs wait for backward: there f is computed again, with autocast as it was.
 ///
 /// f must give the same tensor each time, and none of its random numbers from a generator: masks of a ForwardPass are drawn
-/// again alike. What f uses beside its inputs, as a module's parameters, gets its gradients added in backward. Where no input
-/// requires a gradient, f is called as it is, since nothing would ask for its backward.
+/// again alike. f is kept until backward, so it takes by value what does not live as long. What f uses beside its inputs, as
+/// a module's parameters, gets its gradients added in backward. Where no input requires a gradient, f is called as it is,
+/// since nothing would ask for its backward.
 ///
 /// Adjoint: once differentiable; must not stand within another
 /// Throws:  InvalidArgument for none, or more than 3 inputs

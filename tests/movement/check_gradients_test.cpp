@@ -218,7 +218,7 @@ TEST(CheckGradients, looks_into_what_is_computed_again_where_it_was_noted) {
     const auto& w = line.world;
     const auto run = [&](bool is_right) {
       return recomputed(
-                 [&](const std::vector<at::Tensor>& x) {
+                 [&, is_right](const std::vector<at::Tensor>& x) {
                    return reduce_from((is_right ? copy_to(x[0], w) : x[0]).mm(line.part).relu(), w);
                  },
                  {line.whole * 1})
