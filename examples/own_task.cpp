@@ -1,5 +1,5 @@
 // A task of one's own, a curve through the points of a CSV, trained by the loop of `adjoin train`: data and tensor parallel,
-// with checkpoints, metrics and progress.
+// with checkpoints, metrics and progress, or in the layout that a plan takes.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
+#include "adjoin/plan/plan.hpp"
 #include "adjoin/train/commands.hpp"
 
 using namespace adjoin;
@@ -66,6 +67,7 @@ class Curve : public train::Task {
 
 int main(int argc, char** argv) {
   std::string file;
+  int64_t ranks = 0;
   train::Configuration c{.epochs = 30, .lr = 1e-2, .overwrite = true};
   c.out = std::filesystem::temp_directory_path() / "own_task";
   CLI::App app("A curve through points, trained by the loop of adjoin train.");
@@ -74,9 +76,13 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", c.epochs, "Passes over the points [30]")->option_text("N");
   app.add_option("--dp", c.dp, "Data-parallel ranks [1]")->option_text("N");
   app.add_option("--tp", c.tp, "Tensor-parallel ranks [1]")->option_text("N");
+  app.add_option("--ranks", ranks, "Ranks whose layout a plan decides, in place of --dp and --tp")->option_text("N");
   CLI11_PARSE(app, argc, argv);
   try {
-    train::train(c, [&](const auto&) { return std::make_unique<Curve>(file); });
+    const auto make = [&](const train::Configuration&) { return std::make_unique<Curve>(file); };
+    const plan::JobSession session;
+    if (ranks > 0) c = agreed_best(plan::layouts(c, make, {.placement = {.ranks = ranks}}));
+    train::train(c, make);
   } catch (const std::exception& error) {
     return std::cerr << "own_task: " << error.what() << '\n', 2;
   }

@@ -53,7 +53,7 @@ std::string_view outcome_of(const JobRecord& job) {
 std::string sentence_of(const JobRecord& job) {
   const std::string_view outcome = outcome_of(job);
   if (outcome == "failed") return "it failed: " + job.failure;
-  if (outcome == "ended") return "it ended well";
+  if (outcome == "ended") return "it ended without a failure";
   if (outcome == "goes on") return "it goes on, or was killed on another host";
   return "it left no word of why it ended: it was killed, as by kill -9 or for want of memory";
 }

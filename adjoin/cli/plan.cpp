@@ -52,8 +52,8 @@ plan::Question PlanOptions::question(const GivenConfiguration& given) const {
   require(ranks.has_value(), "--ranks is needed");
   check_range("--ranks", *ranks, 1, kMostThreads);
   plan::Question question{.placement = {}, .measures_anew = measures};
-  if (!memory.empty()) {
-    question.memory = measure::bytes_of(memory, "--memory");
+  if (memory) {
+    question.memory = measure::bytes_of(*memory, "--memory");
     require(*question.memory > 0, "--memory is 0, expected bytes as in 512M or 2G");
   }
   for (const std::string& field : plan::fields_of_grid())
@@ -63,6 +63,11 @@ plan::Question PlanOptions::question(const GivenConfiguration& given) const {
     if (is_given(given, field)) question.fixed.insert(field);
   question.placement = placement_of(*this);
   return question;
+}
+
+void say_that_it_plans(const plan::Question& question) {
+  train::say("planning; what is not known of this machine is measured, for about " +
+             text_of_seconds(question.measuring_seconds) + " at most");
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group) {
@@ -96,6 +101,7 @@ void run_plan(PlanCommand& command) {
   const plan::JobSession session;
   std::optional<train::Silence> silence;
   if (command.json) silence.emplace();
+  say_that_it_plans(question);
   const plan::Plan plan = plan::layouts(configuration, make, question);
   if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
   std::vector<plan::MeasuredLayout> measured;

@@ -13,7 +13,7 @@ namespace adjoin::cli {
 /// The options by which a plan's question is asked.
 struct PlanOptions {
   std::optional<int64_t> ranks{}, hosts{};
-  std::string memory{};
+  std::optional<std::string> memory{};
   std::optional<double> alpha{}, beta{};
   bool measures = false;
 
@@ -21,6 +21,9 @@ struct PlanOptions {
   /// Throws: InvalidArgument
   plan::Question question(const GivenConfiguration& given) const;
 };
+
+/// Says that a plan is made, which may take its time.
+void say_that_it_plans(const plan::Question& question);
 
 /// --ranks and --memory, in a group of the help text.
 void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group);

@@ -20,6 +20,7 @@ struct TrainCommand {
 
 /// The same on the layout that a plan takes, told.
 train::Configuration planned(const train::Configuration& configuration, const plan::Question& question) {
+  say_that_it_plans(question);
   const plan::Plan plan = [&] {
     const train::Silence silence;  // the training will say it
     return plan::layouts(configuration, train::task_kind(configuration).make, question);
@@ -33,8 +34,7 @@ train::Configuration planned(const train::Configuration& configuration, const pl
 void run_train(const TrainCommand& command) {
   std::optional<plan::Question> question;
   if (command.plan.ranks) question = command.plan.question(*command.given);
-  require(question || command.plan.memory.empty(),
-          "--memory is for a layout that a plan decides, and --ranks is not given");
+  require(question || !command.plan.memory, "--memory is for a layout that a plan decides, and --ranks is not given");
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!command.is_dry) require_given(configuration.out, "--out");

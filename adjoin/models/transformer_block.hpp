@@ -17,7 +17,7 @@ struct TransformerBlockOptions {
   std::string name = {};  ///< the full name, for the dropout masks
   nn::SelfAttentionOptions attention;
   nn::ColRowOptions feed_forward;
-  nn::NormOptions norm;
+  nn::NormOptions norm{};
   bool norm_after_sum = false;
   ExpertOptions experts =
       {};              ///< where there are some, each is as the feed-forward layer, without its biases and its dropout

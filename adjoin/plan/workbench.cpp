@@ -121,7 +121,7 @@ Workbench::Workbench(const train::Configuration& configuration, const Placement&
       stretch_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
       measurements_(about(configuration, workers_, threads_), measures_anew) {
   if (!started_by_mpi()) return;
-  on_workers(workers_, threads_, [&](const Communicator& world) {
+  on_workers(workers_, [&](const Communicator& world) {
     measurements_.take(text_of(0, measurements_.text(), world));  // folders of hosts may differ
   });
   spent_ = 0;
@@ -133,10 +133,10 @@ void Workbench::keep() {
   if (mpi_job_rank() == 0) measurements_.keep();
 }
 
-void Workbench::on_workers(int64_t ranks, int threads, const std::function<void(const Communicator& world)>& work) {
+void Workbench::on_workers(int64_t ranks, const std::function<void(const Communicator& world)>& work) {
   train::WorkerOptions options = worker_options(configuration_);
   options.grid = {.dp = ranks};
-  options.threads_per_rank = threads;
+  options.threads_per_rank = threads_;
   double seconds = 0;
   train::run_workers(options, [&](const Communicator& world) {
     const auto begin = Clock::now();
@@ -162,7 +162,7 @@ train::SegmentSeconds Workbench::timed(const train::SegmentTrial& trial) {
   const std::set<std::string> none;
   train::SegmentSeconds measured;
   const train::TimingEffort efforts = effort();
-  on_workers(workers_, threads_, [&](const Communicator& world) {
+  on_workers(workers_, [&](const Communicator& world) {
     const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
     train::LoneRank rank(grid_sizes(plain), trial.grid.world().rank());
     const train::SegmentTrial mine{plain,
@@ -222,7 +222,7 @@ double Workbench::update(int64_t elements) {
   const std::vector<double>* kept = measurements_.find(key);
   if (kept == nullptr) {
     std::vector<double> measured;  // elements and seconds
-    on_workers(workers_, threads_, [&](const Communicator& world) {
+    on_workers(workers_, [&](const Communicator& world) {
       std::vector<double> points;
       for (const int64_t features : {16, 2048}) {
         const train::LoneRank alone({}, 0);
@@ -258,7 +258,7 @@ double Workbench::point(const std::string& operation, const Group& group, int64_
   const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
   const measure::Effort efforts{.turns = 15, .least_turns = 3, .seconds = seconds_ / 400};
   double median = 0;
-  on_workers(ranks, threads_, [&](const Communicator& world) {
+  on_workers(ranks, [&](const Communicator& world) {
     const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.here;
     const int64_t host = world.rank() / on_host, place = world.rank() % on_host;
     const Communicator mine =

@@ -62,7 +62,7 @@ class Workbench {
 
  private:
   struct Group;  // the ranks of a call as hosts see them
-  void on_workers(int64_t ranks, int threads, const std::function<void(const Communicator& world)>& work);
+  void on_workers(int64_t ranks, const std::function<void(const Communicator& world)>& work);
   double seconds_of(const train::PlannedCall& call);
   double measured(const std::string& operation, const Group& group, double bytes);
   double point(const std::string& operation, const Group& group, int64_t bytes);

@@ -17,13 +17,13 @@ struct Curve {
 /// Curves of several runs over one another, along the steps.
 struct Chart {
   std::string title;  // "training loss"
-  std::vector<Curve> curves;
+  std::vector<Curve> curves{};
 };
 
 /// Charts with curves of the same kind.
 struct ChartGroup {
   std::string title;  // "" where there is one group alone
-  std::vector<Chart> charts;
+  std::vector<Chart> charts{};
 };
 
 /// All charts of some runs: those of losses and measures, in a group for each set of runs that have a measure in common; and those

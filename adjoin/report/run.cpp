@@ -72,6 +72,13 @@ std::string Run::state_text() const {
   return (state == RunState::running ? "goes on: " : "not finished: ") + at;
 }
 
+std::string Run::damage_text() const {
+  std::vector<std::string> damages;
+  if (damaged_lines > 0) damages.push_back(counted(damaged_lines, "damaged line") + " of metrics.jsonl left out");
+  for (const std::string& file : damaged_files) damages.push_back(file + " is damaged");
+  return joined(damages, "; ");
+}
+
 void add_line(Run& run, std::string_view text, train::MetricsLine& buffer) {
   if (!train::read_metrics_line(text, buffer)) {
     ++run.damaged_lines;
@@ -104,8 +111,13 @@ Run read_run(const std::string& folder) {
   Run run{.name = folder};
   const bool is_held = train::OutputFolder::is_held(path);
   const std::string metrics = train::text_or_nothing(path / train::kMetrics);
-  run.summary = train::read_json(path / train::kSummary);
-  run.beginning = train::read_json(path / train::kRunFile);
+  const auto object_in = [&](const char* file) {
+    nlohmann::ordered_json json = train::read_json(path / file);
+    if (!json.is_object() && fs::exists(path / file)) run.damaged_files.emplace_back(file);
+    return json;
+  };
+  run.summary = object_in(train::kSummary);
+  run.beginning = object_in(train::kRunFile);
   if (const auto beginning = train::read_beginning(path)) {
     run.configuration = beginning->configuration;
     run.steps = beginning->steps;

@@ -29,17 +29,20 @@ struct Run {
   std::string name;  // the folder, as it was given
   RunState state = RunState::finished;
   std::optional<train::Configuration> configuration{};
-  nlohmann::ordered_json summary{};    // summary.json
-  nlohmann::ordered_json beginning{};  // run.json
-  int64_t steps = 0, last_step = 0;    // of the whole training, 0 where nobody knows; and taken
-  int64_t damaged_lines = 0;           // of metrics.jsonl
-  std::vector<int64_t> skipped{};      // steps whose gradients were not finite
-  std::vector<int64_t> slowest{};      // of each rank, the steps in which it was the slowest
+  nlohmann::ordered_json summary{};          // summary.json
+  nlohmann::ordered_json beginning{};        // run.json
+  int64_t steps = 0, last_step = 0;          // of the whole training, 0 where nobody knows; and taken
+  int64_t damaged_lines = 0;                 // of metrics.jsonl
+  std::vector<std::string> damaged_files{};  // of summary.json and run.json
+  std::vector<int64_t> skipped{};            // steps whose gradients were not finite
+  std::vector<int64_t> slowest{};            // of each rank, the steps in which it was the slowest
   /// The numbers of metrics.jsonl: of steps, of validations and of evaluations on the test part; in their order there.
   std::vector<std::pair<std::string, Series>> of_steps{}, of_validations{}, of_evaluations{};
 
   /// "finished", "runs: step 5 of 10", "not finished: step 5 of 10".
   std::string state_text() const;
+  /// "summary.json is damaged" and the like; "" where nothing is.
+  std::string damage_text() const;
   /// The value of summary.json or else of run.json; null where neither has one.
   const nlohmann::ordered_json& fact(std::string_view key) const;
 };

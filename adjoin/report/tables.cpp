@@ -81,8 +81,7 @@ std::string median_text(const Run& run, std::string_view key) {
 
 std::string remarks_of(const Run& run) {
   std::vector<std::string> remarks;
-  if (run.damaged_lines > 0)
-    remarks.push_back(counted(run.damaged_lines, "damaged line") + " of metrics.jsonl left out");
+  if (const std::string damage = run.damage_text(); !damage.empty()) remarks.push_back(damage);
   if (!run.configuration) remarks.push_back("its configuration is not known");
   if (!run.skipped.empty()) remarks.push_back(counted(std::ssize(run.skipped), "skipped step"));
   return joined(remarks, "; ");

@@ -45,9 +45,8 @@ void write_report(const std::vector<std::string>& folders, const std::string& fi
   page.file().write(page_of(runs, planned_memory(runs, kMostPlanning)));
   page.publish();
   for (const Run& run : runs) {
-    train::say(run.name + ": " + run.state_text() +
-               (run.damaged_lines > 0 ? "; " + counted(run.damaged_lines, "damaged line") + " of metrics.jsonl left out"
-                                      : ""));
+    const std::string damage = run.damage_text();
+    train::say(run.name + ": " + run.state_text() + (damage.empty() ? "" : "; " + damage));
   }
   train::say("report of " + counted(std::ssize(runs), "run") + " in " + file);
 }

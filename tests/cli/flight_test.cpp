@@ -87,7 +87,7 @@ TEST(FlightCommand, tells_of_a_run_that_ended_well_and_replaces_it_in_the_next_s
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   ASSERT_EQ(run(kSmallRun + "--epochs 1 --dp 3" + into(out)).code, 0);
-  EXPECT_THAT(shown(flight_of(out)), AllOf(HasSubstr("it ended well\n\nrank 0"), HasSubstr("rank 2")));
+  EXPECT_THAT(shown(flight_of(out)), AllOf(HasSubstr("it ended without a failure\n\nrank 0"), HasSubstr("rank 2")));
   ASSERT_EQ(run("train --epochs 2 --dp 1 --resume " + shell_quoted(out)).code, 0);
   const json result = printed_json(flight_of(out));
   EXPECT_EQ(result.at("ranks"), 1);

@@ -145,10 +145,11 @@ TEST_F(BeganWith, a_head_of_other_classes_is_drawn_anew_and_nothing_else) {
   const auto all = bits_of(bert());
   const fs::path other = with_classes({{"0", "rain"}, {"1", "sun"}});
   for (const auto& [name, bits] : bits_after(other, "is of other classes: classifier.row\n"))
-    if (name == "classifier.weight")
+    if (name == "classifier.weight") {
       EXPECT_NE(bits, all.at(name));
-    else if (name != "classifier.bias")
+    } else if (name != "classifier.bias") {
       EXPECT_EQ(bits, all.at(name)) << name;
+    }
   const json config = json::parse(contents_of(folder_ / "exported" / "config.json"));
   EXPECT_EQ(config.at("id2label"), json({{"0", "negative"}, {"1", "positive"}}));
 }

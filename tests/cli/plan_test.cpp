@@ -45,6 +45,7 @@ TEST(PlanCommand, refuses_what_it_cannot_plan_in_one_line) {
       {"", "--ranks is needed"},
       {"--ranks 0", "--ranks is 0"},
       {"--ranks 2 --memory 0", "--memory is 0, expected bytes as in 512M or 2G"},
+      {"--ranks 2 --memory ''", "--memory is empty, expected bytes"},
       {"--ranks 2 --memory 1X", "--memory is 1X, expected bytes"},
       {"--ranks 2 --memory 1", "the least is"},
       {"--ranks 2 --dp 2", "--dp beside --ranks"},

@@ -28,6 +28,16 @@ TEST(ReadRun, has_each_number_of_metrics_with_its_steps) {
   EXPECT_EQ(run.of_steps[1].second.values, (std::vector<double>{1, 0.5, 1.0 / 3}));
 }
 
+TEST(ReadRun, names_damaged_files) {
+  const TemporaryFolder folder;
+  const auto path = folder / "a";
+  make_run(path, 3);
+  EXPECT_EQ(read_run(path.string()).damage_text(), "");
+  test::put(path / "summary.json", "{\"test_loss\": ");
+  test::put(path / "run.json", "[]");
+  EXPECT_EQ(read_run(path.string()).damage_text(), "summary.json is damaged; run.json is damaged");
+}
+
 TEST(ReadRun, counts_damaged_lines_and_takes_the_others) {
   const TemporaryFolder folder;
   make_run(folder / "a", 3);
@@ -51,7 +61,9 @@ TEST(ReadRun, leaves_out_what_is_no_number_and_counts_skipped_steps) {
   EXPECT_EQ(run.skipped, (std::vector<int64_t>{2}));
   EXPECT_EQ(run.damaged_lines, 0);
   for (const auto& [key, series] : run.of_steps)
-    if (key == "loss") EXPECT_EQ(series.steps, (std::vector<int64_t>{1}));
+    if (key == "loss") {
+      EXPECT_EQ(series.steps, (std::vector<int64_t>{1}));
+    }
 }
 
 TEST(ReadRun, tells_finished_running_and_ended_runs_apart) {

@@ -113,10 +113,11 @@ class OwnTask(unittest.TestCase):
             points.write_text("".join(f"{x / 50},{abs(x / 50 - 1)}\n" for x in range(100)))
             one = self.train(folder, "--data", points)
             self.assertLess(one["test_error"], 0.5)
-            for layout in [("--dp", "3"), ("--tp", "2"), ("--dp", "2", "--tp", "2")]:
+            for layout in [("--dp", "3"), ("--tp", "2"), ("--dp", "2", "--tp", "2"), ("--ranks", "2")]:
                 self.assertAlmostEqual(self.train(folder, "--data", points, *layout)["test_loss"], one["test_loss"], 5)
-            mpi = self.train(folder, "--data", points, "--dp", "2", processes=2)
-            self.assertAlmostEqual(mpi["test_loss"], one["test_loss"], 5)
+            for layout in [("--dp", "2"), ("--ranks", "2")]:
+                mpi = self.train(folder, "--data", points, *layout, processes=2)
+                self.assertAlmostEqual(mpi["test_loss"], one["test_loss"], 5)
 
     def test_refuses_a_file_of_no_points(self):
         with tempfile.TemporaryDirectory() as folder:

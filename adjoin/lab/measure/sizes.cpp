@@ -16,7 +16,7 @@ int64_t bytes_of(std::string_view text, std::string_view option) {
   const size_t power = unit.empty() ? 0 : units.find(unit[0]) + 1;  // npos + 1 is 0
   const bool is_unit = unit.empty() || (unit.size() == 1 && power > 0);
   if (error != std::errc() || !is_unit || number < 0 || number > most >> (10 * power) || (number == 0 && text != "0"))
-    throw InvalidArgument(std::string(option) + " is " + std::string(text) +
+    throw InvalidArgument(std::string(option) + " is " + (text.empty() ? "empty" : std::string(text)) +
                           ", expected bytes as in 512, 4K, 1M or 2G, up to 1048576G");
   return number << (10 * power);
 }
