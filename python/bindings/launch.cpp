@@ -198,8 +198,18 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
   return results;
 }
 
+/// mpirun hands Ctrl-C on as SIGTERM: here it raises KeyboardInterrupt too, where the script has nothing else for it.
+void take_sigterm_for_ctrl_c() {
+  const py::module_ signal = py::module_::import("signal"), threading = py::module_::import("threading");
+  if (!threading.attr("current_thread")().is(threading.attr("main_thread")())) return;
+  const py::object sigterm = signal.attr("SIGTERM");
+  if (signal.attr("getsignal")(sigterm).equal(signal.attr("SIG_DFL")))
+    signal.attr("signal")(sigterm, signal.attr("default_int_handler"));
+}
+
 /// MPI for the rest of the process, so that there may be several launches.
 void keep_mpi() {
+  if (started_by_mpi()) take_sigterm_for_ctrl_c();
   int initialized = 0, level = 0;
   MPI_Initialized(&initialized);
   if (initialized) return;

@@ -1,4 +1,5 @@
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -182,12 +183,36 @@ except KeyboardInterrupt:
     print("launch\\n", end="", flush=True)
 """
 
+INTERRUPTED_JOB = """
+import adjoin
+
+def work(world):
+    print("begins\\n", end="", flush=True)
+    try:
+        while True:
+            world.barrier()
+    except KeyboardInterrupt:
+        print("is interrupted\\n", end="", flush=True)
+        raise
+
+adjoin.launch(work)
+"""
+
 
 @on_threads
 class Interrupt(unittest.TestCase):
     def test_ends_ranks_that_wait_and_ranks_that_compute(self):
         result = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
         self.assertEqual(sorted(result.stdout.split("\n")), ["", "launch", "rank 0", "rank 1", "rank 2"], result.stderr)
+
+    def test_of_mpirun_reaches_its_ranks(self):
+        command = ["mpirun", "-n", "2", sys.executable, "-c", INTERRUPTED_JOB]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+            self.assertEqual([job.stdout.readline() for _ in range(2)], ["begins\n"] * 2)
+            job.send_signal(signal.SIGINT)
+            out, err = job.communicate(timeout=60)
+        self.assertIn("is interrupted\n", out, err)
+        self.assertNotEqual(job.returncode, 0)
 
 
 @on_threads
