@@ -22,12 +22,6 @@ namespace {
 
 std::atomic<SharedMemory*> kept = nullptr;
 
-size_t bytes_of_machine() {
-  static const size_t bytes =
-      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 [[noreturn]] void fail(const std::string& what) {
   throw CommunicationError(what + ": " + std::strerror(errno));
 }
@@ -40,6 +34,12 @@ bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) 
 }
 
 }  // namespace
+
+size_t bytes_of_machine() {
+  static const size_t bytes =
+      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 /// At the beginning of each part.
 struct SharedMemory::Head {

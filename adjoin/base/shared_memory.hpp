@@ -12,6 +12,9 @@
 
 namespace adjoin {
 
+/// Memory of this machine.
+size_t bytes_of_machine();
+
 /// A large range of addresses, the same in each of some processes of a host. Each has a part of it, of whose memory it gives blocks,
 /// and reaches the parts of all others, so a pointer into it means the same to all of them.
 ///

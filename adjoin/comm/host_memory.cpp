@@ -32,12 +32,12 @@ void note_host_memory(HostMemoryUse use) {
   latest_use = std::move(use);
 }
 
-bool when_host_memory_begins(void (*action)()) {
+bool when_ranks_begin(void (*action)()) {
   actions().push_back(action);
   return true;
 }
 
-void host_memory_begins() {
+void ranks_begin() {
   for (const auto action : actions()) action();
 }
 

@@ -31,10 +31,11 @@ struct HostMemoryUse {
 HostMemoryUse host_memory_use();
 void note_host_memory(HostMemoryUse use);  // by a launch
 
-/// Has `action` called when processes begin to share memory, before anything else uses it; true.
-bool when_host_memory_begins(void (*action)());
-/// By a launch in which they do.
-void host_memory_begins();
+/// Has `action` called when ranks begin, before they use any memory: those of a launch on threads, or the processes of a job, which
+/// share memory by then where they can; true.
+bool when_ranks_begin(void (*action)());
+/// By a launch.
+void ranks_begin();
 
 /// Memory that collectives and messages use without a copy, also where the ranks are processes that share some: a multiple of 64.
 /// Tensors of the program are there without it.

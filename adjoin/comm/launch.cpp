@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/host_memory.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
@@ -39,6 +40,7 @@ bool LaunchOptions::checked_from_environment() {
 
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
+  ranks_begin();
   ThreadWorld world(ranks, options.deadline, options.checked);
   std::promise<bool> all_exist;  // nobody begins before: where the machine refuses a thread, nothing has been done
   const std::shared_future<bool> may_begin = all_exist.get_future().share();

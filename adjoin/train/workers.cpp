@@ -2,10 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,7 +11,6 @@
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/tensor_memory.hpp"
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
@@ -24,17 +19,6 @@ namespace {
 /// Ranks that share this machine.
 int64_t ranks_here(const WorkerOptions& options) {
   return started_by_mpi() ? mpi_job_ranks_here() : options.grid.ranks();
-}
-
-/// Keeps freed memory for the next tensor. A step frees and allocates gigabytes; given back to the system, each page
-/// would come again zeroed, which costs a twentieth of a step.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_ARENA_MAX, 1);  // the other arenas cannot hold a large block
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-#endif
-  use_tensor_memory();
 }
 
 LaunchOptions launch_options(const WorkerOptions& options) {
@@ -80,7 +64,6 @@ void check_workers(const WorkerOptions& options) {
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work) {
   check_workers(options);
   const int threads = threads_of_a_rank(options.threads_per_rank, ranks_here(options));
-  keep_freed_memory();
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
     in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });

@@ -145,7 +145,7 @@ TEST(Groups, live_side_by_side) {
   });
 }
 
-class Recorder : public Observer {
+class CallRecorder : public Observer {
  public:
   void begin(const Call& call) override {
     begun.push_back(std::string(call.name) + " x " + std::to_string(call.elements().count));
@@ -160,7 +160,7 @@ class Recorder : public Observer {
 
 TEST(Observer, sees_every_operation_of_the_group_and_of_groups_made_from_it) {
   for_each_world({1, 2}, [](const Communicator& world) {
-    const auto recorder = std::make_shared<Recorder>();
+    const auto recorder = std::make_shared<CallRecorder>();
     const Communicator observed = world.observed_by(recorder);
     std::vector<double> x(3);
     observed.all_reduce(buffer(x));

@@ -270,7 +270,7 @@ TEST(Launch, lets_several_threads_of_a_rank_use_one_group_in_turn) {
 }
 
 TEST(Mismatch, is_found_in_roots_types_reductions_and_counts) {
-  const std::vector<testing::Call> different = {
+  const std::vector<testing::OperationCall> different = {
       [](const Communicator& w, std::vector<float>& x) { w.broadcast(buffer(x), w.rank()); },
       [](const Communicator& w, std::vector<float>& x) {
         w.all_reduce({x.data(), 8, w.rank() ? ElementType::float32 : ElementType::int32});

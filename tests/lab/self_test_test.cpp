@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using testing::for_each_world;
 using testing::kIsSanitized;
 using testing::StepsBackend;
-using Sizes = std::vector<int>;
+using WorldSizes = std::vector<int>;
 
 std::vector<std::string> failed_operations(const std::vector<SelfTestResult>& results) {
   std::vector<std::string> failed;
@@ -66,7 +66,7 @@ class LyingBackend final : public Backend {
 };
 
 TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
-  for_each_world(kIsSanitized ? Sizes{2, 5} : Sizes{1, 2, 3, 4, 5}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{2, 5} : WorldSizes{1, 2, 3, 4, 5}, [](const Communicator& world) {
     std::vector<std::string> tried;
     for (const SelfTestResult& result : self_test(world)) {
       EXPECT_EQ(result.failure, "") << result.operation;
@@ -79,7 +79,7 @@ TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
 }
 
 TEST(SelfTest, finds_nothing_wrong_with_a_backend_that_has_only_exchange) {
-  for_each_world(kIsSanitized ? Sizes{1, 3} : Sizes{1, 2, 3, 4}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{1, 3} : WorldSizes{1, 2, 3, 4}, [](const Communicator& world) {
     EXPECT_THAT(failed_operations(self_test(Communicator(std::make_shared<StepsBackend>(world)))), ElementsAre());
   });
 }
@@ -100,7 +100,7 @@ TEST(SelfTest, notices_each_operation_that_alters_a_result) {
 }
 
 TEST(SelfTest, notices_a_message_that_is_altered_in_every_operation_of_messages) {
-  for_each_world(kIsSanitized ? Sizes{3} : Sizes{2, 3, 4}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{3} : WorldSizes{2, 3, 4}, [](const Communicator& world) {
     const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, "exchange")));
     const auto failed = failed_operations(results);
     // recv is tried on rank 0 alone, and only the last rank's results are altered

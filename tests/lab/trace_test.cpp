@@ -51,7 +51,7 @@ void communicate(const Communicator& world) {
   const TimeSlice whole("step", 7);
   const Communicator half = *world.split(world.rank() % 2, 0);
   std::vector<float> x(48, 1);
-  for (const testing::Call& call : testing::every_operation()) {
+  for (const testing::OperationCall& call : testing::every_operation()) {
     call(world, x);
     const TimeSlice slice("half");
     call(half, x);

@@ -7,10 +7,10 @@
 
 namespace adjoin::testing {
 
-using Call = std::function<void(const Communicator&, std::vector<float>&)>;
+using OperationCall = std::function<void(const Communicator&, std::vector<float>&)>;
 
 /// One call of each operation, of small and of larger messages; x has 4 * size elements or many more.
-inline std::vector<Call> every_operation() {
+inline std::vector<OperationCall> every_operation() {
   const auto even = [](const Communicator& w, const std::vector<float>& x) {
     return std::vector<int64_t>(static_cast<size_t>(w.size()), static_cast<int64_t>(x.size()) / w.size());
   };

@@ -89,8 +89,8 @@ void MpiShared::share_tensors(MPI_Comm host) {
   const std::string why_none =
       is_off != 0 ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY" : mpi::share_host_memory(host);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
+  ranks_begin();
   if (why_none.empty()) {
-    host_memory_begins();
     host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), host);
     return;
   }

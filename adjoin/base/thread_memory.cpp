@@ -1,0 +1,84 @@
+#include "adjoin/base/thread_memory.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdint>
+#include <mutex>
+
+#include "adjoin/base/shared_memory.hpp"
+
+namespace adjoin {
+
+namespace {
+
+std::mutex parts_mutex;
+uint64_t parts_in_use = 0;  // a bit for each
+int shared_parts = 0;       // given to a further thread each
+
+/// The part of a thread, while that lives.
+class Part {
+ public:
+  Part() {
+    const std::lock_guard lock(parts_mutex);
+    number_ = std::countr_one(parts_in_use);
+    is_ours_ = number_ < ThreadMemory::kParts;
+    if (is_ours_)
+      parts_in_use |= uint64_t{1} << number_;
+    else
+      number_ = shared_parts++ % ThreadMemory::kParts;
+  }
+  ~Part() {
+    const std::lock_guard lock(parts_mutex);
+    if (is_ours_) parts_in_use &= ~(uint64_t{1} << number_);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  size_t number() const { return static_cast<size_t>(number_); }
+
+ private:
+  int number_;
+  bool is_ours_;
+};
+
+}  // namespace
+
+ThreadMemory::ThreadMemory(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)) {
+  for (int part = 0; part < kParts; ++part)
+    heaps_.emplace_back(static_cast<char*>(begin) + kBytesOfPart * static_cast<size_t>(part), kBytesOfPart);
+}
+
+ThreadMemory* ThreadMemory::of_process() {
+  static ThreadMemory* const memory = []() -> ThreadMemory* {
+#ifdef __SANITIZE_ADDRESS__
+    return nullptr;
+#endif
+    void* begin = ::mmap(nullptr, kBytesOfPart * static_cast<size_t>(kParts), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin == MAP_FAILED) return nullptr;
+    ::madvise(begin, kBytesOfPart * static_cast<size_t>(kParts), MADV_HUGEPAGE);  // some hundredths of a step less
+    auto* made = new ThreadMemory(begin);  // for as long as the process lives, as its tensors may
+    ::pthread_atfork(&lock_all, &unlock_all, &unlock_all);
+    return made;
+  }();
+  return memory;
+}
+
+void* ThreadMemory::allocate(size_t bytes) {
+  if (bytes > bytes_of_machine()) return nullptr;
+  thread_local const Part part;
+  return heaps_[part.number()].allocate(bytes);
+}
+
+void ThreadMemory::lock_all() {
+  parts_mutex.lock();
+  for (BlockHeap& heap : of_process()->heaps_) heap.mutex().lock();
+}
+void ThreadMemory::unlock_all() {
+  for (BlockHeap& heap : of_process()->heaps_) heap.mutex().unlock();
+  parts_mutex.unlock();
+}
+
+}  // namespace adjoin
