@@ -56,8 +56,8 @@ path.raw,path.line{fill:none}
 --computing:#3b7dd8;--waiting:#e0a030;--communicating:#c2459f;--reading:#2f9e6e}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 body{max-width:none;padding:0;font-size:11pt}.figures{grid-template-columns:1fr 1fr}
-.wide{overflow:visible}.schedule,.layout{max-width:100%;height:auto}th,td{white-space:normal;overflow-wrap:anywhere}
-h2,h3{break-after:avoid}tr{break-inside:avoid}#tip{display:none}}
+.wide{overflow:visible}.schedule,.layout{max-width:100%;height:auto}table{font-size:8pt}
+th,td{white-space:normal;padding-right:6px}th[scope=row],tr.differs td{overflow-wrap:anywhere}h2,h3{break-after:avoid}tr{break-inside:avoid}#tip{display:none}}
 )css";
 
 // Shows the step and value of the point that is nearest to the pointer, and of others at the same place.

@@ -158,7 +158,7 @@ std::string configuration_tables(const std::vector<Run>& runs) {
             (known.size() == 1 ? "Options that are not what the preset gives" : "Options in which the runs differ") +
             "</p>\n" + table_of_fields(runs, first, known.size() == 1 ? "" : "differs");
   html += "<details><summary>" + counted(std::ssize(others), "option") +
-          (known.size() == 1 ? " as the preset gives them" : " in which they do not") + "</summary>\n" +
+          (known.size() == 1 ? " as the preset gives them" : " that all runs have alike") + "</summary>\n" +
           table_of_fields(runs, others, "") + "</details>\n";
   return html;
 }
