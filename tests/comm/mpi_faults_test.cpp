@@ -116,9 +116,10 @@ TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
 
 TEST(MpiFaults, show_mismatched_collectives_and_messages_at_once_in_host_memory) {
   const Outcome outcome = job("1 mismatch");
+  // At once: one of the other ranks may not have come.
   EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("mismatched collectives:\n  ranks 0, 2: all_reduce #2 (sum, float32 x 1000) at "
-                              "fault_program.cpp:"),
+              AllOf(HasSubstr("mismatched collectives:\n"),
+                    HasSubstr(": all_reduce #2 (sum, float32 x 1000) at fault_program.cpp:"),
                     HasSubstr("\n  rank 1: broadcast #2 (root 0, float32 x 1000) at fault_program.cpp:")));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(job("0 counts").text, AllOf(HasSubstr("all_gather #2 (float32 x {1, 2, 3})"),
