@@ -1,5 +1,7 @@
 #include "adjoin/base/block_heap.hpp"
 
+#include <unistd.h>
+
 namespace adjoin {
 
 namespace {
@@ -12,12 +14,18 @@ T& word_at(uintptr_t address) {
 
 }  // namespace
 
+size_t bytes_of_machine() {
+  static const size_t bytes =
+      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 BlockHeap::BlockHeap(void* begin, size_t bytes) {
   give_back(reinterpret_cast<Address>(begin), bytes / kLine * kLine);
 }
 
 void* BlockHeap::allocate(size_t bytes) {
-  if (bytes > SIZE_MAX / 2) return nullptr;
+  if (bytes > bytes_of_machine()) return nullptr;
   const size_t lines = (bytes + kLine - 1) / kLine, whole = (lines + 1) * kLine;
   const std::lock_guard lock(mutex_);
   Address begin = 0;

@@ -11,6 +11,9 @@
 
 namespace adjoin {
 
+/// Memory of this machine.
+size_t bytes_of_machine();
+
 /// Cuts blocks out of a range of addresses, for any threads, and keeps what is freed for the next ones. A block is the smallest
 /// hole that is large enough; holes that touch become one. Blocks up to kSmall are kept by their sizes instead.
 class BlockHeap {
@@ -20,7 +23,7 @@ class BlockHeap {
   /// The range begins at a multiple of kLine.
   BlockHeap(void* begin, size_t bytes);
 
-  /// At least so many bytes, at a multiple of kLine; nullptr where there is no hole for them.
+  /// At least so many bytes, at a multiple of kLine; nullptr where there is no hole for them, or no machine has so much memory.
   /// Cost: some tens of nanoseconds up to kSmall, else some hundreds; a line in front of the block.
   void* allocate(size_t bytes);
   void free(void* block);

@@ -35,12 +35,6 @@ bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) 
 
 }  // namespace
 
-size_t bytes_of_machine() {
-  static const size_t bytes =
-      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 /// At the beginning of each part.
 struct SharedMemory::Head {
   uint64_t token = 0;
@@ -156,10 +150,6 @@ void SharedMemory::keep(std::unique_ptr<SharedMemory> memory) {
 
 SharedMemory* SharedMemory::current() {
   return kept.load(std::memory_order_acquire);
-}
-
-void* SharedMemory::allocate(size_t bytes) {
-  return bytes > bytes_of_machine() ? nullptr : heap_->allocate(bytes);
 }
 
 void* SharedMemory::Resource::do_allocate(size_t bytes, size_t) {

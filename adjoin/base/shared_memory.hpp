@@ -12,9 +12,6 @@
 
 namespace adjoin {
 
-/// Memory of this machine.
-size_t bytes_of_machine();
-
 /// A large range of addresses, the same in each of some processes of a host. Each has a part of it, of whose memory it gives blocks,
 /// and reaches the parts of all others, so a pointer into it means the same to all of them.
 ///
@@ -51,7 +48,7 @@ class SharedMemory {
   }
   /// A block of this process's part, at a multiple of 64, for any thread; nullptr where there is no room, or no machine has so
   /// much memory. What is freed is kept for the next.
-  void* allocate(size_t bytes);
+  void* allocate(size_t bytes) { return heap_->allocate(bytes); }
   void free(void* block) { heap_->free(block); }
   /// The same; throws std::bad_alloc.
   std::pmr::memory_resource& resource() { return resource_; }

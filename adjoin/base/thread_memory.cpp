@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <mutex>
 
-#include "adjoin/base/shared_memory.hpp"
-
 namespace adjoin {
 
 namespace {
@@ -55,11 +53,10 @@ ThreadMemory* ThreadMemory::of_process() {
 #ifdef __SANITIZE_ADDRESS__
     return nullptr;
 #endif
-    void* begin = ::mmap(nullptr, kBytesOfPart * static_cast<size_t>(kParts), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* begin = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) return nullptr;
-    ::madvise(begin, kBytesOfPart * static_cast<size_t>(kParts), MADV_HUGEPAGE);  // some hundredths of a step less
-    auto* made = new ThreadMemory(begin);  // for as long as the process lives, as its tensors may
+    ::madvise(begin, kBytes, MADV_HUGEPAGE);  // some hundredths of a step less
+    auto* made = new ThreadMemory(begin);     // for as long as the process lives, as its tensors may
     ::pthread_atfork(&lock_all, &unlock_all, &unlock_all);
     return made;
   }();
@@ -67,7 +64,6 @@ ThreadMemory* ThreadMemory::of_process() {
 }
 
 void* ThreadMemory::allocate(size_t bytes) {
-  if (bytes > bytes_of_machine()) return nullptr;
   thread_local const Part part;
   return heaps_[part.number()].allocate(bytes);
 }

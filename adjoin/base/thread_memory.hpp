@@ -21,16 +21,15 @@ class ThreadMemory {
   /// which is to see each block.
   static ThreadMemory* of_process();
 
-  bool holds(const void* memory) const {
-    return reinterpret_cast<uintptr_t>(memory) - begin_ < kBytesOfPart * static_cast<size_t>(kParts);
-  }
+  bool holds(const void* memory) const { return reinterpret_cast<uintptr_t>(memory) - begin_ < kBytes; }
   /// A block of this thread's part, at a multiple of 64; nullptr where there is no room, or no machine has so much memory.
   void* allocate(size_t bytes);
   /// By any thread.
   void free(void* block) { heaps_[(reinterpret_cast<uintptr_t>(block) - begin_) / kBytesOfPart].free(block); }
 
  private:
-  static constexpr size_t kBytesOfPart = size_t{256} << 30;  // of addresses
+  // Of addresses.
+  static constexpr size_t kBytesOfPart = size_t{256} << 30, kBytes = kBytesOfPart * kParts;
 
   explicit ThreadMemory(void* begin);
   static void lock_all();

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
