@@ -17,7 +17,7 @@ struct StageCosts {
 
 struct Costs {
   std::vector<StageCosts> stages;  // of each stage
-  double transfer = 0;             // from the end of an action to an action of another rank that needs its result
+  double transfer = 0;             // of a result to another rank, which the one before on its way there may delay
 };
 
 /// Costs of stages of which all on one rank together cost `of_rank`, equally much each.
@@ -33,8 +33,8 @@ struct Timeline {
   std::vector<int> most_in_flight;
 };
 
-/// Runs a schedule with these costs, each action as early as it can. A transfer occupies neither of its two ranks, and
-/// costs nothing between two stages of one rank.
+/// Runs a schedule with these costs, each action as early as it can. A transfer occupies neither of its two ranks, but those from
+/// one rank to another follow each other, as on one cable. It costs nothing between two stages of one rank.
 ///
 /// Cost:   linear in the number of actions
 /// Throws: InvalidArgument where `check` refuses the schedule, or a cost is missing or not from 0 to kMostCost

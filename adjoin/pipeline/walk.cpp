@@ -1,50 +1,41 @@
 #include "adjoin/pipeline/walk.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace adjoin::pipeline {
-namespace {
-
-constexpr double kNotYet = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Walk::Walk(const Schedule& schedule, CostOf cost_of, double transfer)
     : schedule_(schedule),
       cost_of_(std::move(cost_of)),
       transfer_(transfer),
-      forward_ends_(slot(schedule.stages, 0), kNotYet),
-      input_ends_(slot(schedule.stages, 0), kNotYet),
+      outputs_(slot(schedule.stages, 0)),
+      gradients_(slot(schedule.stages, 0)),
       ranks_(schedule.actions.size()) {}
 
-double Walk::arrival(const std::vector<double>& ends, int stage, int micro_batch, int rank) const {
-  const double end = ends[slot(stage, micro_batch)];
-  return schedule_.rank_of[static_cast<size_t>(stage)] == rank ? end : end + transfer_;
-}
-
-double Walk::when_ready(const Action& action, int rank) const {
+double Walk::when_ready(const Action& action) const {
   const auto& [stage, kind, m] = action;
-  if (kind == Kind::weight) return input_ends_[slot(stage, m)];
-  if (kind == Kind::forward) return stage == 0 ? 0 : arrival(forward_ends_, stage - 1, m, rank);
-  const double forward = forward_ends_[slot(stage, m)];
-  return stage + 1 == schedule_.stages ? forward : std::max(forward, arrival(input_ends_, stage + 1, m, rank));
+  if (kind == Kind::weight) return gradients_[slot(stage, m)].end;
+  if (kind == Kind::forward) return stage == 0 ? 0 : outputs_[slot(stage - 1, m)].arrival;
+  const double forward = outputs_[slot(stage, m)].end;
+  return stage + 1 == schedule_.stages ? forward : std::max(forward, gradients_[slot(stage + 1, m)].arrival);
 }
 
 std::optional<Action> Walk::missing_input(const Action& action) const {
   const auto& [stage, kind, m] = action;
-  const auto is_missing = [&, m = m](const std::vector<double>& ends, int of) { return ends[slot(of, m)] == kNotYet; };
+  const auto is_missing = [&, m = m](const std::vector<Result>& results, int of) {
+    return results[slot(of, m)].end == kNotYet;
+  };
   if (kind == Kind::forward) {
-    if (stage > 0 && is_missing(forward_ends_, stage - 1)) return Action{stage - 1, Kind::forward, m};
+    if (stage > 0 && is_missing(outputs_, stage - 1)) return Action{stage - 1, Kind::forward, m};
     return {};
   }
   if (kind == Kind::weight) {
-    if (is_missing(input_ends_, stage)) return Action{stage, Kind::input, m};
+    if (is_missing(gradients_, stage)) return Action{stage, Kind::input, m};
     return {};
   }
-  if (is_missing(forward_ends_, stage)) return Action{stage, Kind::forward, m};
-  if (stage + 1 < schedule_.stages && is_missing(input_ends_, stage + 1)) return Action{stage + 1, Kind::backward, m};
+  if (is_missing(outputs_, stage)) return Action{stage, Kind::forward, m};
+  if (stage + 1 < schedule_.stages && is_missing(gradients_, stage + 1)) return Action{stage + 1, Kind::backward, m};
   return {};
 }
 
@@ -55,12 +46,19 @@ void Walk::queue(int rank) {
 }
 
 /// Only the rank of a neighbouring stage can have waited for this.
-void Walk::note_end(const Action& action, double end) {
+void Walk::note_end(int rank, const Action& action, double end) {
   if (action.kind == Kind::weight) return;
   const bool is_forward = action.kind == Kind::forward;
-  (is_forward ? forward_ends_ : input_ends_)[slot(action.stage, action.micro_batch)] = end;
+  Result& result = (is_forward ? outputs_ : gradients_)[slot(action.stage, action.micro_batch)];
+  result = {end, end};
   const int next = action.stage + (is_forward ? 1 : -1);
-  if (next >= 0 && next < schedule_.stages) queue(schedule_.rank_of[static_cast<size_t>(next)]);
+  if (next < 0 || next >= schedule_.stages) return;
+  const int to = schedule_.rank_of[static_cast<size_t>(next)];
+  if (to != rank && transfer_ > 0) {
+    double& link = links_[{rank, to}];
+    result.arrival = link = std::max(link, end) + transfer_;
+  }
+  queue(to);
 }
 
 void Walk::run_rank(int rank, const OnAction& on_action) {
@@ -68,12 +66,12 @@ void Walk::run_rank(int rank, const OnAction& on_action) {
   const std::vector<Action>& actions = schedule_.actions[static_cast<size_t>(rank)];
   for (; me.reached < actions.size(); ++me.reached) {
     const Action& action = actions[me.reached];
-    const double ready = when_ready(action, rank);
+    const double ready = when_ready(action);
     if (ready == kNotYet) return;
     const double begin = std::max(me.end, ready);
     me.end = begin + cost_of_(action);
     on_action(rank, action, begin, me.end);
-    note_end(action, me.end);
+    note_end(rank, action, me.end);
   }
 }
 

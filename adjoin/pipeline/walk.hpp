@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "adjoin/pipeline/schedule.hpp"
@@ -16,7 +19,7 @@ class Walk {
   using CostOf = std::function<double(const Action& action)>;
   using OnAction = std::function<void(int rank, const Action& action, double begin, double end)>;
 
-  /// `transfer` lies between the end of an action and one on another rank that needs its result. Costs are finite.
+  /// A result takes `transfer` to another rank, and those of one rank to another one follow each other. Costs are finite.
   Walk(const Schedule& schedule, CostOf cost_of, double transfer);
 
   /// Calls `on_action` for each action that can run: a rank's in their order, each behind what it needs.
@@ -34,19 +37,25 @@ class Walk {
     bool is_queued = false;
   };
 
+  /// What a stage gives of a micro-batch: when that is there, and when the rank of the stage that needs it has it.
+  struct Result {
+    double end = kNotYet, arrival = kNotYet;
+  };
+  static constexpr double kNotYet = std::numeric_limits<double>::infinity();
+
   size_t slot(int stage, int micro_batch) const {
     return static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micro_batches) + static_cast<size_t>(micro_batch);
   }
-  double when_ready(const Action& action, int rank) const;
-  double arrival(const std::vector<double>& ends, int stage, int micro_batch, int rank) const;
+  double when_ready(const Action& action) const;
   void run_rank(int rank, const OnAction& on_action);
-  void note_end(const Action& action, double end);
+  void note_end(int rank, const Action& action, double end);
   void queue(int rank);
 
   const Schedule& schedule_;
   CostOf cost_of_;
   double transfer_;
-  std::vector<double> forward_ends_, input_ends_;  // of each stage and micro-batch; infinite until they ran
+  std::vector<Result> outputs_, gradients_;        // of each stage and micro-batch: of forward, and of its input
+  std::map<std::pair<int, int>, double> links_{};  // from a rank to another: when the last result has gone over
   std::vector<Rank> ranks_;
   std::vector<int> queue_;  // ranks that may be able to go on
 };

@@ -152,11 +152,11 @@ TEST(Simulation, counts_a_transfer_between_ranks_alone) {
 }
 
 TEST(Simulation, does_not_occupy_a_rank_by_its_transfers) {
-  // Rank 0 computes on while its first result travels; rank 1 works while its second input does.
+  // Rank 0 computes on while its first result travels; the second one follows that, as both go to the same rank.
   const Timeline timeline =
       simulate(read_schedule("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1"), {.stages = {{1, 1, 0}, {1, 1, 0}}, .transfer = 5});
-  EXPECT_EQ(timeline.begins[0], (std::vector<double>{0, 1, 14, 15}));
-  EXPECT_EQ(timeline.begins[1], (std::vector<double>{6, 7, 8, 9}));
+  EXPECT_EQ(timeline.begins[0], (std::vector<double>{0, 1, 18, 23}));
+  EXPECT_EQ(timeline.begins[1], (std::vector<double>{6, 11, 12, 13}));
 }
 
 TEST(Simulation, keeps_activations_until_the_weight_where_that_is_apart) {

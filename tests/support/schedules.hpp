@@ -60,6 +60,8 @@ inline std::optional<std::vector<std::vector<double>>> begins_by_relaxation(cons
   struct Node {
     Action action;
     size_t rank, index;
+    std::optional<size_t> to = {};  // the other rank that needs its result
+    double arrival = 0;             // there
   };
   std::vector<Node> nodes;
   std::vector<std::vector<double>> begins;
@@ -74,21 +76,30 @@ inline std::optional<std::vector<std::vector<double>>> begins_by_relaxation(cons
     if (a.kind == Kind::weight) return b.kind == Kind::input && b.stage == a.stage;
     return (b.kind == Kind::forward && b.stage == a.stage) || (b_goes_back && b.stage == a.stage + 1);
   };
-  for (size_t round = 0; round <= nodes.size(); ++round) {
+  for (const Node& a : nodes)
+    for (Node& b : nodes)
+      if (a.rank != b.rank && needs(a.action, b.action)) b.to = a.rank;
+  for (size_t round = 0; round <= 2 * nodes.size(); ++round) {
     bool moved = false;
-    for (const Node& a : nodes)
+    const auto move_behind = [&](double& time, double end) {
+      moved |= time < end;
+      time = std::max(time, end);
+    };
+    for (Node& a : nodes)
       for (const Node& b : nodes) {
         const bool follows = a.rank == b.rank && a.index > b.index;
-        if (!follows && !needs(a.action, b.action)) continue;
+        if (follows && a.to && a.to == b.to) move_behind(a.arrival, b.arrival + costs.transfer);
+        if (&a != &b && !follows && !needs(a.action, b.action)) continue;
         const auto& cost = costs.stages[static_cast<size_t>(b.action.stage)];
         const double length = b.action.kind == Kind::forward  ? cost.forward
                               : b.action.kind == Kind::input  ? cost.input
                               : b.action.kind == Kind::weight ? cost.weight
                                                               : cost.input + cost.weight;
-        const double end = begins[b.rank][b.index] + length + (a.rank != b.rank ? costs.transfer : 0);
-        if (begins[a.rank][a.index] >= end) continue;
-        begins[a.rank][a.index] = end;
-        moved = true;
+        const double end = begins[b.rank][b.index] + length;
+        if (&a == &b)
+          move_behind(a.arrival, end + costs.transfer);
+        else
+          move_behind(begins[a.rank][a.index], a.rank == b.rank ? end : b.arrival);
       }
     if (!moved) return begins;
   }
