@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "adjoin/base/hash.hpp"
@@ -206,6 +207,12 @@ Group::~Group() {
 bool Group::spans_hosts() const {
   const auto host = [this](int rank) { return shared_->host_of[static_cast<size_t>(rank)]; };
   return std::ranges::any_of(world_ranks_, [&](int rank) { return host(rank) != host(world_ranks_.front()); });
+}
+
+bool Group::is_one_a_host() const {
+  std::set<int> hosts;
+  for (const int rank : world_ranks_) hosts.insert(shared_->host_of[static_cast<size_t>(rank)]);
+  return hosts.size() > 1 && hosts.size() == world_ranks_.size();
 }
 
 /// The same number on all members of the subset, who make their groups in one order.

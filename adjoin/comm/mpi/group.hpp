@@ -81,6 +81,7 @@ class Group {
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room
   std::span<const int> world_ranks() const { return world_ranks_; }
   bool spans_hosts() const;
+  bool is_one_a_host() const;  ///< each of several ranks is on another host
   const std::shared_ptr<MpiShared>& shared() const { return shared_; }
 
  private:

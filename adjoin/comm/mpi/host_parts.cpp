@@ -69,10 +69,15 @@ void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer ou
     counts.back() += call.counts[rank];
   }
   of_leaders.counts = counts;
+  leaders_->call_between_hosts(of_leaders);
+}
+
+/// Each rank is on another host.
+void Transport::call_between_hosts(const Call& call) {
   // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
   constexpr int64_t kLong = 64 << 10;
-  const bool is_long_sum = *call.collective == Collective::all_reduce && in.bytes() >= kLong;
-  is_long_sum ? leaders_->Backend::carry_out(of_leaders) : leaders_->call_mpi(of_leaders);
+  const bool is_long_sum = *call.collective == Collective::all_reduce && call.in.bytes() >= kLong;
+  is_long_sum ? Backend::carry_out(call) : call_mpi(call);
 }
 
 void Transport::call_by_parts(const Call& call) {

@@ -72,6 +72,7 @@ Transport::Transport(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent)
       options_(group_->shared()->options),
       rank_(group_->rank()),
       size_(static_cast<int>(group_->world_ranks().size())),
+      one_a_host_(group_->is_one_a_host()),
       box_types_(options_.largest_piece) {
   const HostParts* parts = group_->parts();
   if (parts && parts->own) part_ = std::make_unique<ProcessBackend>(parts->own, agent_);
@@ -138,7 +139,8 @@ void Transport::carry_out(const Call& call) {
   const Watched watched(*agent_, group_->entry(), call);
   if (options_.checked && size_ > 1) check_all_call_alike(call);
   if (!call.algorithm.empty() || !is_countable(call)) return Backend::carry_out(call);
-  goes_by_parts(call) ? call_by_parts(call) : call_mpi(call);
+  if (goes_by_parts(call)) return call_by_parts(call);
+  one_a_host_ ? call_between_hosts(call) : call_mpi(call);
 }
 
 void Transport::carry(std::span<const Message> messages, const Call& call) {

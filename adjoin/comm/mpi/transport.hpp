@@ -54,6 +54,7 @@ class Transport final : public InJob<Backend> {
   bool goes_by_parts(const Call& call) const;
   void call_by_parts(const Call& call);
   void reduce_by_parts(const Call& call);
+  void call_between_hosts(const Call& call);
   void call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root);
   void call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root);
   Buffer blocks_of_part(const Call& call, Buffer all) const;
@@ -67,6 +68,7 @@ class Transport final : public InJob<Backend> {
   const MPI_Comm comm_;
   const MpiOptions& options_;
   const int rank_, size_;
+  const bool one_a_host_;  // each rank is on another host
   // Of a group over hosts: those who share memory with this rank, and the leaders where it is one.
   std::unique_ptr<ProcessBackend> part_;
   std::unique_ptr<Transport> leaders_;
