@@ -2,8 +2,8 @@
 //
 // Times saving and loading a checkpoint on two data-parallel ranks (or two tensor-parallel ones, with --tp). For comparison it
 // times dd that writes as many bytes and flushes them, dd that reads them, and the ranks that only read into memory the bytes
-// that each loads. A third of the MiB are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take turns;
-// prints medians.
+// that each loads. A third of the MiB are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take
+// turns; prints medians.
 
 #include <ATen/ops/full.h>
 
