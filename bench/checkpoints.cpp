@@ -1,8 +1,9 @@
 // build/release/bench/bench_checkpoints FOLDER, also under mpirun -n 2
 //
-// What saving and loading a checkpoint costs two data-parallel ranks (or two tensor-parallel ones, with --tp), beside dd that writes
-// as many bytes and flushes them, dd that reads them, and the ranks that read into memory as many as each loads. A third of the MiB
-// are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take turns; prints medians.
+// Times saving and loading a checkpoint on two data-parallel ranks (or two tensor-parallel ones, with --tp). For comparison it
+// times dd that writes as many bytes and flushes them, dd that reads them, and the ranks that only read into memory the bytes
+// that each loads. A third of the MiB are weights, the rest AdamW's moments, in matrices of 4 MiB. Files are cached. All take
+// turns; prints medians.
 
 #include <ATen/ops/full.h>
 
@@ -103,7 +104,7 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
       train::load_state(checkpoint / train::kWeightsFile, weights);
       train::load_state(checkpoint / train::kMomentsFile, moments);
     });
-    // What the run waits for where it goes on meanwhile.
+    // The time for which the run waits when it goes on during the save.
     std::optional<train::CheckpointSave> saving;
     take(stall, [&] { saving.emplace(place, content, world, /*copies=*/true); });
     saving->finish();
@@ -124,7 +125,7 @@ void measure_checkpoints(const Communicator& world, const std::filesystem::path&
   line("loading", load, "dd's", measure::median(read));
 }
 
-/// Throws: InvalidArgument for a folder that has something in it
+/// Throws: InvalidArgument for a folder that is not empty
 void make_empty(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

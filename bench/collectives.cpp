@@ -1,4 +1,4 @@
-// The collectives by size on threads, on MPI itself and on MPI through this project, and what memory allows. One run
+// Times the collectives by size on threads, on MPI itself and on MPI through this project, and the limit of memory. One run
 // measures all of them on this machine and writes PREFIX.json, which tools/plot_collectives draws.
 //
 // usage: bench_collectives [--ranks 2,4] [--op NAME,…] [--sizes 64,1K,…] [--seconds PER_CONTENDER] [--out PREFIX]
@@ -60,7 +60,7 @@ Options options_from(const std::vector<std::string>& words) {
   return options;
 }
 
-/// As one rank of the MPI job: measures everything, and rank 0 writes a line of numbers for each row.
+/// Runs as one rank of the MPI job: measures everything, and rank 0 writes a line of numbers for each row.
 void measure_as_rank(const Options& options) {
   const adjoin::MpiSession session;
   std::ofstream lines;

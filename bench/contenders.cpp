@@ -23,7 +23,7 @@ using adjoin::measure::Workload;
 
 constexpr int kRounds = 3;
 
-/// Microseconds of each contender, in the turns of all rounds together.
+/// Microseconds of each contender, in all turns of all rounds.
 struct Times {
   std::vector<std::vector<double>> of;
 
@@ -32,7 +32,7 @@ struct Times {
     for (size_t i = 0; i < times.size(); ++i)
       for (const double seconds : times[i].parts.back()) of[i].push_back(1e6 * seconds);
   }
-  /// 0 where nothing was measured, as threads on other ranks than 0.
+  /// 0 where nothing was measured, such as threads on ranks other than 0.
   double median_of(size_t contender) const {
     return contender < of.size() ? adjoin::measure::median(of[contender]) : 0;
   }
@@ -74,14 +74,14 @@ void call_mpi(Collective collective, const Workload& work) {
   }
 }
 
-/// The call; before a long one its input is written anew, which is not measured, or it would lie in the caches of who reads it.
+/// The call. Before a long one its input is written anew, not measured; else the input would be in the caches of its readers.
 Contender contender(const Workload& work, const std::function<void()>& call) {
   constexpr int64_t kLong = 64 << 10;
   if (work.in().bytes() < kLong) return {{call}};
   return {{[&work] { work.write(); }, call}};
 }
 
-/// The operation on threads, and their copying.
+/// Times the operation on threads, and their copying.
 void time_threads(int ranks, Collective collective, int64_t bytes, const Effort& effort, Times& times) {
   adjoin::launch_threads(ranks, [&](const Communicator& world) {
     const Workload work(world, bytes);
@@ -91,7 +91,7 @@ void time_threads(int ranks, Collective collective, int64_t bytes, const Effort&
   });
 }
 
-/// MPI's own call, the same through the backend, and the operation in memory that the processes share.
+/// Times MPI's own call, the same through the backend, and the operation in memory that the processes share.
 void time_processes(const Communicator& over_mpi, const Communicator& in_memory, Collective collective, int64_t bytes,
                     const Effort& effort, Times& times) {
   const Workload mpi(over_mpi, bytes), own(in_memory, bytes);

@@ -1,6 +1,6 @@
 // build/release/bench/bench_experts [rows features turns]
 //
-// What a layer of one expert takes over a feed-forward layer, forward and back, in turns.
+// The time of a layer of one expert over that of a feed-forward layer, forward and backward, in turns.
 
 #include <ATen/ops/randn.h>
 

@@ -1,4 +1,4 @@
-// What a flight record costs: nanoseconds of a call's begin and end, the least of many rounds, for each of several calls.
+// What a flight record costs: nanoseconds of a call's begin and end, the minimum of many rounds, for each of several calls.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // mpirun -n 2 --bind-to none build/release/bench/bench_moves [rows columns times]
 //
 // Repartitions a float32 matrix from rows to columns by adjoin::Move and by MPI_Alltoallw on the same boxes, in turn, and
-// prints the medians and the speed of the one beside the other.
+// prints the medians and the ratio of the two speeds.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

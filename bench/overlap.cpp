@@ -1,7 +1,7 @@
 // build/release/bench/bench_overlap [ranks turns]
 //
-// What sums of gradients cost a step of DataParallel, within backward and beside it, where the network takes 12.5 ms for each of
-// eight equal buckets. Backward takes 25 ms a layer. Prints the medians beyond a backward without messages.
+// Times the sums of gradients in a step of DataParallel, within backward and beside it. The network takes 12.5 ms for each of
+// eight equal buckets, backward takes 25 ms for each layer. Prints the medians, minus the time of a backward without messages.
 
 #include <ATen/ops/ones.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -31,7 +31,7 @@ struct SlowNetwork : Observer {
   }
 };
 
-/// The layers, each of which takes its time in backward.
+/// A loss of the layers, each of which takes a fixed time in backward.
 at::Tensor loss_of(torch::nn::Sequential& net) {
   at::Tensor x = at::ones({1, kFeatures});
   for (const auto& layer : net->children()) {

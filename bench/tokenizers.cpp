@@ -1,6 +1,6 @@
-// How quickly adjoin tokenizes reviews on one thread, for bench/peers/tokenizers_speed.py, which measures others in turns.
+// Times adjoin's tokenizing of reviews on one thread, for bench/peers/tokenizers_speed.py, which also times other tokenizers.
 //
-// usage: bench_tokenizers TOKENIZER TEXTS     TEXTS: of each its 32-bit length and its bytes
+// usage: bench_tokenizers TOKENIZER TEXTS     TEXTS: for each text its 32-bit length and its bytes
 // For each line on standard input it tokenizes all texts and prints the seconds and the number of ids.
 
 #include <chrono>

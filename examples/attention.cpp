@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLength = 1023, kKeyDim = 64, kQueryDim = 48;
 
-/// The largest difference of `mine` from `alone`, beside the largest element of one worker's whole.
+/// The largest difference between `mine` and `alone`, relative to the largest element of one worker's whole result.
 double difference(const at::Tensor& mine, const at::Tensor& alone, const at::Tensor& whole) {
   const at::Tensor off = (mine - alone).abs();
   return (off.numel() > 0 ? off.max().item<double>() : 0) / whole.abs().max().item<double>();
@@ -24,7 +24,7 @@ void attend(const Communicator& world, example::Report& report) {
   nn::DotProductAttentionOptions options{
       .key_dim = kKeyDim, .value_dim = kQueryDim, .query_dim = kQueryDim, .num_heads = 4, .tensor = at::kDouble};
   nn::DistributedDotProductAttention attention(options, Grid(world, {{"sp", world.size()}}), "sp");
-  options.distributed = false;  // the same module on one worker, which each is here for itself
+  options.distributed = false;  // the same module on one worker; each worker here runs it alone
   nn::DistributedDotProductAttention alone(options, Grid(Communicator(), {{"sp", 1}}), "sp");
   nn::initialize(*attention, /*seed=*/1);
   nn::initialize(*alone, /*seed=*/1);
@@ -41,7 +41,7 @@ void attend(const Communicator& world, example::Report& report) {
   const at::Tensor my_queries = mine(queries);
   const at::Tensor out = attention(my_keys, my_queries, my_queries, mine(mask), rows);
   const at::Tensor expected = alone(all_keys, queries, queries, mask, all_rows);
-  out.square().sum().backward();  // each worker its own rows' share of the sum
+  out.square().sum().backward();  // each worker has its own rows' share of the sum
   expected.square().sum().backward();
   parallel::sum_gradients(*attention);
 

@@ -30,7 +30,7 @@ struct Net : torch::nn::Module {
   torch::nn::Linear out;
 };
 
-/// The part of a batch that is this rank's own; the parts need not be equal, or have any sample.
+/// This rank's own part of a batch; the parts need not be equal, and may be empty.
 example::Digits part_of(const example::Digits& batch, const Communicator& world) {
   const Range mine = Split::balanced(batch.size(), world.size(), /*dim=*/0).ranges(world.rank())[0];
   return batch.part(mine.begin, mine.end);

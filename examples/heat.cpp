@@ -15,9 +15,10 @@ namespace {
 using example::Plate;
 
 constexpr int kTimeSteps = 50, kDescents = 20;
-constexpr double kRate = 1;  // of descent, which converges up to 1 over the square of the steps' norm, below 1
+constexpr double kRate = 1;  // descent converges for rates up to 1 over the square of the steps' norm, which is below 1
 
-/// The misfit of what comes of `begin`, and its gradient. Each worker sums its own piece and calls backward on that.
+/// The misfit of the temperatures that follow from `begin`, and its gradient. Each worker sums its own piece, and calls
+/// backward on that sum.
 struct Misfit {
   at::Tensor end, gradient;
   double local = 0;
@@ -63,7 +64,7 @@ void run_backward(const Communicator& world, example::Report& report) {
   report.line("%ld x %ld temperatures on a grid of %s", static_cast<long>(Plate::kRows),
               static_cast<long>(Plate::kColumns), grid.shape().to_string().c_str());
 
-  // The same on one worker, which each is for itself: all pieces are pieces of its tensors.
+  // Each worker also runs the same on one worker; all pieces must be pieces of those tensors.
   const at::Tensor truth = temperatures(), nothing = at::zeros_like(truth);
   const at::Tensor measured = whole_plate.after(kTimeSteps, truth), mine = plate.piece_of(measured);
   const Misfit alone = misfit_of(whole_plate, truth, nothing);

@@ -16,7 +16,7 @@
 using namespace adjoin;
 namespace fs = std::filesystem;
 
-/// Prints the likeliest class of each text and its probability, or with a decoder the bits that it needs for a byte of the text.
+/// Prints the likeliest class of each text and its probability, or with a decoder the bits per byte of the text.
 void score(const train::ModelUse& use, const std::vector<std::string>& texts) {
   const auto next = [rest = texts]() mutable { return std::exchange(rest, {}); };  // all at once, then none
   const auto print = [&](std::span<const train::Prediction> predictions) {

@@ -1,5 +1,5 @@
-// LeNet-5 on MNIST's digits. Four workers hold quarters of every picture, and of all features of it; then the features
-// move to a grid of rows and columns, over which the weights of the linear layers are cut.
+// LeNet-5 on MNIST's digits. Each of four workers holds a quarter of every picture and of its features; then the features
+// move to a grid of rows and columns, which also cuts the weights of the linear layers.
 //
 // The layout is that of DistDL's example (github.com/distdl/distdl-examples), for any number of workers.
 
@@ -18,7 +18,7 @@ namespace {
 
 using example::Digits;
 
-constexpr int64_t kPart = 500;  // pictures of a part of the test
+constexpr int64_t kPart = 500;  // pictures that are tested at once
 constexpr double kRate = 0.04, kMomentum = 0.9;
 
 class Training {
@@ -29,7 +29,7 @@ class Training {
         loss_(grids_.features),
         optimizer_(initialized(), torch::optim::SGDOptions(kRate).momentum(kMomentum)) {}
 
-  /// One step on a batch that all workers have; the loss before it.
+  /// Takes one step on a batch that all workers have; returns the loss before it.
   double step(const Digits& batch, double rate) {
     optimizer_.param_groups()[0].options().set_lr(rate);
     optimizer_.zero_grad();
@@ -42,7 +42,7 @@ class Training {
     return loss.local.item<double>();
   }
 
-  /// The share of pictures that it takes for what they are.
+  /// The fraction of pictures that are classified correctly.
   double accuracy(const Digits& test) {
     const at::NoGradGuard no_gradient;
     int64_t right = 0;
@@ -78,7 +78,7 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
   for (int64_t step = 0; step < steps; ++step) {
     const Digits batch = train.chosen(sampler.next());
     const double left = 1 - static_cast<double>(step) / static_cast<double>(steps);
-    losses.push_back(training.step(batch, kRate * left));  // falls to 0, so that no single batch has the last word
+    losses.push_back(training.step(batch, kRate * left));  // falls to 0, so that no single batch decides the result
     if (step % 100 == 0) report.line("step %4ld  loss %.4f", static_cast<long>(step), losses.back());
   }
   example::report_outcome(report, training.accuracy(test), test, losses);

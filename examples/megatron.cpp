@@ -34,13 +34,13 @@ at::Tensor counted(int64_t rows, int64_t columns) {
   return at::arange(1, rows * columns + 1, at::kDouble).view({rows, columns});
 }
 
-/// This worker's balanced part of the dim, as Split says for all.
+/// This worker's part of the dim by a balanced Split.
 at::Tensor part(const at::Tensor& whole, int64_t dim, const Communicator& world) {
   return take_block(whole, Split::balanced(whole.size(dim), world.size(), dim), world.rank());
 }
 
 void multiply(const Communicator& world, const example::Report& report) {
-  const at::Tensor x = counted(3, 4), weight = counted(4, 2).t().contiguous();  // as linear layers have it: [out, in]
+  const at::Tensor x = counted(3, 4), weight = counted(4, 2).t().contiguous();  // stored as in linear layers: [out, in]
   const at::Tensor expected = at::tensor({50., 60., 114., 140., 178., 220.}, at::kDouble).view({3, 2});
   report.line("X = %s", text_of(x).c_str());
   report.line("W = %s", text_of(weight.t()).c_str());
@@ -61,7 +61,7 @@ void multiply(const Communicator& world, const example::Report& report) {
   report.line("side by side they are an all-gather:\n  %s", text_of(joined).c_str());
   example::ensure(at::equal(sum, expected) && at::equal(joined, expected), "a product differs from the one by hand");
 
-  // Sequence parallelism: the same sum, but each worker keeps its rows of it alone.
+  // Sequence parallelism: the same sum, but each worker keeps only its rows of it.
   const Split rows = Split::balanced(3, world.size(), 0);
   const at::Tensor own = nn::row_parallel_linear(part(x, 1, world), part(weight, 1, world), {}, world, rows);
   report.line("\nThe sum by a reduce-scatter, which leaves each its rows; the first has");
@@ -84,7 +84,7 @@ void normalise(const Communicator& world, const example::Report& report) {
                   "a norm differs from the one by hand");
 }
 
-/// The largest difference of attention from that of one worker, by its largest number.
+/// The largest difference between this attention and that of one worker, relative to the largest number of the latter.
 double attend(const Communicator& world) {
   constexpr int64_t kSamples = 64, kTokens = 120, kFeatures = 512;
   const ForwardPass pass{.rows = LocalRows(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), 1))};

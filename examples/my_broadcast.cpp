@@ -1,5 +1,5 @@
-// A broadcast of one's own, written with send and recv, under the recorder of the lab: it tells the right tree from one
-// that forgets ranks and from one that never ends.
+// A broadcast of your own, written with send and recv, under the recorder of the lab, which distinguishes the right tree
+// from one that misses ranks and from one that never ends.
 
 #include <bit>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct Outcome {
 };
 
 Outcome try_out(Broadcast broadcast, int ranks) {
-  std::vector<int> holds(static_cast<size_t>(ranks));  // a place for each rank, so that no two write to one
+  std::vector<int> holds(static_cast<size_t>(ranks));  // one element per rank, so that no two ranks write to the same
   Outcome outcome;
   outcome.recording = adjoin::lab::record(ranks, [&](const Communicator& world) {
     std::vector<float> values(4, world.rank() == 0 ? 3.5f : 0.0f);
@@ -62,8 +62,8 @@ Outcome try_out(Broadcast broadcast, int ranks) {
   return outcome;
 }
 
-/// What a broadcast by a tree does: everybody has the values, each rank but the root received once, and the last message
-/// is of step ceil(log2 ranks).
+/// Whether this is a broadcast by a tree: all ranks have the values, each rank but the root received once, and the last
+/// message is in step ceil(log2 ranks).
 bool is_right(const Outcome& outcome) {
   int rounds = 0;
   while (1 << rounds < outcome.recording.ranks) ++rounds;
@@ -75,7 +75,7 @@ bool is_right(const Outcome& outcome) {
 
 void show(const char* name, const Outcome& outcome, Report& report) {
   std::string messages = describe(outcome.recording);
-  if (!messages.empty()) messages.pop_back();  // the last line's end
+  if (!messages.empty()) messages.pop_back();  // the end of the last line
   report.line("%s on %d ranks:\n%s", name, outcome.recording.ranks, messages.c_str());
   for (const int rank : outcome.without)
     report.line("rank %d has not got the values: it received %ld messages", rank,
@@ -87,7 +87,7 @@ void try_the_trees(int ranks, Report& report) {
   for (int few = 1; few <= 17; ++few) ensure(is_right(try_out(tree, few)), "the tree must be right");
   show("The tree", try_out(tree, ranks), report);
 
-  // A test on powers of two alone would not have found it.
+  // A test with powers of two only would not have found this mistake.
   for (const int power : {1, 2, 4, 8}) ensure(is_right(try_out(forgetful_tree, power)), "wrong too soon");
   const Outcome forgetful = try_out(forgetful_tree, ranks);
   show("The forgetful tree", forgetful, report);

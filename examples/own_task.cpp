@@ -1,5 +1,5 @@
-// A task of one's own, a curve through the points of a CSV, trained by the loop of `adjoin train`: data and tensor parallel,
-// with checkpoints, metrics and progress, or in the layout that a plan takes.
+// A task of your own, a curve through the points of a CSV file, trained by the loop of `adjoin train`: data and tensor
+// parallel, with checkpoints, metrics and progress, or in the layout that a plan chooses.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@ using namespace adjoin;
 
 class Curve : public train::Task {
  public:
-  /// Of lines "x,y"; without a file, of a sine.
+  /// Takes the points from lines "x,y"; without a file, from a sine.
   explicit Curve(const std::string& file) {
     std::ifstream lines(file);
     double x = 0, y = 0;

@@ -1,5 +1,5 @@
-// Stages of one's own on the ranks of a pipeline: a network that learns a sine, one layer a stage, by any schedule. The losses
-// are those of one worker. docs/pipelines.md explains schedules.
+// Stages of your own on the ranks of a pipeline: a network learns a sine, with one layer on each stage, by any schedule. The
+// losses are those of one worker. docs/pipelines.md explains schedules.
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/linear.h>
@@ -69,7 +69,7 @@ at::Tensor part_of_loss(const at::Tensor& output, const at::Tensor& x) {
   return at::mse_loss(output, x.sin(), at::Reduction::Sum) / kSamples;
 }
 
-/// The loss of each step; every rank has the layers of its own stages alone.
+/// The loss of each step; every rank has only the layers of its own stages.
 std::vector<double> losses_of_pipeline(const pipeline::Schedule& schedule, const Communicator& world) {
   std::vector<int> mine;
   for (int stage = 0; stage < schedule.stages; ++stage)
@@ -100,7 +100,7 @@ std::vector<double> losses_of_pipeline(const pipeline::Schedule& schedule, const
     loss = 0;
     parallel::run_pipeline(schedule, world, work);
     layers.update();
-    world.all_reduce(buffer(loss));  // which the rank of the last stage alone knows
+    world.all_reduce(buffer(loss));  // only the rank of the last stage knows it
     losses.push_back(loss);
   }
   return losses;
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
   example::About about{"Stages of one's own, one layer each, on the ranks of a pipeline.", /*ranks=*/4};
   about.add_options = [&](CLI::App& app) {
     const std::function<void(const std::string&)> read = [&](const std::string& name) {
-      pipeline::make_schedule(name, /*ranks=*/1, /*micro_batches=*/1);  // which refuses a name that is none
+      pipeline::make_schedule(name, /*ranks=*/1, /*micro_batches=*/1);  // refuses an unknown name
       options.schedule = name;
     };
     app.add_option_function("--schedule", read, "In which order ranks act on micro-batches [1f1b]")

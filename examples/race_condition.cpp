@@ -7,7 +7,7 @@
 // What one often sees are lost updates. `value = value + 1` is three things: read, add, write. When both threads read 5,
 // one writes 6 and the other 4, and one of the two changes is lost. A million additions and a million subtractions then
 // seldom end with 0, and each run ends with another number. On one core, or with a compiler that adds the million up in
-// advance, the same program may end with 0 each time, and is as wrong: that nobody saw it proves nothing.
+// advance, the same program may end with 0 each time, and is still wrong: that nobody saw it proves nothing.
 // ThreadSanitizer (-fsanitize=thread) looks at the accesses instead of the result, and names both.
 
 #include <CLI/App.hpp>
@@ -34,7 +34,7 @@ void from_threads(int threads, const Change& change) {
   std::atomic<int> ready = 0;
   const auto work = [&](int64_t by) {
     ++ready;
-    while (ready < threads) continue;  // awake, so that all are running when they begin
+    while (ready < threads) continue;  // spins, so that all threads run when they begin
     for (int64_t i = 0; i < kChanges; ++i) change(by);
   };
   std::vector<std::jthread> workers;
@@ -70,12 +70,12 @@ int64_t with_an_atomic(int threads) {
   return value;
 }
 
-/// Each worker changes a number of its own, which nobody else can see, and in the end the numbers are added up: one
-/// synchronisation instead of two million. So do all programs that compute on many workers.
+/// Each worker changes its own number, which nobody else can see, and at the end the numbers are added up: one
+/// synchronisation instead of two million. All programs that compute on many workers do this.
 int64_t with_a_reduction(int threads) {
   int64_t result = 0;
   adjoin::launch_threads(threads, [&](const adjoin::Communicator& world) {
-    volatile int64_t mine = 0;  // volatile only to have all the million additions carried out, as above
+    volatile int64_t mine = 0;  // volatile only so that all million additions are carried out, as above
     const int64_t by = world.rank() % 2 == 0 ? +1 : -1;
     for (int64_t i = 0; i < kChanges; ++i) mine = mine + by;
     int64_t sum[] = {mine};

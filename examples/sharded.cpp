@@ -1,5 +1,5 @@
-// A torch::nn::Sequential of which each rank holds a shard (ZeRO stage 3), as docs/data-parallelism.md shows it: it learns
-// MNIST's digits, is saved, and goes on from what another number of ranks has saved.
+// Each rank holds a shard of a torch::nn::Sequential (ZeRO stage 3), as docs/data-parallelism.md shows. The network learns
+// MNIST's digits, is saved, and goes on from what a different number of ranks has saved.
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/activation.h>
@@ -28,13 +28,13 @@ torch::nn::Sequential make_net() {
   return Sequential(Flatten(), Linear(28 * 28, 128), ReLU(), Linear(128, 64), ReLU(), Linear(64, 10));
 }
 
-/// The part of a batch that is this rank's own; the parts need not be equal, or have any sample.
+/// This rank's own part of a batch; the parts need not be equal, and may be empty.
 example::Digits part_of(const example::Digits& batch, const Communicator& world) {
   const Range mine = Split::balanced(batch.size(), world.size(), /*dim=*/0).ranges(world.rank())[0];
   return batch.part(mine.begin, mine.end);
 }
 
-/// Folders of checkpoints; none where they are empty.
+/// Folders of checkpoints; an empty path means none.
 struct Folders {
   std::string load, save;
 };
@@ -59,9 +59,9 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
     train::load_state(folder / "optimizer.safetensors", state);
   }
   const auto before = steps_taken.item<int64_t>(), after = before + example::steps_of(options);
-  for (int64_t step = 0; step < before; ++step) sampler.next();  // which an earlier run has learned from
+  for (int64_t step = 0; step < before; ++step) sampler.next();  // an earlier run has learned from these batches
 
-  if (!folders.save.empty()) std::filesystem::create_directories(folders.save);  // or fail before the first step
+  if (!folders.save.empty()) std::filesystem::create_directories(folders.save);  // may fail, so before training
   for (int64_t step = before; step < after; ++step) {
     const example::Digits batch = part_of(train.chosen(sampler.next()), world);
     const at::Tensor loss = at::cross_entropy_loss(net.forward(batch.pictures), batch.labels);

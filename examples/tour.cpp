@@ -42,7 +42,7 @@ class Training {
     return loss.item<double>();
   }
 
-  // Everything that training goes on from, as global tensors on worker 0.
+  // Everything that training needs to go on, as global tensors on worker 0.
   std::pair<nn::State, nn::State> state() {
     return {nn::gather_state(nn::parameters_of(*net_)), nn::gather_state(optimizer_.state())};
   }

@@ -31,7 +31,7 @@ struct Scenes {
   at::Tensor pictures, classes;
 };
 
-/// Discs and rectangles of random brightness, the later above the earlier, and noise. The same on every worker.
+/// Discs and rectangles of random brightness, later ones drawn over earlier ones, and noise. The same on every worker.
 Scenes draw(int64_t n, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   const auto random = [&](double low, double high) {
@@ -82,13 +82,13 @@ std::string png_of(const at::Tensor& pixels) {
     if (png_image_write_to_memory(&image, to, &size, 0, pixels.const_data_ptr<uint8_t>(), 0, nullptr) == 0)
       throw Error(std::string("libpng: ") + image.message);
   };
-  encode(nullptr);  // how many bytes it takes
+  encode(nullptr);  // finds out how many bytes it takes
   std::string bytes(size, '\0');
   encode(bytes.data());
   return bytes;
 }
 
-/// Finds out before the training whether a file can be made there; what is no file (a pipe) is not touched yet.
+/// Checks before the training whether the file can be made; what is not a regular file, such as a pipe, is not opened yet.
 /// Throws: IoError
 void check_place(const std::string& path) {
   std::error_code none;
@@ -122,7 +122,7 @@ void learn_shapes(const Communicator& world, const Wishes& wishes, example::Repo
   for (int64_t step = 0; step < wishes.steps; ++step) {
     const Scenes scenes = draw(kBatch, static_cast<uint64_t>(step) + 1);
     const auto rest = static_cast<double>(wishes.steps - step) / static_cast<double>(wishes.steps);
-    optimizer.param_groups()[0].options().set_lr(kRate * rest);  // down to nothing
+    optimizer.param_groups()[0].options().set_lr(kRate * rest);  // falls to 0
     optimizer.zero_grad();
     const DistributedTensor misfit = loss(net(cut(scenes.pictures)), place(scenes.classes, classes_layout, on.grid));
     misfit.local.sum().backward();

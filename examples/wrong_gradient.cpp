@@ -5,13 +5,13 @@
 
 using namespace adjoin;
 
-/// y = sum of b_i a_i x over hidden features i, of which each worker has one: as it is often written first.
+/// y = sum of b_i a_i x over hidden features i; each worker has one feature. It is often written like this first.
 at::Tensor two_layers(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, const Communicator& tp) {
   const at::Tensor hidden = a * x;
   return reduce_from(b * hidden, tp);
 }
 
-/// As it must be: each worker uses x for its own part of the work.
+/// The right version: each worker uses x for its own part of the work.
 at::Tensor two_layers_rightly(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, const Communicator& tp) {
   return two_layers(copy_to(x, tp), a, b, tp);
 }

@@ -56,7 +56,7 @@ def drawn(panel, left, top):
 
 
 def picture(rows, legend, title="", note=""):
-    """The SVG of rows of panels. `legend` has pairs of a label and the style of its curve; `note` stands behind it."""
+    """The SVG of rows of panels. `legend` has pairs of a label and the style of its curve; `note` follows it."""
     svg, top = text(LEFT, 20, title, "start"), TOP + 30
     for i, (label, style) in enumerate(legend):
         left = LEFT + 160 * i

@@ -15,7 +15,7 @@ constexpr int64_t kSide = 28;
 constexpr std::array<unsigned, 10> kSegments{0b1110111, 0b0010010, 0b1011101, 0b1011011, 0b0111010,
                                              0b1101011, 0b1101111, 0b1010010, 0b1111111, 0b1111011};
 
-/// Of a digit: its frame, the width of its lines and their brightness.
+/// The frame of a digit, the width of its lines and their brightness.
 struct Frame {
   int64_t left, top, width, half, line;
   uint8_t ink;

@@ -22,7 +22,7 @@ int fail(int code, const char* message) {
   return code;
 }
 
-/// The exit code where all that was printed has arrived, or not.
+/// 0 if all output was written; otherwise prints a message and returns kUsage.
 int flushed() {
   std::cout << std::flush;
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr uint8_t kUnsignedBytes = 0x08;
 constexpr int64_t kChunk = 1 << 20;
 
-/// The type of what a path leads to, not_found for nothing. Throws: IoError where that cannot be told, as of a link to itself
+/// The type of the file at a path, not_found if there is none. Throws: IoError where that is unknown, as for a link to itself
 fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
@@ -32,27 +32,27 @@ fs::file_type type_of(const fs::path& path) {
   return type;
 }
 
-/// A file that is decompressed where it is compressed.
+/// A file that is decompressed while it is read, if it is compressed.
 class IdxFile {
  public:
   explicit IdxFile(const std::string& path) : path_(path), file_(nullptr, gzclose) {
     const fs::file_type type = type_of(path);
     require(type != fs::file_type::directory, [&] { return path + ": is a folder; expected an IDX file"; });
-    require(type == fs::file_type::regular || type == fs::file_type::not_found,  // a pipe could be waited for for ever
+    require(type == fs::file_type::regular || type == fs::file_type::not_found,  // reading a pipe could wait forever
             [&] { return path + ": expected an IDX file, this is no file"; });
     errno = 0;
     file_.reset(gzopen(path.c_str(), "rb"));
     require(file_ != nullptr, [&] { return path + ": cannot open: " + std::strerror(errno); });
   }
 
-  /// As many bytes as there are, up to `count`.
+  /// Reads `count` bytes, or fewer at the end of the file.
   int64_t read(uint8_t* bytes, int64_t count) {
     const int got = gzread(file_.get(), bytes, static_cast<unsigned>(count));
     if (const std::string failure = data::gzip_failure(file_.get(), path_); !failure.empty()) fail(failure);
     return got;
   }
 
-  /// A number of four bytes, the highest first.
+  /// Reads a number of four bytes, the most significant first.
   uint32_t number() {
     std::array<uint8_t, 4> bytes{};
     if (read(bytes.data(), 4) < 4) fail("expected a header of IDX, got a file that is too short");
@@ -87,7 +87,7 @@ int64_t elements_of(const IdxFile& file, const std::vector<int64_t>& dims) {
   return count;
 }
 
-/// The file of a name, or that name with .gz.
+/// The file of that name, or of that name with .gz.
 std::string either_of(const std::string& folder, const std::string& name) {
   const std::string plain = (fs::path(folder) / name).string(), zipped = plain + ".gz";
   if (type_of(plain) != fs::file_type::not_found) return plain;
