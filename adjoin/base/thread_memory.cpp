@@ -14,10 +14,10 @@ namespace adjoin {
 namespace {
 
 std::mutex parts_mutex;
-uint64_t parts_in_use = 0;  // a bit for each
-int shared_parts = 0;       // given to a further thread each
+uint64_t parts_in_use = 0;  // one bit for each
+int shared_parts = 0;       // parts given out again because all were in use
 
-/// The part of a thread, while that lives.
+/// The part of a thread, for as long as the thread lives.
 class Part {
  public:
   Part() {
@@ -58,8 +58,8 @@ ThreadMemory* ThreadMemory::of_process() {
     void* begin = ::mmap(nullptr, kBytesOfPart * static_cast<size_t>(kParts), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) return nullptr;
-    ::madvise(begin, kBytesOfPart * static_cast<size_t>(kParts), MADV_HUGEPAGE);  // some hundredths of a step less
-    auto* made = new ThreadMemory(begin);  // for as long as the process lives, as its tensors may
+    ::madvise(begin, kBytesOfPart * static_cast<size_t>(kParts), MADV_HUGEPAGE);  // a step takes some hundredths less
+    auto* made = new ThreadMemory(begin);  // never destroyed, as tensors may live as long as the process
     ::pthread_atfork(&lock_all, &unlock_all, &unlock_all);
     return made;
   }();
