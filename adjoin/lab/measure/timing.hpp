@@ -18,11 +18,11 @@ struct Contender {
 
 /// How long contenders are measured.
 struct Effort {
-  int turns = 25;                // at most, of each contender
-  int least_turns = 5;           // at least, even after `seconds`
-  double seconds = 0.2;          // after this time a contender gets no further turns
-  double turn_seconds = 500e-6;  // about the length of a turn, in which clock and meetings hardly matter; 0: one call
-  int most_calls = 1000;         // at most, in a turn
+  int turns = 25;                   // at most, of each contender
+  int least_turns = 5;              // at least, even after `seconds`
+  double seconds = 0.2;             // after this time a contender gets no further turns
+  double turn_seconds = 500e-6;     // about, for a turn, so that clock and meetings hardly matter; 0: one call
+  int most_calls = 1000;            // at most, in a turn
   bool lets_threads_sleep = false;  // before each turn: for contenders that compute on a library's threads
 };
 
