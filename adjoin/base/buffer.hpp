@@ -38,7 +38,7 @@ concept Element = detail::kElementPlace<T> < kElementTypes;
 template <Element T>
 inline constexpr auto element_type_of = static_cast<ElementType>(detail::kElementPlace<T>);
 
-/// Contiguous elements that somebody else owns.
+/// Contiguous elements that are owned elsewhere.
 struct Buffer {
   void* data = nullptr;
   int64_t count = 0;

@@ -49,8 +49,7 @@ void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t coun
 void reduce_into(Buffer into, ConstBuffer from, Reduction reduction);
 
 /// The reduction to apply to two operands at a time where ranks combine elements in several steps: sum for average, else
-/// itself.
-/// 16-bit floats are then rounded at each step.
+/// itself. 16-bit floats are then rounded at each step.
 Reduction pairwise_of(Reduction reduction);
 
 /// Turns the result of `pairwise_of(reduction)` over `ranks` ranks into that of `reduction`: divides an average, and turns a

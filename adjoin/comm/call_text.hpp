@@ -15,7 +15,7 @@ struct CallText {
   Message message;  // the message that describes the call
   bool has_messages = false;
   char name[20] = {}, algorithm[20] = {}, file[64] = {};
-  const char* path = nullptr;  // the full name of `file`; valid in the writing process alone
+  const char* path = nullptr;  // the original of `file`; valid in the writing process alone
   unsigned line = 0;
 
   CallText& operator=(const Call& of);

@@ -39,7 +39,7 @@ std::string list_of(std::span<const Line> lines);
 /// " on group {2, 3}", in the group's order; "" where the group is the whole world.
 std::string group_name(std::span<const int> world_ranks, int world_size);
 
-/// A time longer than anybody waits, but short enough to be added to a clock's time.
+/// A time longer than any wait, but short enough to be added to a clock's time.
 inline constexpr std::chrono::hours kLongest(24 * 365 * 10);
 
 /// "0.2 s", "300 s".

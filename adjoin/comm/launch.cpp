@@ -25,7 +25,7 @@ std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
   const auto [rest, error] = std::from_chars(value, end, seconds);
   const std::string expected = "the environment's ADJOIN_DEADLINE: expected seconds, a number of at least 0.001, got '";
   require(error == std::errc() && rest == end && seconds >= 0.001, expected + value + "'");
-  const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // longer than anybody waits
+  const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // longer than any wait
   return std::chrono::duration_cast<std::chrono::milliseconds>(wanted);
 }
 
@@ -48,7 +48,7 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   workers.reserve(static_cast<size_t>(ranks));
   const auto work = [&](int rank) {
     if (!may_begin.get()) return;
-    const auto backend = world.backend(rank);  // until the cause is reported, or the rank would look returned
+    const auto backend = world.backend(rank);  // kept until the cause is reported, or the rank would look returned
     try {
       fn(Communicator(backend));
     } catch (...) {

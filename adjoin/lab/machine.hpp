@@ -21,7 +21,7 @@ struct Machine {
 /// Reads /proc and /sys below `root`; what the files do not say keeps its default.
 Machine this_machine(const std::filesystem::path& root = "/");
 
-/// The name of the MPI library by itself, in one line: "Open MPI v4.1.4".
+/// The MPI library's own text about itself, its first part: "Open MPI v4.1.4".
 std::string mpi_library_version();
 
 /// The thread level that MPI was initialised with, such as "multiple"; "" before it is initialised and after it is finalised.

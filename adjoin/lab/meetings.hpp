@@ -13,8 +13,8 @@
 
 namespace adjoin::lab {
 
-/// The part of a call that says when it was, which ranks it needed, and for which ranks others waited. Other ranks need its
-/// begin: ranks exchange nothing more.
+/// The part of a call that says when it was, which ranks it needed, and for which ranks others waited. Ranks exchange
+/// nothing more than these, since other ranks need its begin.
 ///
 /// Ranks meet at points. All ranks that take part identify a point by the same number. A point is a collective's meeting, with
 /// one call per rank of its group, or a message, with two calls.

@@ -15,7 +15,6 @@ namespace adjoin::parallel {
 /// A packed bucket is a flat tensor: the shards (adjoin::sharded) of the first worker, one after another, then those of the
 /// next. A single tensor is packed as it is stored, without a copy. The functions take one tensor for each parameter from which
 /// all buckets were made, with its shape, and use those of this bucket's parameters.
-/// buckets were made, shaped like it, and use those of their own.
 class Bucket {
  public:
   Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members);

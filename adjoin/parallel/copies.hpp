@@ -29,8 +29,8 @@ void broadcast_parameters(const torch::nn::Module& module, const Communicator& g
 /// Throws: InvalidArgument, on all workers that hold the copies, that names the first parameter whose copies differ
 void check_copies(const std::vector<nn::Parameter>& parameters, const std::string& who);
 
-/// Checks that all ranks of a group have the same parameters and buffers: the same names, shapes, types and trained or not.
-/// Called by all of them; `who` is the beginning of the error message.
+/// Checks that all ranks of a group have the same parameters and buffers, with the same names, shapes and types, and train the
+/// same ones. Called by all of them; `who` is the beginning of the error message.
 /// Throws: InvalidArgument, on all ranks, that names the first one that differs
 void check_same_module(const std::vector<nn::Parameter>& parameters, const std::string& who, const Communicator& group);
 

@@ -24,7 +24,7 @@
 namespace adjoin::parallel {
 namespace {
 
-/// The buckets of parameters, the one registered last first.
+/// The buckets of the parameters, in the reverse order of their registration.
 std::vector<Bucket> reversed_buckets(const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
   struct Open {
     std::vector<size_t> members;

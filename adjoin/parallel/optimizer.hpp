@@ -85,7 +85,7 @@ class Optimizer {
 
   /// This worker's shards of the summed gradients, one tensor for each part.
   std::vector<at::Tensor> reduced_gradients();
-  /// The result is not finite on all workers where it is not finite on one.
+  /// Where one worker finds a norm that is not finite, the result is not finite on any worker.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
   void update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,
               const std::vector<at::Tensor>& weights) const;

@@ -126,8 +126,7 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
   const torch::autograd::Edge before = edge_of(x);
   for (const auto& part : mine) part->gather();
   at::Tensor y = forward(x);
-  if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); }))
-    y = y.clone();  // those lose their memory
+  if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // those are freed
   // A segment that returns its input has no backward, and its hook would release the weights of the previous segment.
   const bool has_backward = y.requires_grad() && !(edge_of(y) == before);
   if (!has_backward || !backward_follows)

@@ -10,7 +10,7 @@
 namespace adjoin::pipeline {
 
 /// Goes through all actions of a schedule, each as early as it can run. The stages and micro-batches of its actions
-/// must exist; otherwise the schedule may be invalid.
+/// must exist; in all other respects the schedule may be invalid.
 class Walk {
  public:
   using CostOf = std::function<double(const Action& action)>;

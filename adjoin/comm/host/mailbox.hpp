@@ -14,7 +14,7 @@ namespace adjoin::host {
 
 /// The messages that one call has posted together, as the posting rank waits for them.
 struct Pending {
-  std::atomic<int> left = 0;     // messages not ended; who ends one counts down and touches it no more
+  std::atomic<int> left = 0;     // messages not yet ended; whoever ends one decrements it and does not touch it again
   std::atomic<int> to_copy = 0;  // matched receives that the rank itself copies
 
   bool is_over() const { return left.load() == 0 || to_copy.load() > 0; }

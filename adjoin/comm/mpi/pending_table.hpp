@@ -70,7 +70,7 @@ struct ProcessEntry {
 
   std::atomic<int32_t> world_rank = -1;  // -1 until the process has begun
   std::atomic<int32_t> pid = 0;
-  std::atomic<bool> lacks_room = false;  // stays true: then nobody knows what it has done
+  std::atomic<bool> lacks_room = false;  // stays true once set: then its calls are not all known
   std::array<AgentEntry, kMostAgents> agents;
   std::array<Counts, kMostGroups> counts;
 

@@ -63,7 +63,7 @@ class Detector {
   void leave(Agent& agent);
   /// Whether all agents of `rank` have left.
   bool has_left(int rank) const { return has_left_[static_cast<size_t>(rank)].load(); }
-  /// A report of what everybody is doing, under the given headline.
+  /// A report of what every rank is doing, under the given headline.
   std::string look(const std::string& headline) const;
 
  private:
