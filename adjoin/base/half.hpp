@@ -22,7 +22,7 @@ inline float to_float(BFloat16 x) {
 inline BFloat16 to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const bool is_nan = static_cast<int32_t>(bits & 0x7fffffffu) > 0x7f800000;  // which must not round to infinity
+  const bool is_nan = static_cast<int32_t>(bits & 0x7fffffffu) > 0x7f800000;  // a NaN must not round to infinity
   return {static_cast<uint16_t>(is_nan ? 0x7fc0u : rounded)};
 }
 

@@ -41,7 +41,7 @@ size_t bytes_of_machine() {
   return bytes;
 }
 
-/// At the beginning of each part.
+/// The data at the beginning of each part.
 struct SharedMemory::Head {
   uint64_t token = 0;
   std::atomic<int> cores[kMostProcesses] = {};  // only those of the first part are used

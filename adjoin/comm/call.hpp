@@ -48,7 +48,7 @@ struct GroupIdentity {
 };
 
 /// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and diagnoses
-/// read it. It is stored on the caller's stack, as is all that it points to.
+/// read it. It is stored on the caller's stack (for an asynchronous call in its task), as is all that it points to.
 struct Call {
   std::optional<Collective> collective = {};  // none: messages, or the making of a group
   std::string_view name = {};                 // "all_reduce", "send", "subset"

@@ -8,7 +8,7 @@ namespace adjoin {
 
 /// What this process can use of the machine that it runs on.
 struct Machine {
-  std::string host;      // Slurm's name of the node where Slurm started the process, else the machine's own
+  std::string host;      // Slurm's name of the node where Slurm started the process, else the machine's name
   int cores = 1;         // online
   int usable_cores = 1;  // as limited by the process's affinity and its cgroup's quota, at least 1
   int numa_nodes = 1;

@@ -23,7 +23,7 @@ namespace adjoin::linalg {
 // Source: van de Geijn and Watts, "SUMMA", 1997; Solomonik and Demmel, "Communication-optimal parallel 2.5D matrix
 //         multiplication", 2011
 
-/// A B, cut as the rows of A and the columns of B.
+/// A B: its rows are cut as those of A, its columns as those of B.
 ///
 /// Adjoint: summa_nt(G, B), cut as A, and summa_tn(A, G), cut as B
 /// Cost:    two broadcasts per panel: a worker receives its rows of A and its columns of B, K indices each

@@ -42,7 +42,8 @@ struct KnownTensor {
 /// (split); `loss_kinds` may say which, so that a missing sum of the loss is reported too. What `ForwardNotes` have recorded on
 /// this thread is also checked: segments that are computed again in backward, movements of tensors without gradient, and the
 /// layouts of what the layers of nn/distributed compute.
-/// Throws: InvalidArgument that names the axis, the operation, the parameter or the movement with its place, and what to write
+/// Throws: InvalidArgument that names the axis, the operation, the parameter or the movement with its place, and says what to
+///         write
 /// Cost:   about 5 us per operation; sends nothing, so each worker judges its own graph alone
 /// Source: the types of JAX's shard_map (varying and invariant values) and of meta-pytorch/spmd_types, which check programs
 ///         before they run

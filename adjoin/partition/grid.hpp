@@ -21,11 +21,11 @@ class GridShape {
   };
 
   /// Cell c of the grid is rank ranks[c] of the world; without `ranks`, cell c is rank c.
-  /// Throws: InvalidArgument for a size below 1, a name that is empty or used twice, or ranks that are not as many
-  ///         different numbers as the grid has cells.
+  /// Throws: InvalidArgument for a size below 1, a name that is empty or used twice, or unless `ranks` has a
+  ///         different number for each cell.
   explicit GridShape(std::vector<Axis> axes, std::vector<int> ranks = {});
 
-  /// A grid whose axes are known by their positions: "0", "1", … (DistDL's partitions).
+  /// A grid whose axes are named by their positions: "0", "1", … (DistDL's partitions).
   static GridShape positional(const std::vector<int>& sizes, std::vector<int> ranks = {});
   /// The ranks of both grids, each once, in ascending order, along one axis "ranks".
   static GridShape united(const GridShape& a, const GridShape& b);
@@ -33,7 +33,7 @@ class GridShape {
   /// Throws: InvalidArgument for an axis or a coordinate that is not there
   GridShape at(std::string_view axis, int coordinate) const;
   /// The cells at some coordinates of an axis, in that order, as a grid of the same axes.
-  /// Throws: InvalidArgument for an axis or a coordinate that is not there, or one twice
+  /// Throws: InvalidArgument for an axis or a coordinate that is not there, or for a coordinate given twice
   GridShape among(std::string_view axis, const std::vector<int>& coordinates) const;
 
   int cells() const { return static_cast<int>(ranks_.size()); }
@@ -79,7 +79,7 @@ class Grid {
   /// Throws: InvalidArgument for a worker outside the grid (also cell, coordinate, axis).
   int cell() const;
   int coordinate(std::string_view axis) const;
-  /// The workers that differ from this one along one axis, ranked by their coordinate on it.
+  /// This worker and those that differ from it along this axis only, ranked by their coordinate on it.
   const Communicator& axis(std::string_view axis) const;
   /// The same along several axes, ranked in row-major order of the axes as named. The first request for a group is made by all
   /// workers of the grid together.

@@ -58,7 +58,7 @@ class Rows {
 
   /// The same rows as a split of dim 0 of a tensor in which the samples follow one another.
   Split split() const;
-  /// All rows on one worker, in that order.
+  /// All rows on one worker, sample by sample.
   Rows on_one_worker() const;
 
   /// What layers derive from the rows, made once for all layers of a micro-batch (Memo::once).

@@ -102,7 +102,7 @@ class Split {
 };
 
 /// All overlaps of two splits of the same indices, by global index. An index that several parts of a covering split contain is
-/// there for each of them.
+/// listed for each of them.
 /// Cost:   as visit_overlaps for each range of the split that has fewer; pairs without common indices cost nothing
 /// Throws: InvalidArgument where the sizes differ.
 std::vector<Overlap> overlaps(const Split& from, const Split& to);

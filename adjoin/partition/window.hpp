@@ -74,7 +74,7 @@ struct Halo {
 
 /// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch nothing
 /// although it has outputs, which are then zero. The halo of a pointwise window is the outputs' own split, whatever that is.
-/// Cost:   the number of parts, and of the turns that a circular padding takes.
+/// Cost:   the number of parts, and of the times that a circular padding goes around.
 /// Throws: as outputs_of; InvalidArgument where `outputs` has another number of indices or a part in several pieces, where
 ///         reflect has a padding as large as the inputs or circular a larger one, and for any padding except zeros with
 ///         ceil_mode or transposed.

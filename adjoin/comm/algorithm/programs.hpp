@@ -35,7 +35,7 @@ Program ring_broadcast(const Request& q, int rank);
 
 // Reduce.
 
-/// Every other rank sends to the root, which reduces into its output, in the order of ranks and rounding 16-bit floats
+/// Every other rank sends to the root, which reduces into its output in the order of ranks and rounds 16-bit floats
 /// once.
 /// Cost: one step; the root receives P - 1 messages of `count` elements, every other rank sends one.
 Program naive_reduce(const Request& q, int rank);

@@ -128,7 +128,7 @@ void Transport::all_gather_of_two(const Call& call) {
   if (call.in.data != own) copy_cached(own, call.in);
 }
 
-/// As OpenMPI's own linear algorithm.
+/// Works like OpenMPI's own linear algorithm.
 void Transport::all_to_all(const Call& call) {
   posted_.clear();
   ConstBuffer from = call.in.slice(0, 0), own_in;

@@ -60,8 +60,8 @@ class Transport final : public InJob<Backend> {
   void sum_of_part(const Call& call, Buffer sum);
 
   /// Compares the collectives that the ranks are about to begin.
-  /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
-  /// Cost: one all-gather of 32 bytes a rank; for an all_to_all also an all-to-all of its counts and an all-gather
+  /// Throws: CommunicationError with every rank's call, the same on all ranks, where the calls do not match
+  /// Cost: one all-gather of 32 bytes per rank; for an all_to_all also an all-to-all of its counts and an all-gather
   void check_all_call_alike(const Call& call) const;
 
   const MPI_Comm comm_;

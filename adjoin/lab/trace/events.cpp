@@ -63,7 +63,7 @@ class EventFile {
  private:
   static double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
   static std::string as_text(const ordered_json& json) {
-    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);  // a file may have any name
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);  // file names may hold any bytes
   }
 
   const std::function<void(std::string_view)>& text_;
