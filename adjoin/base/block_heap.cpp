@@ -6,7 +6,7 @@ namespace adjoin {
 
 namespace {
 
-/// What stands in the line in front of a block, or at the beginning of a small one that is free.
+/// The word at the start of the line in front of a block, or of a small free block.
 template <class T>
 T& word_at(uintptr_t address) {
   return *reinterpret_cast<T*>(address);
@@ -56,7 +56,7 @@ void BlockHeap::free(void* block) {
   word_at<Address>(begin) = std::exchange(small_[whole / kLine], begin);
 }
 
-/// 0 where there is no hole.
+/// 0 where no hole is large enough.
 BlockHeap::Address BlockHeap::take(size_t bytes) {
   const auto found = by_size_.lower_bound({bytes, 0});
   if (found == by_size_.end()) return 0;

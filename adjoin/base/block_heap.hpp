@@ -11,11 +11,11 @@
 
 namespace adjoin {
 
-/// Memory of this machine.
+/// The size of this machine's memory, in bytes.
 size_t bytes_of_machine();
 
-/// Cuts blocks out of a range of addresses, for any threads, and keeps what is freed for the next ones. A block is the smallest
-/// hole that is large enough; holes that touch become one. Blocks up to kSmall are kept by their sizes instead.
+/// Allocates blocks from a range of addresses, for any thread, and reuses freed ones. A block is cut from the smallest hole
+/// that is large enough; adjacent holes are merged. Freed blocks of up to kSmall bytes are instead kept in one list per size.
 class BlockHeap {
  public:
   static constexpr size_t kLine = 64;
@@ -23,12 +23,12 @@ class BlockHeap {
   /// The range begins at a multiple of kLine.
   BlockHeap(void* begin, size_t bytes);
 
-  /// At least so many bytes, at a multiple of kLine; nullptr where there is no hole for them, or no machine has so much memory.
-  /// Cost: some tens of nanoseconds up to kSmall, else some hundreds; a line in front of the block.
+  /// At least `bytes` bytes, aligned to kLine; nullptr where no hole is large enough or the machine has less memory than this.
+  /// Cost: tens of nanoseconds up to kSmall, hundreds above it; one line in front of the block.
   void* allocate(size_t bytes);
   void free(void* block);
 
-  /// Held while the memory is copied.
+  /// Locked while a fork copies the memory.
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -43,10 +43,10 @@ class BlockHeap {
   std::mutex mutex_;
   std::map<Address, size_t> holes_;
   std::set<std::pair<size_t, Address>> by_size_;
-  std::vector<decltype(holes_)::node_type> spare_holes_;  // so that nothing is allocated again and again
+  std::vector<decltype(holes_)::node_type> spare_holes_;  // nodes kept for reuse, so that maps need not allocate
   std::vector<decltype(by_size_)::node_type> spare_sizes_;
   std::array<Address, kSmall / kLine + 1> small_ =
-      {};  // the first free block of each number of lines; it names the next
+      {};  // for each number of lines the first free block, which stores the address of the next
 };
 
 }  // namespace adjoin

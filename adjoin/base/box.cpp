@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::span<const int64_t>;
 
-/// What one copy writes past the caches: several ranks copy at once, and what was read is in the caches too.
+/// Copies from this size on bypass the caches: several ranks copy at once, and the data read is in the caches too.
 constexpr int64_t kStreamedBytes = 4 << 20;
 constexpr int64_t kCacheLine = 64;
 
@@ -22,12 +22,12 @@ int64_t product(Numbers sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// One dim that both sides have, with the bytes from one element to the next on each.
+/// One dim that both sides have, with the distance in bytes between its elements on each side.
 struct Dim {
   int64_t size, to, from;
 };
 
-/// The dims of both sides cut so that they are the same, innermost first; none where they do not fit into each other.
+/// The dims of both sides, cut until they are the same, innermost first; none where the two do not fit into each other.
 bool find_common(Box to, Box from, int64_t element_bytes, std::vector<Dim>& dims) {
   const auto take = [](Box& box, int64_t size) {
     const int64_t stride = box.strides.back();
@@ -49,7 +49,8 @@ bool find_common(Box to, Box from, int64_t element_bytes, std::vector<Dim>& dims
   return true;
 }
 
-/// In the order of the memory that is written, dims that follow one another on both sides made one; innermost last.
+/// Sorts the dims in the order of the memory that is written, innermost last, and merges those that are contiguous on both
+/// sides.
 void put_in_order(std::vector<Dim>& dims) {
   std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return std::abs(a.to) > std::abs(b.to); });
   for (size_t i = dims.size(); i-- > 1;) {
@@ -65,8 +66,9 @@ void copy_apart(char* to, int64_t to_step, const char* from, int64_t from_step, 
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, sizeof(T));
 }
 
-/// Transposes: along `rows` the elements of `to` follow one another, along `columns` those of `from`. A tile has as many
-/// of each as a cache line; every line is read once and written once, whatever the strides do to the caches.
+/// Transposes: along `rows` the elements of `to` are contiguous, along `columns` those of `from`. A tile has one cache line's
+/// elements of each; every line is read once and written once, even where the strides map many lines to the same place in the
+/// cache.
 template <class T>
 void transpose(char* to, const char* from, const Dim& rows, const Dim& columns, Copy copy) {
   constexpr int64_t kTile = kCacheLine / int64_t{sizeof(T)};
@@ -84,7 +86,7 @@ void transpose(char* to, const char* from, const Dim& rows, const Dim& columns, 
     }
 }
 
-/// A copy of common dims.
+/// A copy between two boxes with common dims.
 class Copier {
  public:
   Copier(std::vector<Dim> dims, int64_t element_bytes) : dims_(std::move(dims)), item_(element_bytes) {
@@ -120,7 +122,7 @@ class Copier {
     with_item([&](auto item) { transpose<decltype(item)>(to, from, rows, columns, copy_); });
   }
 
-  /// work(T{}) for an integer T as long as an element.
+  /// work(T{}) for an integer T of the size of an element.
   template <class Work>
   void with_item(Work work) const {
     switch (item_) {
@@ -150,7 +152,7 @@ class Walk {
   int64_t stride() const { return box_.strides.back(); }
   int64_t offset() const { return offset_; }
 
-  /// By at most left() elements.
+  /// Advances by at most left() elements.
   void advance(int64_t elements) {
     place_.back() += elements;
     offset_ += elements * stride();
@@ -167,7 +169,8 @@ class Walk {
   int64_t offset_ = 0;
 };
 
-/// Boxes whose dims do not fit into each other, as 2 x 3 and 3 x 2: by the shorter of the runs that both have.
+/// Copies between boxes whose dims do not fit into each other, such as 2 x 3 and 3 x 2, in runs that are contiguous on both
+/// sides.
 void copy_by_runs(char* to, const Box& to_box, const char* from, const Box& from_box, int64_t count, int64_t item) {
   Walk writing(to_box), reading(from_box);
   while (count > 0) {
@@ -222,14 +225,14 @@ BoxBytes::BoxBytes(const void* begin, int64_t count, Numbers sizes, Numbers stri
 void BoxBytes::add(int64_t stride, int64_t size) {
   if (size < 2 || stride == 0) return;
   if (dims_ == kMostDims)
-    is_empty_ = true;  // nothing is said of it
+    is_empty_ = true;  // overlap() gives no answer for it
   else
     steps_[dims_++] = {stride, size - 1};
   (stride < 0 ? low_ : high_) += stride * (size - 1);
 }
 
-/// Whether some sum of k[d] stride[d], each k from 0 to its `last`, is `wanted`. Strides decrease, and most often each is
-/// longer than all later ones reach, so that one or two k come into question; where there are more, some are left out.
+/// Whether some sum of k[d] stride[d], each k from 0 to its `last`, equals `wanted`. Strides decrease, and usually each is
+/// longer than all later ones reach together, so that one or two values of k are possible; where more are, some are not tried.
 bool BoxBytes::is_sum(std::span<const Step> steps, int64_t wanted) {
   if (steps.empty()) return wanted == 0;
   int64_t reach = 0;
@@ -244,7 +247,7 @@ bool BoxBytes::is_sum(std::span<const Step> steps, int64_t wanted) {
 bool overlap(const BoxBytes& a, const BoxBytes& b) {
   if (a.is_empty_ || b.is_empty_ || a.begin_ + a.low_ > b.begin_ + b.high_ || b.begin_ + b.low_ > a.begin_ + a.high_)
     return false;
-  // a + i s = b + j t, with every term made one of a positive stride.
+  // a + i s = b + j t, with every term rewritten for a positive stride.
   int64_t wanted = b.begin_ - a.begin_;
   std::array<BoxBytes::Step, 2 * BoxBytes::kMostDims> all;
   size_t dims = 0;

@@ -9,7 +9,7 @@
 
 namespace adjoin {
 
-/// Where a buffer lies. Only the CPU for now; CUDA has its place in the contract.
+/// Where the memory of a buffer is. Only the CPU for now; the contract has room for CUDA.
 struct Device {
   enum class Kind : uint8_t { cpu, cuda };
   Kind kind = Kind::cpu;
@@ -18,19 +18,19 @@ struct Device {
 };
 
 namespace detail {
-/// The place of T among Types; their number where it is none of them.
+/// The index of T in Types; the number of Types where T is none of them.
 template <class T, class... Types>
 constexpr int place_among() {
   int place = 0;
   static_cast<void>(((std::is_same_v<T, Types> || (++place, false)) || ...));
   return place;
 }
-/// In the order of ElementType.
+/// The index of T in the order of ElementType.
 template <class T>
 constexpr int kElementPlace = place_among<T, bool, uint8_t, int32_t, int64_t, Float16, BFloat16, float, double>();
 }  // namespace detail
 
-/// One number that a buffer may lie over.
+/// A C++ type that a buffer can hold elements of.
 template <class T>
 concept Element = detail::kElementPlace<T> < kElementTypes;
 
@@ -38,7 +38,7 @@ concept Element = detail::kElementPlace<T> < kElementTypes;
 template <Element T>
 inline constexpr auto element_type_of = static_cast<ElementType>(detail::kElementPlace<T>);
 
-/// Contiguous elements that somebody else owns.
+/// Contiguous elements that are owned elsewhere.
 struct Buffer {
   void* data = nullptr;
   int64_t count = 0;
@@ -69,7 +69,7 @@ struct ConstBuffer {
   }
 };
 
-/// Whose elements a buffer may lie over: a span, a std::vector, an array.
+/// A container that a buffer can refer to: a span, a std::vector, an array.
 template <class Range>
 concept Elements = requires(Range& elements) { std::span(elements); };
 

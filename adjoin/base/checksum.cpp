@@ -29,7 +29,7 @@ template <class Number>
     const uint32_t* factors = kFactors.data() + begin;
     uint64_t of_block = 0;
     for (uint64_t i = 0; i < here; ++i) {
-      Number number;  // of a file's bytes too, which lie anywhere
+      Number number;  // a file's bytes are hashed too, at any alignment
       std::memcpy(&number, from + i * sizeof number, sizeof number);
       of_block += uint64_t{number} * factors[i];
     }
@@ -67,7 +67,7 @@ uint64_t checksum(const void* elements, int64_t count, int64_t element_bytes, in
   const auto* bytes = static_cast<const char*>(elements);
   const auto numbers = static_cast<uint64_t>(count), begin = static_cast<uint64_t>(first);
 #if defined(__x86_64__)
-  // Also where there is AVX-512, for which compilers make a loop of less than half the speed of this.
+  // Also with AVX-512, for which compilers make a loop of less than half this one's speed.
   if (set != InstructionSet::baseline) return sum_avx2(bytes, numbers, element_bytes, begin);
 #endif
   static_cast<void>(set);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-/// Half of a usual last cache of 32 MiB, as what was read is there too. What the system says of its size is of the whole
-/// processor where this is a virtual machine on some of its cores.
+/// Half of a usual last-level cache of 32 MiB, as the data read is there too. On a virtual machine with some of a processor's
+/// cores the system reports the cache of the whole processor.
 constexpr int64_t kCachedBytes = 16 << 20;
 
 }  // namespace
@@ -27,7 +27,7 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 
 namespace {
 
-// Whole lines by the widest stores of each instruction set: a Zen 5 writes twice as fast by 32 or 64 bytes as by 16.
+// Writes whole lines with the widest stores of each instruction set: a Zen 5 writes twice as fast by 32 or 64 bytes as by 16.
 
 void stream_lines_baseline(char* out, const char* in, int64_t bytes) {
   for (int64_t done = 0; done < bytes; done += 16)

@@ -6,20 +6,22 @@
 
 namespace adjoin {
 
-/// Copies unless both are the same place or there is nothing. The two do not overlap otherwise.
+/// Copies `bytes` bytes; does nothing where both addresses are equal or `bytes` is 0. Otherwise the two ranges do not
+/// overlap.
 using Copy = void (*)(void* to, const void* from, int64_t bytes);
 
 void copy_bytes(void* to, const void* from, int64_t bytes);
 
-/// Writes past the caches, so that memory is not read before it is written. Done on return, for other threads too.
+/// Writes past the caches, so that the destination is not read before it is written. On return other threads see the
+/// data too.
 void stream_bytes(void* to, const void* from, int64_t bytes);
-/// The same as a part of many: what follows may come to other threads before it, until finish_streaming().
+/// The same for one part of a larger write: other threads may see later stores before it, until finish_streaming().
 void stream_part(void* to, const void* from, int64_t bytes);
 void finish_streaming();
-/// stream_part by the stores of `set`, which is supported; stream_part takes the best of the machine.
+/// stream_part with the stores of `set`, which must be supported; stream_part uses the best set of the machine.
 void stream_with(InstructionSet set, void* to, const void* from, int64_t bytes);
 
-/// The quicker of copy_bytes and stream_bytes where all ranks of this machine together write so many bytes.
+/// The faster of copy_bytes and stream_bytes where all ranks of this machine together write `bytes_of_all` bytes.
 Copy copy_for(int64_t bytes_of_all);
 
 }  // namespace adjoin

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// Cores' worth of time that the cgroup allows.
+/// The number of cores whose time the cgroup allows.
 double cpu_quota(const fs::path& root) {
   const fs::path cgroups = root / "sys/fs/cgroup";
   const double unified = least_limit(cgroups, cgroup_of(root, ""), [](const fs::path& folder) {
@@ -35,7 +35,7 @@ double cpu_quota(const fs::path& root) {
 int cores_of_affinity(int otherwise) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : otherwise;  // fails beyond 1,024 cores
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : otherwise;  // fails above 1,024 cores
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void Placement::step_aside(int thread) {
   const int here = sched_getcpu();
   std::atomic<int>& mine = cores_[static_cast<size_t>(thread)];
   mine.store(here + 1, std::memory_order_relaxed);
-  // The lower one stays, or both would move.
+  // The lower-numbered thread stays, or both would move.
   const bool is_shared = std::any_of(cores_.begin(), cores_.begin() + thread, [&](const auto& other) {
     return other.load(std::memory_order_relaxed) == here + 1;
   });

@@ -8,7 +8,7 @@
 
 namespace adjoin {
 
-/// The root of everything that adjoin throws on purpose.
+/// The base of everything that adjoin throws on purpose.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -18,12 +18,12 @@ class InvalidArgument : public Error {
   using Error::Error;
 };
 
-/// A peer, the network or a deadline.
+/// A failure of a peer or the network, or a deadline that has passed.
 class CommunicationError : public Error {
   using Error::Error;
 };
 
-/// A disk or file that fails under a right request: full, read-only, too large. Says which file and why.
+/// A disk or file that fails although the request was valid: full, read-only, too large. Says which file and why.
 class IoError : public Error {
   using Error::Error;
 };
@@ -33,7 +33,7 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-/// What an exception that was caught says.
+/// The message of a caught exception.
 inline std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -46,7 +46,7 @@ inline std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-/// Throws what an exception says, led by `lead`, as the class of Error that it is.
+/// Throws the exception's message, preceded by `lead`, as the same class of Error.
 [[noreturn]] inline void rethrow_led_by(const std::string& lead, const std::exception_ptr& error) {
   const std::string text = lead + message_of(error);
   try {
@@ -64,7 +64,7 @@ inline std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-/// What a program that it ends exits with: 2 for InvalidArgument and IoError, else 1.
+/// The exit code of a program that this exception ends: 2 for InvalidArgument and IoError, else 1.
 inline int exit_code_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -22,16 +22,17 @@ inline float to_float(BFloat16 x) {
 inline BFloat16 to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const bool is_nan = static_cast<int32_t>(bits & 0x7fffffffu) > 0x7f800000;  // which must not round to infinity
+  const bool is_nan = static_cast<int32_t>(bits & 0x7fffffffu) > 0x7f800000;  // a NaN must not round to infinity
   return {static_cast<uint16_t>(is_nan ? 0x7fc0u : rounded)};
 }
 
-// All cases are computed and one is chosen, so that loops over these are vectorised.
+// All cases are computed and one is selected, so that loops over these functions are vectorised.
 
 inline float to_float(Float16 x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fffu) << 13;
-  // A binary16 read as a float32 with the exponent in place is too small by 2^112; the product also mends subnormals.
+  // The bits of a binary16, read as a float32 with the exponent in place, give a value too small by 2^112; the product
+  // also corrects subnormals.
   const uint32_t number = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
   const uint32_t infinity_or_nan = 0x7f800000u | magnitude;
   return std::bit_cast<float>(sign | (magnitude >= 0x0f800000u ? infinity_or_nan : number));

@@ -22,8 +22,8 @@ constexpr uint64_t hash_of(std::string_view bytes) {
   return hash;
 }
 
-/// Of numbers in their order, and of how many they are. A multiplication by the golden ratio for each number: some
-/// nanoseconds for the counts of some ranks, as each collective with counts takes one.
+/// A hash of numbers, their order and their count. One multiplication by the golden ratio for each number: a few nanoseconds
+/// for the counts of a few ranks, which each collective with counts hashes.
 template <class Number>
 constexpr uint64_t hash_of(std::span<const Number> numbers, uint64_t seed = 0) {
   uint64_t hash = seed ^ numbers.size();

@@ -10,10 +10,10 @@ enum class InstructionSet : uint8_t { baseline, avx2, avx512 };
 inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::baseline, InstructionSet::avx2,
                                                       InstructionSet::avx512};
 
-/// Whether this machine has it.
+/// Whether this machine supports it.
 bool is_supported(InstructionSet set);
 
-/// The widest that this machine has.
+/// The widest set that this machine supports.
 InstructionSet best_instruction_set();
 
 }  // namespace adjoin

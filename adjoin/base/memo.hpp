@@ -10,10 +10,11 @@
 
 namespace adjoin {
 
-/// Values that are made when they are first asked for, and kept. Any thread may ask.
+/// Values that are made when they are first requested, and kept. Any thread may request them.
 class Memo {
  public:
-  /// What `make()` gives, which is called for the first of equal keys alone. The reference holds as long as the memo lives.
+  /// The value of `make()`, which is called only where the key has none yet; of two threads that call it at once, the first
+  /// one's value is kept. The reference is valid as long as the memo lives.
   template <class Make>
   const std::invoke_result_t<Make>& once(const std::string& key, const Make& make) {
     using Value = std::invoke_result_t<Make>;
@@ -23,7 +24,7 @@ class Memo {
       const auto found = values_.find(place);
       if (found != values_.end()) return *static_cast<const Value*>(found->second.get());
     }
-    const auto made = std::make_shared<const Value>(make());  // without the lock, since it may ask for other values
+    const auto made = std::make_shared<const Value>(make());  // without the lock, since it may request other values
     const std::lock_guard lock(mutex_);
     return *static_cast<const Value*>(values_.emplace(place, made).first->second.get());
   }

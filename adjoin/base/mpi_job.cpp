@@ -10,14 +10,15 @@ namespace adjoin {
 
 namespace {
 
-/// The first of the variables that is set to a number, else `otherwise`.
+/// The first of the variables that is set to a number; `otherwise` where none is.
 int job_number(std::initializer_list<const char*> variables, int otherwise) {
   for (const char* variable : variables)
     if (const char* value = std::getenv(variable); value && *value) return std::atoi(value);
   return otherwise;
 }
 
-/// Slurm's list of the tasks on each node, "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is none.
+/// Slurm's list of the tasks on each node, such as "2(x3),1" for 2, 2, 2, 1: the number at `node`; 0 where there is
+/// none.
 int tasks_on_node(const std::string& list, int node) {
   std::istringstream in(list);
   for (std::string item; std::getline(in, item, ',');) {
@@ -35,8 +36,8 @@ bool is_set(const char* variable) {
 
 }  // namespace
 
-// OpenMPI's mpirun sets OMPI_*, MPICH's PMI_*, and `srun --mpi=pmix` PMIX_RANK beside Slurm's own variables, which
-// alone mean nothing: they are also set for programs that are no MPI job.
+// OpenMPI's mpirun sets OMPI_*, MPICH's PMI_*, and `srun --mpi=pmix` PMIX_RANK as well as Slurm's own variables. Those
+// alone mean nothing: they are also set for programs that are not MPI jobs.
 bool started_by_mpi() {
   return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK") || is_set("PMI_RANK");
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the environment tells of the MPI job that this process is of; no MPI call.
+// What the environment says about the MPI job of this process; nothing here calls MPI.
 namespace adjoin {
 
 /// Whether this process was started by mpirun or srun as one rank of an MPI job.
@@ -10,10 +10,10 @@ bool started_by_mpi();
 int mpi_job_size();
 
 /// This process's rank in that MPI job, read from the environment: 0 where there is none.
-/// What a program finds wrong before launch, every rank finds: print it on rank 0 only.
+/// An error that a program finds before launch is found by every rank: print it on rank 0 only.
 int mpi_job_rank();
 
-/// How many of its ranks are on this host, read from the environment; mpi_job_size() where that does not tell.
+/// How many ranks of the job are on this host, read from the environment; mpi_job_size() where it does not say.
 int mpi_job_ranks_here();
 
 }  // namespace adjoin

@@ -54,7 +54,7 @@ void philox_normal(std::span<double> out, PhiloxKey key, int64_t first) {
       have = index / 4;
       const PhiloxCounter w =
           philox({static_cast<uint32_t>(have), static_cast<uint32_t>(static_cast<uint64_t>(have) >> 32), 0, 0}, key);
-      for (int pair = 0; pair < 2; ++pair) {  // the half keeps the logarithm's argument away from zero
+      for (int pair = 0; pair < 2; ++pair) {  // the added half keeps the logarithm's argument above zero
         const double radius = std::sqrt(-2.0 * std::log((w[2 * pair] + 0.5) * kScale));
         const double angle = 2.0 * std::numbers::pi * w[2 * pair + 1] * kScale;
         normal[2 * pair] = radius * std::cos(angle);

@@ -16,8 +16,8 @@ PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key);
 /// The key of a named stream: equal for equal seed and name, on every machine.
 PhiloxKey philox_key(uint64_t seed, std::string_view name);
 
-/// Random 16-bit words of columns [first_column, first_column + out.size()) of the row that is named by three
-/// coordinates. A word depends on its own coordinates alone: block column / 8 of the stream holds eight of them.
+/// Random 16-bit words of columns [first_column, first_column + out.size()) of the row that three coordinates name. A
+/// word depends on its own coordinates alone: block column / 8 of the stream holds eight of them.
 /// Cost: one Philox block for eight words, vectorised.
 void philox_row(std::span<uint16_t> out, PhiloxKey key, uint32_t first_column, uint32_t row, uint32_t plane,
                 uint32_t volume);

@@ -18,8 +18,8 @@ void blocks_baseline(uint32_t* out, PhiloxCounter counter, const PhiloxKey& key)
 
 #if defined(__x86_64__)
 
-// Vectors of 64-bit lanes, each with a word of a counter in its lower half. The multiplication of 32 bits by 32 reads no
-// more than that, so the upper halves may hold anything. Compilers do not find this form: they multiply 64 bits by 64.
+// Vectors of 64-bit lanes, each with a word of a counter in its lower half. The multiplication of 32 bits by 32 reads only that
+// half, so the upper halves may hold anything. Compilers do not find this form: they multiply 64 bits by 64.
 struct Avx2 {
   typedef uint64_t Vector [[gnu::vector_size(32)]];
   static constexpr Vector kPlaces{0, 1, 2, 3};
@@ -32,14 +32,14 @@ struct Avx2 {
 struct Avx512 {
   typedef uint64_t Vector [[gnu::vector_size(64)]];
   static constexpr Vector kPlaces{0, 1, 2, 3, 4, 5, 6, 7};
-  // With a mask of all lanes, as GCC 12 warns of the form without.
+  // With a mask of all lanes, as GCC 12 warns about the form without a mask.
   [[gnu::target("avx512f")]] static void multiply(Vector& product, const Vector& x, uint64_t factor) {
     product = reinterpret_cast<Vector>(
         _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(x), _mm512_set1_epi64(static_cast<int64_t>(factor))));
   }
 };
 
-/// Several vectors at once, as each step of one waits for the step before.
+/// Several vectors at once, as each step of one vector waits for the step before.
 template <class Set>
 [[gnu::always_inline]] inline void blocks_of(uint32_t* out, const PhiloxCounter& counter, PhiloxKey key) {
   using Vector = typename Set::Vector;

@@ -14,7 +14,7 @@ inline constexpr int kPhiloxRounds = 10, kPhiloxWords = 4;
 inline constexpr int kPhiloxLanes = 16;
 
 /// The kPhiloxWords words of each of the blocks counter, counter + {1, 0, 0, 0}, … counter + {kPhiloxLanes - 1, 0, 0, 0}, one
-/// block behind another, where `set` is supported.
+/// block after another. `set` must be supported.
 void philox_blocks(InstructionSet set, uint32_t* out, const PhiloxCounter& counter, const PhiloxKey& key);
 
 }  // namespace adjoin

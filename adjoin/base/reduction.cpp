@@ -19,7 +19,8 @@ bool is_logical(Reduction reduction) {
   return reduction >= Reduction::logical_and;
 }
 
-/// Of a float, an average's sum divided; of an integer, what a logical reduction makes of a single rank's.
+/// For floats, the sum of an average divided by `ranks`; for integers, what a logical reduction makes of a single
+/// rank's element.
 template <class T>
 T finished(T x, int64_t ranks) {
   if constexpr (std::is_integral_v<T>)

@@ -8,10 +8,10 @@
 
 namespace adjoin {
 
-/// How elements of several ranks become one.
+/// How the elements of several ranks are combined into one.
 ///
-/// average is the sum divided by the number of ranks, of floats only. The bitwise and logical ones are of integers and
-/// bool only; logical ones give 0 or 1. On bool, sum and max are "or", product and min are "and".
+/// average is the sum divided by the number of ranks, for floats only. The bitwise and logical reductions are for integers and
+/// bool only; the logical ones give 0 or 1. On bool, sum and max are "or", product and min are "and".
 enum class Reduction : uint8_t {
   sum,
   product,
@@ -30,7 +30,7 @@ inline constexpr int kReductions = 11;
 
 std::string_view name(Reduction reduction);
 
-/// Whether elements of this type can be reduced so.
+/// Whether the reduction is defined for elements of this type.
 bool is_defined(Reduction reduction, ElementType type);
 
 /// out[i] = inputs[0][i] (op) inputs[1][i] (op) ..., from left to right, for out.count elements of out.type.
@@ -41,19 +41,19 @@ bool is_defined(Reduction reduction, ElementType type);
 /// Throws: InvalidArgument where the reduction is not defined for the type
 void reduce_all_into(Buffer out, std::span<const void* const> inputs, Reduction reduction);
 
-/// The same with the result in each of `outs`, at least one, in one pass. They do not overlap; each may be an input.
+/// The same with the result written to each of `outs`, at least one, in one pass. They do not overlap; each may be an input.
 void reduce_all_into(std::span<void* const> outs, ElementType type, int64_t count, std::span<const void* const> inputs,
                      Reduction reduction);
 
-/// into[i] = into[i] (op) from[i]: reduce_all_into of the two.
+/// into[i] = into[i] (op) from[i]: reduce_all_into for these two inputs.
 void reduce_into(Buffer into, ConstBuffer from, Reduction reduction);
 
-/// What to apply to two operands at a time, where the ranks' elements meet in steps: sum for average, else itself.
-/// 16-bit floats are then rounded at each step.
+/// The reduction to apply to two operands at a time where ranks combine elements in several steps: sum for average, else
+/// itself. 16-bit floats are then rounded at each step.
 Reduction pairwise_of(Reduction reduction);
 
-/// Makes the result of `pairwise_of(reduction)` over `ranks` ranks that of `reduction`: scales an average, and makes 0 or
-/// 1 of what a logical one took from a single rank.
+/// Turns the result of `pairwise_of(reduction)` over `ranks` ranks into that of `reduction`: divides an average, and turns a
+/// logical reduction's operand from a single rank into 0 or 1.
 void finish_reduction(Buffer result, Reduction reduction, int64_t ranks);
 
 }  // namespace adjoin

@@ -17,7 +17,7 @@ using Arguments = ReductionArguments;
 /// Elements reduced at once: their accumulators (at most 8 bytes each) take half of a 32 KiB cache.
 inline constexpr int64_t kBlock = 2048;
 
-// Signed overflow is undefined, unsigned wraps around.
+// Computed unsigned: signed overflow is undefined, unsigned numbers wrap around.
 template <class T>
 struct Arithmetic {
   using type = T;
@@ -51,13 +51,13 @@ template <Reduction R, class T>
   } else if constexpr (R == Reduction::logical_xor) {
     return static_cast<T>((a != 0) ^ (b != 0));
   } else {
-    // A NaN `b` loses no comparison: it comes out by the last branch.
+    // A NaN in `b` makes the comparison false, and the last branch returns it.
     const bool keep = R == Reduction::min ? a < b : a > b;
     return keep || a != a ? a : b;
   }
 }
 
-/// out[i] = a[i] (op) b[i]; `out` may be `a` or `b`, which carries nothing from one i to the next.
+/// out[i] = a[i] (op) b[i]; `out` may be `a` or `b`, since no i depends on another.
 template <Reduction R, class T>
 [[gnu::always_inline]] inline void combine_arrays(T* out, const T* a, const T* b, int64_t n) {
 #pragma GCC ivdep
@@ -78,14 +78,14 @@ template <class H>
   return to_float16(x);
 }
 
-/// The same for a 16-bit b, and perhaps a.
+/// The same for a 16-bit `b`, and possibly a 16-bit `a`.
 template <Reduction R, class A, class H>
 [[gnu::always_inline]] inline void combine_widened(float* out, const A* a, const H* b, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = combine<R, float>(widen(a[i]), to_float(b[i]));
 }
 
-/// outs[i] = make(i) for each of them: a result that several ranks want is written to all while it is in a register.
+/// outs[i] = make(i) for each of them: a result that several ranks need is written to all while it is in a register.
 template <class Make, class... Outs>
 [[gnu::always_inline]] inline void write_to(int64_t n, Make make, Outs*... outs) {
 #pragma GCC ivdep
@@ -95,7 +95,7 @@ template <class Make, class... Outs>
   }
 }
 
-/// The pointers of one call, and by how many its sums are divided: 1 for all but an average.
+/// The pointers of one call, and the divisor of its sums: 1 except for an average.
 struct Operands {
   std::span<void* const> outs;
   std::span<const void* const> inputs;
@@ -111,7 +111,7 @@ struct Operands {
   }
 };
 
-/// Writes `make(i)` of a block to all outputs.
+/// Writes `make(i)` for one block to all outputs.
 template <class T, class Make>
 [[gnu::always_inline]] inline void write_block(const Operands& of, int64_t begin, int64_t n, Make make) {
   T* first = of.out<T>(0, begin);
@@ -121,7 +121,7 @@ template <class T, class Make>
     std::memcpy(of.out<T>(k, begin), first, static_cast<size_t>(n) * sizeof(T));
 }
 
-/// One block of a type that is its own accumulator.
+/// Reduces one block of a type that is its own accumulator.
 template <Reduction R, class T>
 [[gnu::always_inline]] inline void reduce_block(const Operands& of, int64_t begin, int64_t n) {
   const size_t last = of.inputs.size() - 1;
@@ -140,7 +140,7 @@ template <Reduction R, class T>
   write_block<T>(of, begin, n, [=](int64_t i) { return combine<R, T>(a[i], b[i]); });
 }
 
-/// One block of a 16-bit type, accumulated in float32.
+/// Reduces one block of a 16-bit type, accumulated in float32.
 template <Reduction R, class H>
 [[gnu::always_inline]] inline void reduce_half_block(const Operands& of, int64_t begin, int64_t n) {
   float sum[kBlock];
@@ -195,13 +195,13 @@ template <Reduction R>
   }
 }
 
-/// Bits know no element: all types are taken by bytes.
+/// Bitwise reductions do not depend on the element type: all types are reduced as bytes.
 template <Reduction R>
 [[gnu::always_inline]] inline void reduce_bits(const Arguments& a) {
   reduce_typed<R, uint8_t>({a.outs, a.inputs}, a.count * size_of(a.type));
 }
 
-/// What a reduction does to the one bit of a bool.
+/// The bitwise reduction that this one is on the single bit of a bool.
 [[gnu::always_inline]] inline Reduction on_bool(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:
@@ -265,7 +265,7 @@ template <Reduction R>
 
 }  // namespace
 
-// No ifunc: resolvers run before the sanitizers are set up.
+// No ifunc, because resolvers run before the sanitizers are set up.
 void reduce_with(InstructionSet set, const Arguments& arguments) {
 #if defined(__x86_64__)
   if (set == InstructionSet::avx512) return reduce_avx512(arguments);

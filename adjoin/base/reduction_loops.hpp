@@ -8,7 +8,7 @@
 
 namespace adjoin {
 
-/// A call of reduce_all_into of at least two inputs and at least one output.
+/// The arguments of reduce_all_into with at least two inputs and at least one output.
 struct ReductionArguments {
   ElementType type;
   Reduction reduction;
@@ -17,7 +17,8 @@ struct ReductionArguments {
   int64_t count;
 };
 
-/// Carries it out by loops compiled for `set`, which is supported; reduce_all_into takes the best of the machine.
+/// Carries it out with loops compiled for `set`, which must be supported; reduce_all_into uses the best set of the
+/// machine.
 void reduce_with(InstructionSet set, const ReductionArguments& arguments);
 
 }  // namespace adjoin

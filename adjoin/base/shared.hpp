@@ -5,7 +5,7 @@
 
 namespace adjoin {
 
-/// A value that does not change any more: its copies share it, and compare what they share.
+/// A value that no longer changes: copies share it, and comparison compares the shared value.
 template <class T>
 class Shared {
  public:

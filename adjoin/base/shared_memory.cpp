@@ -29,19 +29,19 @@ std::atomic<SharedMemory*> kept = nullptr;
 bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) {
   void* got = ::mmap(wanted, bytes, protection, flags | MAP_NORESERVE, file, 0);
   if (got == wanted) return true;
-  if (got != MAP_FAILED) ::munmap(got, bytes);  // an older system that takes the place for a wish
+  if (got != MAP_FAILED) ::munmap(got, bytes);  // an older system that treats the address as a hint
   return false;
 }
 
 }  // namespace
 
-/// At the beginning of each part.
+/// The data at the beginning of each part.
 struct SharedMemory::Head {
   uint64_t token = 0;
-  std::atomic<int> cores[kMostProcesses] = {};  // those of the first part count
+  std::atomic<int> cores[kMostProcesses] = {};  // only those of the first part are used
 };
 
-/// What happens around fork(): the child copies the memory of its part, and the parent waits for that.
+/// What is done around fork(): the child copies the memory of its part, and the parent waits for that.
 class SharedMemory::Fork {
  public:
   static void watch() { ::pthread_atfork(&before, &in_parent, &in_child); }
@@ -55,7 +55,7 @@ class SharedMemory::Fork {
   static void in_parent() {
     ::close(pipe_[1]);
     char byte = 0;
-    while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {  // until the child has closed its end, or is no more
+    while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {  // until the child has closed its end or is gone
     }
     ::close(pipe_[0]);
     current()->heap_->mutex().unlock();
@@ -68,11 +68,12 @@ class SharedMemory::Fork {
     memory.heap_->mutex().unlock();
   }
 
-  static inline int pipe_[2] = {-1, -1};  // under the heap's lock
+  static inline int pipe_[2] = {-1, -1};  // guarded by the heap's lock
 };
 
 std::span<const uintptr_t> SharedMemory::places() {
-  // Between what programs lie in and what the system maps, and, last, where ThreadSanitizer lets programs have memory.
+  // Between where programs are and what the system maps; the last one is where ThreadSanitizer lets programs have
+  // memory.
   static constexpr uintptr_t kPlaces[] = {0x2000'0000'0000, 0x3000'0000'0000, 0x1800'0000'0000, 0x7e90'0000'0000};
   return kPlaces;
 }
@@ -102,7 +103,7 @@ SharedMemory::Part SharedMemory::make_part(int own) {
   own_ = own;
   rlimit largest_file{};
   ::getrlimit(RLIMIT_FSIZE, &largest_file);
-  if (largest_file.rlim_cur < bytes_of_part_) {  // a signal would end the process
+  if (largest_file.rlim_cur < bytes_of_part_) {  // otherwise a signal would end the process
     errno = EFBIG;
     fail("the limit of a file's size (ulimit -f)");
   }
@@ -127,13 +128,13 @@ void SharedMemory::attach(std::span<const Part> parts) {
     const std::string what = "the memory of local rank " + std::to_string(process);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file < 0) fail(what + " cannot be opened, as of another user, container or PID namespace");
-    // What the number means here may be some other file, which need not be as long as the mapping.
+    // Here the number may be that of another file, which may be shorter than the mapping.
     uint64_t token = 0;
     const bool is_theirs =
         ::pread(file, &token, sizeof(token), offsetof(Head, token)) == sizeof(token) && token == theirs.token;
     const bool is_there =
         is_theirs && is_mapped(part(process), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file);
-    if (is_there) ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core has it
+    if (is_there) ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core dump contains it
     const int error = errno;
     ::close(file);
     errno = error;
@@ -162,7 +163,7 @@ std::span<std::atomic<int>> SharedMemory::cores() const {
   return {static_cast<Head*>(part(0))->cores, static_cast<size_t>(processes_)};
 }
 
-/// Puts a copy of the own part in its place, in the child of a fork.
+/// In the child of a fork: puts a copy of its own part in the part's place.
 void SharedMemory::make_private() {
   const int file = std::exchange(file_, -1);
   for (int process = 0; process < processes_; ++process)

@@ -12,30 +12,31 @@
 
 namespace adjoin {
 
-/// A large range of addresses, the same in each of some processes of a host. Each has a part of it, of whose memory it gives blocks,
-/// and reaches the parts of all others, so a pointer into it means the same to all of them.
+/// A large range of addresses, the same in several processes of a host. Each process owns one part of it, allocates blocks from
+/// the memory of that part, and reaches the parts of all others. So a pointer into the range means the same to all of them.
 ///
-/// The memory is a file without a name (memfd_create), so it is gone with its last process however that ends, and takes nothing of
-/// /dev/shm. A child after fork() has a copy of its own, for which the fork waits; it does not reach the others' parts.
+/// The memory is a file without a name (memfd_create). So it is gone with its last process, however that ends, and uses nothing
+/// of /dev/shm. After fork() the child has a copy of its own part, which the fork waits for; it does not reach the others'
+/// parts.
 class SharedMemory {
  public:
-  /// What the other processes must know of one.
+  /// What the other processes must know about one part.
   struct Part {
     int64_t pid = 0, file = 0;
     uint64_t token = 0;
   };
   static constexpr int kMostProcesses = 512;
 
-  // All processes make it together, in these steps; each throws CommunicationError that says why it cannot.
+  // All processes create it together, in these steps; each step throws CommunicationError that says why it failed.
 
-  /// Where a range for so many may lie, to be tried in this order.
+  /// Addresses where a range for `processes` processes may begin, to be tried in this order.
   static std::span<const uintptr_t> places();
-  /// Takes the range at `place`, without memory; nullptr where something of it is taken.
+  /// Reserves the range at `place`, without memory; nullptr where any of it is in use.
   static std::unique_ptr<SharedMemory> at(uintptr_t place, int processes);
-  /// Makes the part of process `own` of them, this one.
+  /// Makes part `own`, that of this process.
   Part make_part(int own);
   void attach(std::span<const Part> parts);
-  /// Makes it what current() is from here on, until this process ends.
+  /// Makes `memory` the one that current() returns, until this process ends.
   static void keep(std::unique_ptr<SharedMemory> memory);
   ~SharedMemory();
 
@@ -46,14 +47,14 @@ class SharedMemory {
   bool holds(const void* memory) const {
     return reinterpret_cast<uintptr_t>(memory) - begin_ < bytes_of_part_ * static_cast<size_t>(processes_);
   }
-  /// A block of this process's part, at a multiple of 64, for any thread; nullptr where there is no room, or no machine has so
-  /// much memory. What is freed is kept for the next.
+  /// A block of this process's part, aligned to 64 bytes, for any thread; nullptr where there is no room or the machine has
+  /// less memory than this. Freed blocks are reused.
   void* allocate(size_t bytes) { return heap_->allocate(bytes); }
   void free(void* block) { heap_->free(block); }
   /// The same; throws std::bad_alloc.
   std::pmr::memory_resource& resource() { return resource_; }
 
-  /// On which core each process was last, for Placement.
+  /// The core on which each process last ran, for Placement.
   std::span<std::atomic<int>> cores() const;
 
  private:

@@ -2,7 +2,8 @@
 
 namespace adjoin {
 
-/// The columns of the terminal behind a file descriptor as it is now, 80 where it does not tell; 0 where there is none.
+/// The current columns of the terminal behind a file descriptor; 80 where it does not say, 0 where there is no
+/// terminal.
 int terminal_columns(int descriptor);
 
 /// Whether the terminal's cursor can be moved: TERM names one that is not "dumb".

@@ -12,10 +12,10 @@ namespace adjoin {
 namespace {
 
 std::mutex parts_mutex;
-uint64_t parts_in_use = 0;  // a bit for each
-int shared_parts = 0;       // given to a further thread each
+uint64_t parts_in_use = 0;  // one bit for each
+int shared_parts = 0;       // parts given out again because all were in use
 
-/// The part of a thread, while that lives.
+/// The part of a thread, for as long as the thread lives.
 class Part {
  public:
   Part() {
@@ -55,8 +55,8 @@ ThreadMemory* ThreadMemory::of_process() {
 #endif
     void* begin = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) return nullptr;
-    ::madvise(begin, kBytes, MADV_HUGEPAGE);  // some hundredths of a step less
-    auto* made = new ThreadMemory(begin);     // for as long as the process lives, as its tensors may
+    ::madvise(begin, kBytes, MADV_HUGEPAGE);  // a step takes some hundredths less
+    auto* made = new ThreadMemory(begin);     // never destroyed, as tensors may live as long as the process
     ::pthread_atfork(&lock_all, &unlock_all, &unlock_all);
     return made;
   }();

@@ -8,23 +8,25 @@
 
 namespace adjoin {
 
-/// Memory of this process of which each thread has a part. What a thread frees it gets again, while its core's caches have it still
-/// and no other core's; and nothing goes back to the system, from which each page would come again zeroed.
+/// Memory of this process, of which each thread has its own part. A thread gets back what it freed, which is still in its
+/// core's caches and in no other core's. Nothing is returned to the system, which would zero each page before it gave it out
+/// again.
 ///
-/// More threads than there are parts share them. A part that a thread leaves is the next new thread's. A fork waits for what other
-/// threads do here.
+/// Where there are more threads than parts, they share them. The part of a thread that ends goes to the next new thread. A fork
+/// waits for other threads' operations here.
 class ThreadMemory {
  public:
   static constexpr int kParts = 64;
 
-  /// nullptr where the system gives no such range of addresses (`ulimit -v`, vm.overcommit_memory 2), and under AddressSanitizer,
-  /// which is to see each block.
+  /// nullptr where the system refuses such a range of addresses (`ulimit -v`, vm.overcommit_memory 2), and under
+  /// AddressSanitizer, which must see each block.
   static ThreadMemory* of_process();
 
   bool holds(const void* memory) const { return reinterpret_cast<uintptr_t>(memory) - begin_ < kBytes; }
-  /// A block of this thread's part, at a multiple of 64; nullptr where there is no room, or no machine has so much memory.
+  /// A block of this thread's part, aligned to 64 bytes; nullptr where there is no room or the machine has less memory than
+  /// this.
   void* allocate(size_t bytes);
-  /// By any thread.
+  /// May be called by any thread.
   void free(void* block) { heaps_[(reinterpret_cast<uintptr_t>(block) - begin_) / kBytesOfPart].free(block); }
 
  private:

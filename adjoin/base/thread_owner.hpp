@@ -5,12 +5,12 @@
 
 namespace adjoin {
 
-/// The one thread that may use something: the first that does, unless any may.
+/// The one thread that may use something: the first that uses it, unless any thread may.
 class ThreadOwner {
  public:
   explicit ThreadOwner(bool is_any_thread) : is_any_thread_(is_any_thread) {}
 
-  /// Whether the calling thread may.
+  /// Whether the calling thread may use it.
   bool is_here() {
     if (is_any_thread_) return true;
     const std::thread::id here = std::this_thread::get_id();

@@ -10,11 +10,11 @@ inline int64_t steady_nanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whether the processor's counter is what the kernel keeps time by, and so runs alike on all cores.
+/// Whether the kernel keeps time by the processor's counter, which then runs alike on all cores.
 bool counts_time();
 
-/// The time in ticks of unknown, constant length, alike for all threads of the host: of the processor's time-stamp counter, which
-/// is read in 10 ns, or of the steady clock, which takes 24 ns by the same counter.
+/// The time in ticks of constant but unknown length, the same for all threads of the host: from the processor's time-stamp
+/// counter, read in 10 ns, or from the steady clock, which takes 24 ns with the same counter.
 inline int64_t ticks() {
 #ifdef __x86_64__
   static const bool counts = counts_time();
@@ -23,7 +23,7 @@ inline int64_t ticks() {
   return steady_nanoseconds();
 }
 
-/// One moment by both.
+/// One moment on both clocks.
 struct TickPair {
   int64_t ticks = 0, steady = 0;
 };
@@ -31,7 +31,7 @@ inline TickPair tick_pair() {
   return {ticks(), steady_nanoseconds()};
 }
 
-/// The steady clock's time at a tick, by two moments that are known.
+/// The steady clock's time at a tick, computed from two known moments.
 inline int64_t steady_at(int64_t tick, const TickPair& first, const TickPair& last) {
   const double length = last.ticks > first.ticks ? static_cast<double>(last.steady - first.steady) /
                                                        static_cast<double>(last.ticks - first.ticks)

@@ -7,7 +7,8 @@
 namespace adjoin {
 namespace {
 
-/// The controls of ASCII but line ends, and those of ISO 6429 above it, with which escape sequences may begin too.
+/// The control characters of ASCII except line ends, and those of ISO 6429 above it, which can also begin escape
+/// sequences.
 bool moves_the_cursor(char32_t point) {
   return (point < 0x20 && point != '\n') || (point >= 0x7f && point < 0xa0);
 }

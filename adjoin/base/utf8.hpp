@@ -22,8 +22,8 @@ void append_utf8(std::string& text, char32_t point);
 /// Removes the bytes that are not UTF-8 and returns how many they were.
 int64_t drop_invalid_utf8(std::string& text);
 
-/// The text as a terminal may see it: control characters other than line ends, and bytes that are not UTF-8, are
-/// written as "\t" or "\x1b", so that nothing in it moves the cursor or asks for an answer.
+/// The text in a form that is safe for a terminal: control characters other than line ends, and bytes that are not
+/// UTF-8, are written as "\t" or "\x1b", so that nothing in it moves the cursor or makes the terminal answer.
 std::string printable(std::string_view text);
 
 }  // namespace adjoin

@@ -5,7 +5,7 @@
 
 namespace adjoin {
 
-/// work(T{}) for the C++ type T of such elements.
+/// Calls work(T{}) with the C++ type T that corresponds to `type`.
 template <class Work>
 auto with_type(ElementType type, Work&& work) {
   switch (type) {

@@ -45,7 +45,7 @@ void check_same_type(const Call& call) {
          std::string(name(call.in.type)) + " and " + std::string(name(call.out.type)));
 }
 
-/// That no byte is of both.
+/// Checks that the two buffers share no byte.
 void check_apart(const Call& call, ConstBuffer in, ConstBuffer out) {
   const auto begin = [](ConstBuffer b) { return reinterpret_cast<uintptr_t>(b.data); };
   const auto end = [&](ConstBuffer b) { return begin(b) + static_cast<uintptr_t>(b.bytes()); };
@@ -60,7 +60,8 @@ void check_reduction(const Call& call, ElementType type) {
   fail(call, std::string(defined) + " for " + std::string(name(call.reduction)), std::string(name(type)));
 }
 
-/// A block of this rank, and the blocks of all: on every rank, or on the root. The block may be its place among them.
+/// Checks a block of this rank and the blocks of all ranks, which are on every rank or on the root. The block may be at
+/// its own place among them.
 void check_blocks(const Call& call, bool has_all, bool gathers) {
   const ConstBuffer block = gathers ? call.in : call.out, all = gathers ? call.out : call.in;
   check_counts(call, "counts", call.counts);
@@ -123,8 +124,8 @@ void check_box(const Call& call, const Message& message) {
   if (count != message.buffer.count) fail(call, "sizes of " + text(message.buffer.count) + " elements", text(count));
 }
 
-/// That nothing is received where another message sends from or receives. Of many messages that would cost more than
-/// posting them.
+/// Checks that nothing is received where another message sends from or receives. For many messages this would cost more
+/// than posting them.
 void check_apart(const Call& call) {
   constexpr size_t kMost = 8;
   const size_t n = call.messages.size();

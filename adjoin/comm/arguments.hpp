@@ -4,7 +4,8 @@
 
 #include "adjoin/comm/call.hpp"
 
-/// What each operation asks of its arguments. All throw InvalidArgument that says where, what was expected and what came.
+/// What each operation requires of its arguments. All functions throw InvalidArgument that says where, what was expected and
+/// what came.
 namespace adjoin::arguments {
 
 /// Checks a collective, or messages.

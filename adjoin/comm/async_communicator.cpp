@@ -21,8 +21,8 @@ namespace {
 
 using Work = std::function<void()>;
 
-/// How long an operation may go on where an exception has ended its handle and the backend cannot end it: its peers may
-/// be about to complete it.
+/// How long an operation may go on after an exception has destroyed its handle, where the backend cannot end it because its
+/// peers may be about to complete it.
 constexpr std::chrono::seconds kGrace(10);
 
 struct Task {
@@ -31,7 +31,7 @@ struct Task {
   std::exception_ptr error;
 };
 
-/// A call with copies of all that it points to but the buffers.
+/// A call with copies of all that it points to except the buffers.
 struct OwnCall {
   explicit OwnCall(const Call& of)
       : counts(of.counts.begin(), of.counts.end()),
@@ -56,7 +56,7 @@ struct OwnCall {
   Call call;
 };
 
-/// Lets a thread that is woken not push a running one off its core: most often that one is about to wait for the
+/// Keeps a thread that is woken from pushing a running one off its core: usually the running one is about to wait for the
 /// operation.
 void step_back() {
 #ifdef SCHED_BATCH
@@ -74,7 +74,7 @@ Communicator own_group(const Communicator& owner, const Where& where) {
 
 }  // namespace
 
-/// A queue of tasks and the thread that carries them out, for the thread that made it.
+/// A queue of tasks and the thread that carries them out; it belongs to the thread that made it.
 class AsyncCommunicator::Stream {
  public:
   Stream(std::shared_ptr<Backend> owner, std::shared_ptr<Backend> own)
@@ -112,7 +112,7 @@ class AsyncCommunicator::Stream {
     return task.is_done;
   }
 
-  /// Who waits counts as resting, so a wait by another thread would make the rank look as if it did something else.
+  /// The waiting thread counts as resting, so a wait by another thread would make the rank look as if it did something else.
   void wait(const std::shared_ptr<Task>& task) {
     std::unique_lock lock(state_->mutex);
     if (!task->is_done) {
@@ -128,8 +128,8 @@ class AsyncCommunicator::Stream {
     if (task->error) std::rethrow_exception(task->error);
   }
 
-  /// The last that is heard of a task. It uses the caller's buffers: nobody returns to the caller while it goes on. Where
-  /// an exception leaves it, what is under way is ended.
+  /// Called when the last handle of a task is destroyed. The task uses the caller's buffers: this returns only when the task is
+  /// done. Where an exception destroyed the handle, running tasks are ended.
   void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
     if (is_done(*task)) return;
     Backend& owner = *state_->owner;
@@ -145,7 +145,7 @@ class AsyncCommunicator::Stream {
     }
     try {
       if (std::this_thread::get_id() == state_->waiting_thread) return wait(task);
-    } catch (...) {  // nobody asked; it has ended the world
+    } catch (...) {  // no caller can receive the error; it has ended the world
       return;
     }
     std::unique_lock lock(state_->mutex);
@@ -158,10 +158,10 @@ class AsyncCommunicator::Stream {
     State(std::shared_ptr<Backend> of, std::shared_ptr<Backend> for_tasks)
         : owner(std::move(of)), own(std::move(for_tasks)) {}
 
-    const std::shared_ptr<Backend> owner, own;  // of the group that it was made from, and of the tasks
+    const std::shared_ptr<Backend> owner, own;  // of the group that the stream was made from, and of the tasks
     const std::thread::id waiting_thread = std::this_thread::get_id();
     std::mutex mutex;
-    std::condition_variable work, done;       // for the stream's thread, and for who waits
+    std::condition_variable work, done;       // for the stream's thread, and for waiting threads
     std::deque<std::shared_ptr<Task>> queue;  // the first is running
     std::exception_ptr error;                 // the first one
     bool ends = false;
@@ -170,7 +170,8 @@ class AsyncCommunicator::Stream {
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   static std::exception_ptr error_of(const char* what) { return std::make_exception_ptr(Error(what)); }
 
-  /// Runs the tasks. Who waits for one acts again before the stream rests: a rank of which all rest would look stuck.
+  /// Runs the tasks. A thread that waits for a task counts as active again before the stream rests: a rank whose threads all
+  /// rest would look stuck.
   static void serve(State& state) {
     step_back();
     std::unique_lock lock(state.mutex);
@@ -207,7 +208,7 @@ struct Handle::Owner {
   std::shared_ptr<AsyncCommunicator::Stream> stream;
   std::shared_ptr<Task> task;
   std::shared_ptr<Observer> observer;
-  int exceptions = std::uncaught_exceptions();  // that were on their way when the operation began
+  int exceptions = std::uncaught_exceptions();  // that were being thrown when the operation began
 };
 
 void Handle::wait() const {

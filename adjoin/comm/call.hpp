@@ -14,7 +14,7 @@
 
 namespace adjoin {
 
-/// The tags that users may give are 0 to kMaxTag.
+/// Users may give tags from 0 to kMaxTag.
 inline constexpr int kMaxTag = 30000;  // MPI promises 32767
 /// The tag of the messages of collectives, which no user's message can match.
 inline constexpr int kCollectiveTag = -1;
@@ -27,8 +27,8 @@ struct Message {
   Buffer buffer;  // a send only reads it
   int tag = 0;
   /// Where given, the elements are a box of strided memory that begins at buffer.data: `sizes` and `strides` in elements,
-  /// outermost first; buffer.count is their number. The caller keeps both alive. Empty: contiguous elements. Sender and
-  /// receiver may describe the same elements by different boxes.
+  /// outermost first; buffer.count is the number of elements. The caller keeps both lists alive. Empty: contiguous elements.
+  /// Sender and receiver may describe the same elements by different boxes.
   std::span<const int64_t> sizes = {}, strides = {};
 
   bool is_send() const { return kind == Kind::send; }
@@ -41,19 +41,19 @@ inline Message receive_of(Buffer out, int from, int tag) {
   return {Message::Kind::receive, from, out, tag};
 }
 
-/// A group of ranks, as all of its members know it.
+/// A group of ranks, as all of its members see it.
 struct GroupIdentity {
-  uint64_t id = 0;                 // of no other group that was made of the same world; 0 is the world
+  uint64_t id = 0;                 // unique among the groups made from the same world; 0 is the world
   std::vector<int> world_ranks{};  // of its members, in their order
 };
 
-/// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and
-/// diagnoses read it. It lies on the stack of who called, as does what it points to.
+/// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and diagnoses
+/// read it. It is stored on the caller's stack (for an asynchronous call in its task), as is all that it points to.
 struct Call {
   std::optional<Collective> collective = {};  // none: messages, or the making of a group
   std::string_view name = {};                 // "all_reduce", "send", "subset"
 
-  ConstBuffer in = {};  // of a broadcast and an all_reduce, which work in place, the same as `out`
+  ConstBuffer in = {};  // the same as `out` for a broadcast and an all_reduce, which work in place
   Buffer out = {};
   std::span<const int64_t> counts = {};          // of each rank, where they may differ; what an all_to_all sends
   std::span<const int64_t> receive_counts = {};  // of an all_to_all
@@ -62,23 +62,24 @@ struct Call {
   std::span<const Message> messages = {};  // of send, recv, sendrecv (which sends first) and exchange
   Where where = {};                        // in the caller's code
 
-  // What Communicator adds.
-  std::string_view algorithm = {};  // of the catalogue; "" is the backend's own
-  int64_t chunk = 0;                // of a pipeline, in elements
+  // Set by Communicator.
+  std::string_view algorithm = {};  // in the catalogue; "" is the backend's own
+  int64_t chunk = 0;                // elements of a piece of a pipeline
   int rank = 0, size = 1;           // of the group
-  uint64_t sequence = 0;            // its place among the calls of this rank on this group, from 1
-  uint64_t meeting = 0;             // a collective's among those of the group, the same on all ranks; 0: none
+  uint64_t sequence = 0;            // the number of this call among those of this rank on this group, from 1
+  uint64_t meeting = 0;             // a collective's number among those of the group, the same on all ranks; 0: none
   const GroupIdentity* group = nullptr;
 
-  /// What this rank gives, or gets in a scatter or a recv. Of an exchange how many elements it sends, without memory.
+  /// What this rank gives, or what it gets in a scatter or a recv. For an exchange only the number of elements that it sends,
+  /// without memory.
   ConstBuffer elements() const;
   int64_t bytes() const { return elements().bytes(); }
-  /// The one message that the call is named by; nullptr where there is none, or any number.
+  /// The one message that describes the call; nullptr for an exchange, which has any number, and where there is none.
   const Message* message() const { return messages.empty() || name == "exchange" ? nullptr : &messages[0]; }
 };
 
-/// What must be the same on all ranks that call a collective together, of a fixed size. What an all_to_all sends and
-/// receives is not of it: that differs, and has to fit.
+/// What must be the same on all ranks that call a collective together, in a fixed size. The counts of an all_to_all are not
+/// included: they differ between ranks and must match pairwise.
 struct Signature {
   Collective collective = Collective::barrier;
   ElementType type = ElementType::float32;
@@ -90,7 +91,7 @@ struct Signature {
 };
 Signature signature_of(const Call& call);
 
-/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; the place is the call's own unless given.
+/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; the place is the call's own unless `where` is given.
 std::string describe(const Call& call, const std::string& where = {});
 
 /// "trainer.cpp:88".
@@ -99,21 +100,21 @@ std::string describe(const Where& where);
 /// "float32 x 1024".
 std::string describe(ConstBuffer buffer);
 
-/// Sees every operation of the communicators that it is attached to. Counts, traces, time accounting and the
-/// flight record are observers. Called on the thread that makes the call: a worker's own, or that of its stream for
-/// asynchronous ones. So an observer that several workers share, or one worker with its stream, guards itself.
+/// Sees every operation of the communicators that it is attached to. Counts, traces, time accounting and the flight record are
+/// observers. It is called on the thread that makes the call: a worker's own thread, or that of its stream for asynchronous
+/// calls. So an observer that several workers share, or a worker and its stream, must guard itself.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void begin(const Call&) {}
   virtual void end(const Call&) {}
-  /// A rank begins, and ends, to wait for an asynchronous operation, or for a send that went on beside it: then `send` is
-  /// the call that began it; else nullptr.
+  /// A rank begins or ends to wait for an asynchronous operation, or for a send that it began earlier: then `send` is the call
+  /// that began it, else nullptr.
   virtual void begin_wait(const Call* send) { static_cast<void>(send); }
   virtual void end_wait(const Call* send) { static_cast<void>(send); }
 };
 
-/// Shows an observer, where there is one, a wait for as long as it lives.
+/// Reports a wait to an observer, where there is one, for as long as this object lives.
 class ObservedWait {
  public:
   ObservedWait(Observer* observer, const Call* send) : observer_(observer), send_(send) {

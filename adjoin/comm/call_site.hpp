@@ -6,8 +6,8 @@
 
 namespace adjoin {
 
-/// While it lives, calls of communicators on this thread are named by the place of the one who asked for them, and not by the
-/// file of the movement that makes them. Of several the outermost counts.
+/// While it lives, calls of communicators on this thread are reported at this place, the code that requested them, instead of
+/// at the file of the movement that makes them. Where several are alive, the outermost one is used.
 class CallSite {
  public:
   using Where = adjoin::Where;

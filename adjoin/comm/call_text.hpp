@@ -8,20 +8,20 @@
 
 namespace adjoin {
 
-/// What a call is described by, with copies of what it points to: plain data, for memory that processes share. It is written
-/// and may be read as it comes: a torn one makes odd words, no wrong accusation.
+/// All that describes a call, with copies of what it points to: plain data, for memory that processes share. Readers take what
+/// they find, without a lock: a torn copy gives odd words but no wrong accusation.
 struct CallText {
-  Call call;        // what is not below; field by field, as a copy of all would wait for the stores that made the call
-  Message message;  // that it is named by
+  Call call;        // fields not listed below, copied one by one: a whole copy would wait for the call's stores
+  Message message;  // the message that describes the call
   bool has_messages = false;
   char name[20] = {}, algorithm[20] = {}, file[64] = {};
-  const char* path = nullptr;  // of which `file` is a copy; means something to the writer alone
+  const char* path = nullptr;  // the original of `file`; valid in the writing process alone
   unsigned line = 0;
 
   CallText& operator=(const Call& of);
 };
 
-/// As describe(Call), of what was written; the counts are described where they are known.
+/// describe(Call) for what was written; counts are included where they are given.
 std::string describe(const CallText& text, std::span<const int64_t> counts = {},
                      std::span<const int64_t> receive_counts = {});
 

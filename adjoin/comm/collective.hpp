@@ -12,7 +12,7 @@ enum class Collective : uint8_t {
   broadcast,
   reduce,
   all_reduce,
-  gather,  // from here on with counts
+  gather,  // from here on collectives have counts
   scatter,
   all_gather,
   reduce_scatter,

@@ -21,13 +21,13 @@ namespace adjoin {
 
 namespace {
 
-/// By what a collective is carried out: "auto", a name of the catalogue, or "" for the backend's own way.
+/// How a collective is carried out: "auto", a name in the catalogue, or "" for the backend's own way.
 struct Choice {
   std::string_view algorithm = {};
   int64_t chunk = 0;
 };
 
-/// Shows an observer a call for as long as it lives.
+/// Reports a call to an observer for as long as this object lives.
 struct Seen {
   Seen(Observer* by, const Call& what) : observer(by), call(what) {
     if (observer) observer->begin(call);
@@ -39,7 +39,7 @@ struct Seen {
   const Call& call;
 };
 
-/// Shows an observer that its rank waits for a send.
+/// Reports to an observer that its rank waits for a send.
 class SeenSending final : public Sending {
  public:
   SeenSending(std::unique_ptr<Sending> sending, const Call& call, std::shared_ptr<Observer> observer,
@@ -63,19 +63,19 @@ class SeenSending final : public Sending {
   std::unique_ptr<Sending> sending_;
   std::shared_ptr<Observer> observer_;
   std::shared_ptr<const GroupIdentity> group_;
-  Message message_;  // whose buffer the caller keeps
+  Message message_;  // the caller keeps its buffer
   Call call_;
 };
 
 }  // namespace
 
 struct Communicator::State {
-  /// What all share that have this backend, whatever observes them.
+  /// Shared by all communicators with this backend, whatever observes them.
   struct Shared {
     std::atomic<uint64_t> calls = 0, meetings = 0;
-    std::atomic<uint64_t> carried = 0;             // how many groups carried_by has made of this one
-    std::map<std::vector<int>, uint64_t> subsets;  // how many of these members
-    std::optional<AsyncCommunicator> stream;  // it knows this group's backend, not this, so they do not keep each other
+    std::atomic<uint64_t> carried = 0;             // how many groups carried_by has made from this one
+    std::map<std::vector<int>, uint64_t> subsets;  // how many groups with these members were made
+    std::optional<AsyncCommunicator> stream;       // refers to this group's backend, not to this: so there is no cycle
   };
 
   std::shared_ptr<Backend> backend;
@@ -143,7 +143,7 @@ void Communicator::check_thread(const Call& call) const {
 void Communicator::begin(Call& call) const {
   if (CallSite::current()) call.where = *CallSite::current();
   check_thread(call);
-  // One thread at a time counts.
+  // One thread at a time increases the counter.
   call.sequence = state_->shared->calls.load(std::memory_order_relaxed) + 1;
   state_->shared->calls.store(call.sequence, std::memory_order_relaxed);
   call.group = state_->group.get();

@@ -14,19 +14,19 @@ namespace adjoin {
 
 class AsyncCommunicator;
 
-/// The operations of a group of workers, for `Group`, whose make(Call&&) carries them out: Communicator, with a call that
-/// blocks until it is done, and AsyncCommunicator, with a handle.
+/// The operations of a group of workers. `Group` carries them out with make(Call&&): Communicator blocks until the operation is
+/// done, AsyncCommunicator returns a handle.
 ///
-/// Every call validates its arguments before anything is sent and throws InvalidArgument that names the rank, the
-/// operation, what was expected and what came. Collectives are called by all ranks of the group in the same order with
-/// arguments that agree; counts may differ per rank and may be zero.
+/// Every call checks its arguments before anything is sent, and throws InvalidArgument that names the rank, the operation, what
+/// was expected and what came. All ranks of the group call the same collectives in the same order with arguments that agree;
+/// counts may differ per rank and may be zero.
 template <class Group, class Result>
 class Operations {
  public:
   using Where = adjoin::Where;
   using Counts = std::span<const int64_t>;
 
-  /// Sends to rank `to`; ends when it was received. Zero elements are a message too.
+  /// Sends to rank `to`; ends when the message was received. Zero elements are a message too.
   Result send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const {
     const Message messages[] = {send_of(in, to, tag)};
     return make({.name = "send", .messages = messages, .where = where});
@@ -35,7 +35,7 @@ class Operations {
     const Message messages[] = {receive_of(out, from, tag)};
     return make({.name = "recv", .messages = messages, .where = where});
   }
-  /// A send and a receive posted together, so that a ring of them does not deadlock.
+  /// A send and a receive posted together, so that ranks in a ring can call it without deadlock.
   Result sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const {
     const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
     return make({.name = "sendrecv", .messages = messages, .where = where});
@@ -69,12 +69,12 @@ class Operations {
     return make(
         {.collective = Collective::scatter, .in = in, .out = out, .counts = counts, .root = root, .where = where});
   }
-  /// As gather, and every rank gets all. `in` may be this rank's own block of `out`.
+  /// As gather, but every rank gets all blocks. `in` may be this rank's own block of `out`.
   Result all_gather(ConstBuffer in, Buffer out, Counts counts, Where where = Where::current()) const {
     return make({.collective = Collective::all_gather, .in = in, .out = out, .counts = counts, .where = where});
   }
-  /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks.
-  /// `out` may be this rank's own block of `in`; the other blocks of `in` are left as they were.
+  /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks. `out` may be this
+  /// rank's own block of `in`; the other blocks of `in` are not changed.
   Result reduce_scatter(ConstBuffer in, Buffer out, Counts counts, Reduction reduction = Reduction::sum,
                         Where where = Where::current()) const {
     Call call{.collective = Collective::reduce_scatter, .in = in, .out = out, .counts = counts, .where = where};
@@ -93,8 +93,8 @@ class Operations {
   Result make(Call&& call) const { return static_cast<const Group&>(*this).make(std::move(call)); }
 };
 
-/// One worker's handle on one group of workers: what users hold and pass around, by value. Copies share the group.
-/// A call made after the world was aborted, or blocked while it is, throws CommunicationError with the reason.
+/// One worker's handle on one group of workers: users hold it and pass it around by value. Copies share the group. A call that
+/// is made or blocked after the world was aborted throws CommunicationError with the reason.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// A group of this worker alone: every collective is the identity.
@@ -103,20 +103,20 @@ class Communicator : public Operations<Communicator, void> {
 
   int rank() const;
   int size() const;
-  /// Whether calls are compared in this world: LaunchOptions::checked.
+  /// Whether the calls of all ranks are compared in this world: LaunchOptions::checked.
   bool checked() const;
 
-  /// Any of the operations, as a value.
+  /// Makes any of the operations, given as a value.
   void make(Call&& call) const;
-  /// A send that goes on beside this rank, which waits for it later: recv, sendrecv or exchange on rank `to` gets it as any
-  /// other. So ranks that send before each other receives do not wait for each other.
+  /// A send that runs while this rank goes on; the rank waits for it later. Rank `to` receives it by recv, sendrecv or exchange
+  /// like any other message. So ranks that all send before they receive do not wait for each other.
   std::unique_ptr<Sending> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
-  /// Adds to a call what this group knows, and checks it; make() does so too.
+  /// Adds to a call what this group knows, and checks it; make() does so itself.
   void prepare(Call& call) const;
 
-  /// The place of each rank of this group in the world that it was made from by subset and split. Nothing is sent.
+  /// The rank of each member of this group in the world that it was made from by subset and split. Nothing is sent.
   std::span<const int> world_ranks() const;
-  /// What its calls name it by.
+  /// What identifies this group in its calls.
   const GroupIdentity& identity() const;
 
   /// Groups by color, ordered by key and then rank; called by all ranks. A negative color gives no group.
@@ -124,38 +124,38 @@ class Communicator : public Operations<Communicator, void> {
   /// The group of the given ranks of this one, in that order; called by its members only.
   Communicator subset(std::span<const int> ranks, Where where = Where::current()) const;
 
-  /// This group for another thread of this rank, which may use it beside this thread as long as both are not in the
-  /// same group's calls at once: give it a group of its own, made by split or subset. A communicator belongs to the
-  /// thread that uses it first (calls from another throw InvalidArgument), so that a rank whose threads all wait is known
-  /// to be stuck; a rank is not, while a communicator made by for_thread lives whose thread does not wait.
+  /// This group for another thread of this rank. Both threads may use it, as long as they are not in calls of the same group at
+  /// once: otherwise give the thread its own group, made by split or subset. A communicator belongs to the thread that uses it
+  /// first (calls from another thread throw InvalidArgument). So a rank whose threads all wait is known to be stuck; it is not
+  /// considered stuck while there is a communicator made by for_thread whose thread does not wait.
   Communicator for_thread() const;
 
-  /// This group's asynchronous operations (async_communicator.hpp), on a group and a thread that the first call makes and
-  /// this communicator keeps for as long as a copy of it lives: so a loop that overlaps makes nothing after its first step.
-  /// Called by all ranks of the group. Communicators from observed_by, with_algorithm and deterministic share the group and
+  /// This group's asynchronous operations (async_communicator.hpp). The first call makes their group and thread, and this
+  /// communicator keeps them for as long as a copy of it lives: so a loop that overlaps makes nothing after its first step.
+  /// Called by all ranks of the group. Communicators made by observed_by, with_algorithm and deterministic share the group and
   /// the thread, each with its own observer and algorithms.
   AsyncCommunicator stream(Where where = Where::current()) const;
 
   /// Ends every worker of the world: their blocked and later calls throw CommunicationError with `reason`.
   void abort(std::string_view reason) const noexcept;
 
-  /// This group with `observer` seeing every operation; groups made from it inherit the observer.
+  /// This group with `observer`, which sees every operation; groups made from it inherit the observer.
   Communicator observed_by(std::shared_ptr<Observer> observer) const;
   const std::shared_ptr<Observer>& observer() const;
 
-  /// This group with one collective carried out by messages, by an algorithm of the catalogue (comm/algorithm): "tree",
-  /// "ring" …, or "auto" for the quickest by formula. Called with the same arguments on all ranks. A pipelined algorithm
-  /// works in pieces of `chunk` elements; 0 makes the whole message one, or with "auto" takes the best pieces.
-  /// Throws: InvalidArgument that names the algorithms where there is none of this name
+  /// This group with one collective carried out by messages, with an algorithm of the catalogue (comm/algorithm): "tree",
+  /// "ring" …, or "auto" for the fastest by formula. Called with the same arguments on all ranks. A pipelined algorithm works
+  /// in pieces of `chunk` elements; 0 means one piece for the whole message, or with "auto" the best size of a piece.
+  /// Throws: InvalidArgument that lists the algorithms where there is none of this name
   Communicator with_algorithm(Collective collective, std::string_view algorithm, int64_t chunk = 0,
                               Where where = Where::current()) const;
 
-  /// This group with reductions that give the same bits on every backend: each element is combined in rank order, 16-bit
-  /// floats in float32 and rounded once. Threads always do so. Called on all ranks.
+  /// This group with reductions that give the same bits on every backend: each element is combined in rank order, and 16-bit
+  /// floats are combined in float32 and rounded once. The thread backend always does so. Called on all ranks.
   /// Cost: under MPI an all-to-all, a local pass and an all-gather or gather instead of MPI's own reduction
   Communicator deterministic() const;
 
-  /// What carries the calls out; and this group with another backend for it, for what wraps a communicator.
+  /// The backend that carries out the calls; and this group with another backend, for classes that wrap one.
   const std::shared_ptr<Backend>& backend() const;
   Communicator carried_by(std::shared_ptr<Backend> backend) const;
 

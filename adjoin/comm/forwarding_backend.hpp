@@ -7,8 +7,8 @@
 
 namespace adjoin {
 
-/// Another backend, for who does something beside its calls, and overrides those. subset and for_thread are left to them, so that
-/// groups do the same.
+/// A backend that forwards every call to another one. A class that adds something to some calls derives from it and overrides
+/// those. It must define subset and for_thread itself, so that the groups they make do the same.
 class ForwardingBackend : public Backend {
  public:
   explicit ForwardingBackend(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}

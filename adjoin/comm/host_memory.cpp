@@ -14,7 +14,7 @@ namespace adjoin {
 namespace {
 
 std::mutex use_mutex;
-std::vector<void (*)()>& actions() {  // which a program's static objects may add to before those of this file are made
+std::vector<void (*)()>& actions() {  // static objects of a program may add to it before those of this file are made
   static std::vector<void (*)()> all;
   return all;
 }

@@ -7,12 +7,12 @@
 
 namespace adjoin {
 
-/// Whether the processes of an MPI job that are on one host reach each other's memory, for which their tensors then lie in memory
-/// that they share. So they are as quick as threads, and as strict.
+/// Whether the processes of an MPI job on one host reach each other's memory. If so, their tensors are stored in memory that
+/// they share. Then they are as fast as threads, and their calls are compared as strictly.
 enum class HostMemory {
-  automatic,  // where that can be
-  on,         // else the job is refused
-  off         // messages of MPI
+  automatic,  // where it is possible
+  on,         // the job is refused where it is not possible
+  off         // MPI's messages only
 };
 
 /// "auto", "on" or "off".
@@ -23,7 +23,7 @@ HostMemory host_memory_named(std::string_view text, const std::string& what);
 /// Throws: InvalidArgument for another word
 HostMemory host_memory_from_environment();
 
-/// How many ranks of this host, this one among them, share memory; 0 where none do, and why. Of the latest launch.
+/// The number of ranks on this host, including this one, that share memory in the latest launch; 0 where none do, and why.
 struct HostMemoryUse {
   int ranks = 0;
   std::string why_none = "";
@@ -31,14 +31,14 @@ struct HostMemoryUse {
 HostMemoryUse host_memory_use();
 void note_host_memory(HostMemoryUse use);  // by a launch
 
-/// Has `action` called when ranks begin, before they use any memory: those of a launch on threads, or the processes of a job, which
-/// share memory by then where they can; true.
+/// Registers `action` to be called when ranks begin, before they use any memory: the threads of a launch, or the processes of a
+/// job, which by then share memory where they can. Returns true.
 bool when_ranks_begin(void (*action)());
-/// By a launch.
+/// Called by a launch.
 void ranks_begin();
 
-/// Memory that collectives and messages use without a copy, also where the ranks are processes that share some: a multiple of 64.
-/// Tensors of the program are there without it.
+/// Memory that collectives and messages use without a copy, also where the ranks are processes that share memory; aligned to 64
+/// bytes. Tensors of the program are in such memory anyway.
 /// Throws: std::bad_alloc
 std::shared_ptr<void> host_memory(size_t bytes);
 

@@ -25,7 +25,7 @@ std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
   const auto [rest, error] = std::from_chars(value, end, seconds);
   const std::string expected = "the environment's ADJOIN_DEADLINE: expected seconds, a number of at least 0.001, got '";
   require(error == std::errc() && rest == end && seconds >= 0.001, expected + value + "'");
-  const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // which is longer than anybody waits
+  const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // longer than any wait
   return std::chrono::duration_cast<std::chrono::milliseconds>(wanted);
 }
 
@@ -42,13 +42,13 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   ranks_begin();
   ThreadWorld world(ranks, options.deadline, options.checked);
-  std::promise<bool> all_exist;  // nobody begins before: where the machine refuses a thread, nothing has been done
+  std::promise<bool> all_exist;  // no worker begins before: if the machine refuses a thread, nothing has been done
   const std::shared_future<bool> may_begin = all_exist.get_future().share();
   std::vector<std::jthread> workers;
   workers.reserve(static_cast<size_t>(ranks));
   const auto work = [&](int rank) {
     if (!may_begin.get()) return;
-    const auto backend = world.backend(rank);  // it lives until the cause is told, or the rank would look returned
+    const auto backend = world.backend(rank);  // kept until the cause is reported, or the rank would look returned
     try {
       fn(Communicator(backend));
     } catch (...) {
@@ -73,8 +73,8 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn, const 
                             .checked = options.checked,
                             .host_memory = options.host_memory,
                             .at_failure = options.at_failure});
-  const auto backend = session.world();  // until the cause is told the rank must not look like one that has returned
-  // PMI_RANK and its like may be left over from another launcher, or be of another MPI.
+  const auto backend = session.world();  // until the cause is reported the rank must not look as if it had returned
+  // PMI_RANK and similar variables may be left over from another launcher, or belong to another MPI.
   require(backend->size() == mpi_job_size(),
           "launch: the environment tells of a job of " + std::to_string(mpi_job_size()) + " ranks, but MPI of " +
               std::to_string(backend->size()) +

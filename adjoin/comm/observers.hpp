@@ -7,8 +7,8 @@
 
 namespace adjoin {
 
-/// Several observers as one: each sees a call's begin in their order and its end in the reverse order, so that what the
-/// first notes contains what the others do.
+/// Several observers as one: each sees the begin of a call in their order and its end in the reverse order, so that the
+/// time that the first one records contains that of the others.
 class Observers final : public Observer {
  public:
   explicit Observers(std::vector<std::shared_ptr<Observer>> observers);
@@ -22,7 +22,7 @@ class Observers final : public Observer {
   const std::vector<std::shared_ptr<Observer>> observers_;
 };
 
-/// `group` with `observer` beside the observer that it has, inside of it.
+/// `group` with `observer` in addition to its present observer, and inside of it.
 Communicator also_observed_by(const Communicator& group, std::shared_ptr<Observer> observer);
 
 }  // namespace adjoin

@@ -6,7 +6,7 @@ namespace adjoin::lab {
 
 Contest compare(Collective collective, int ranks, int64_t bytes, int64_t chunk, const algorithm::Network& network) {
   Contest contest{.ranks = ranks, .bytes = bytes, .contenders = {}};
-  // Elements are bytes, and all blocks equal, as the formulas want them.
+  // Elements are bytes, and all blocks are equal, as the formulas require.
   const std::vector<int64_t> blocks(static_cast<size_t>(ranks), (bytes + ranks - 1) / ranks);
   algorithm::Request request = algorithm::request_of(collective, /*root=*/0, bytes, blocks);
   const int64_t best = algorithm::chunk_for(ranks, bytes, 1, network);

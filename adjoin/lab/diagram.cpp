@@ -11,14 +11,14 @@ namespace adjoin::lab {
 namespace {
 
 constexpr int64_t kMostStepsMarked = 40;
-constexpr double kMarksOfTime = 10;  // about as many
+constexpr double kMarksOfTime = 10;  // about this many
 
 std::string tip_of(int from, int to, int64_t bytes, int64_t step) {
   return "step " + std::to_string(step) + ": " + std::to_string(from) + " -> " + std::to_string(to) + ", " +
          std::to_string(bytes) + " bytes";
 }
 
-/// The round number (1, 2 or 5 times a power of ten) that `most` marks go with up to `end`.
+/// The round number (1, 2 or 5 times a power of ten) as the distance of at most about `most` marks up to `end`.
 double round_step(double end, double most) {
   const double power = std::pow(10, std::floor(std::log10(end / most)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -32,7 +32,7 @@ Diagram diagram_of(const Recording& recording, const std::string& title) {
   Diagram diagram{.title = title, .axis = "step", .ranks = recording.ranks, .ticks = {{0, ""}}, .arrows = {}};
   const int64_t steps = recording.steps(), stride = 1 + steps / kMostStepsMarked;
   for (int64_t step = 1; step <= steps; ++step)
-    if (step % stride == 0 || step == steps)  // a step's number stands where it is, before its end
+    if (step % stride == 0 || step == steps)  // a step's number is written where the step is, before its end
       diagram.ticks.push_back({static_cast<double>(step), std::to_string(step), stride == 1 ? -0.5 : 0});
   for (const RecordedMessage& message : recording.messages)
     diagram.arrows.push_back({.from = message.from,

@@ -10,8 +10,8 @@ namespace adjoin::lab {
 
 using Values = std::vector<double>;
 
-/// Elements of any type, as numbers and as the memory that is sent. An integer keeps of a whole number what it has bits
-/// for; a bool whether it is odd.
+/// Elements of any type, as numbers and as the memory that is sent. An integer type keeps the low bits of a whole
+/// number, as many as it has; a bool keeps whether it is odd.
 struct Elements {
   Elements(ElementType type, const Values& values);
 
@@ -25,7 +25,7 @@ struct Elements {
   std::vector<char> bytes;
 };
 
-/// "float32 x 7, WHERE: expected 3 at element 2, got 5"; "" where `got` is the same, up to a relative tolerance.
+/// "float32 x 7, WHERE: expected 3 at element 2, got 5"; "" where `got` is equal, up to a relative tolerance.
 std::string difference(const Elements& expected, const Elements& got, const std::string& where, double tolerance = 0);
 
 }  // namespace adjoin::lab

@@ -15,7 +15,7 @@ bool is_logical(Reduction reduction) {
          reduction == Reduction::logical_xor;
 }
 
-/// What changes little or nothing.
+/// An operand that changes the result little or not at all.
 int64_t neutral(Reduction reduction) {
   switch (reduction) {
     case Reduction::bit_and:
@@ -57,12 +57,13 @@ int64_t combined(int64_t a, int64_t b, Reduction reduction, ElementType type) {
   throw InternalError("an exercise of a reduction that it does not know");
 }
 
-/// What results of reductions repeat after.
+/// The number of elements after which results of reductions repeat.
 int64_t period_of(const Exercise& e) {
   return e.numbers == Exercise::Numbers::readable ? 100 : 5;
 }
 
-/// Of small numbers two ranks give at each place what matters, the others what changes little or nothing.
+/// With small numbers, at each place two ranks give the numbers that matter, and the others give ones that change the
+/// result little or not at all.
 int64_t part_at(const Exercise& e, int rank, int64_t i) {
   if (e.numbers == Exercise::Numbers::readable) return 100 * rank + i % 100;
   if (i % e.ranks() == rank) return is_logical(e.reduction) ? i % period_of(e) : 2 + i % period_of(e);
@@ -75,7 +76,7 @@ double number_at(const Exercise& e, int rank, int64_t i) {
 
 /// Element i of the result of a reduction, for one period.
 Values results_of(const Exercise& e, int64_t count) {
-  const auto part = [&](int rank, int64_t i) {  // as the type holds it
+  const auto part = [&](int rank, int64_t i) {  // the number as the type stores it
     return e.type == ElementType::boolean ? part_at(e, rank, i) % 2 : part_at(e, rank, i);
   };
   Values results;
@@ -95,7 +96,7 @@ struct Piece {
 };
 constexpr int kAllRanks = -1;
 
-/// The elements of `n` blocks from `first` on, counted around.
+/// The number of elements in `n` blocks from `first` on; after the last block comes the first.
 int64_t elements(const Exercise& e, int first, int n) {
   int64_t total = 0;
   for (int i = 0; i < n; ++i) total += e.blocks[static_cast<size_t>((first + i) % e.ranks())];
@@ -112,7 +113,7 @@ std::vector<Piece> blocks_sent_to(const Exercise& e, int rank) {
   std::vector<int64_t> before(e.blocks.size() + 1);
   std::partial_sum(e.blocks.begin(), e.blocks.end(), before.begin() + 1);
   std::vector<Piece> pieces;
-  for (int from = 0; from < e.ranks(); ++from) {  // whose own blocks begin with another one each
+  for (int from = 0; from < e.ranks(); ++from) {  // each rank's blocks begin with a different one
     const int first = e.turn * from % e.ranks(), end = first + rank;
     const auto at = [&](int block) { return before[static_cast<size_t>(block)]; };
     const int64_t begin = end <= e.ranks() ? at(end) - at(first) : at(e.ranks()) - at(first) + at(end - e.ranks());
@@ -121,7 +122,7 @@ std::vector<Piece> blocks_sent_to(const Exercise& e, int rank) {
   return pieces;
 }
 
-/// What comes to a rank, in the order of its output.
+/// What a rank receives, in the order of its output.
 std::vector<Piece> outcome(const Exercise& e, int rank) {
   const bool is_root = rank == e.root;
   switch (e.collective) {

@@ -23,7 +23,7 @@ auto what_must_agree(const RecordedCall& call) {
   return std::tie(call.name, call.type, call.elements, call.reduction, call.root, call.algorithm);
 }
 
-/// A group's calls as the records of its members have them.
+/// A group's calls, as recorded by its members.
 struct GroupRecords {
   std::vector<int> members;                                                       // empty: unknown
   std::map<int, uint64_t> last;                                                   // meeting that each rank has begun
@@ -38,7 +38,7 @@ std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
     for (const RecordedCall& call : record.calls)
       if (call.meeting > 0) groups[call.group].meetings[call.meeting].emplace_back(record.rank, &call);
   }
-  for (auto& [id, group] : groups)  // who made the group and never called on it
+  for (auto& [id, group] : groups)  // a rank may have made the group and never called on it
     for (const RankRecord& record : job.of_ranks)
       if (std::ssize(record.groups) <= kRecordedGroups &&
           std::ranges::find(group.members, record.rank) != group.members.end())
@@ -46,7 +46,7 @@ std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
   return groups;
 }
 
-/// The calls of a meeting, those alike together.
+/// The calls of a meeting; equal calls are grouped together.
 std::vector<RecordDifference::Side> sides_of(const std::vector<std::pair<int, const RecordedCall*>>& calls) {
   std::vector<RecordDifference::Side> sides;
   for (const auto& [rank, call] : calls) {
@@ -97,8 +97,8 @@ const RankRecord* record_of(const JobRecord& job, int rank) {
   return found == job.of_ranks.end() ? nullptr : &*found;
 }
 
-/// The message of one end that a rank waits for: a send, a recv, or the isend that it waits for later. Of calls with several
-/// nobody knows which is pending.
+/// The calls with one message that a rank waits for: a send, a recv, or the isend that it waits for later. In a call with
+/// several messages it is unknown which one is pending.
 std::vector<const RecordedCall*> awaited_messages(const RankRecord& record) {
   std::vector<const RecordedCall*> awaited;
   for (const RecordedCall& call : record.calls) {
@@ -109,8 +109,8 @@ std::vector<const RecordedCall*> awaited_messages(const RankRecord& record) {
   return awaited;
 }
 
-/// Whether a rank is in a call that may be the other end of this one, or was since this one began: the process may have been
-/// killed before it knew that its call had ended.
+/// Whether a rank is in a call that may be the other end of this one, or has been since this one began: the process may have
+/// been killed before it knew that its call had ended.
 bool meets(const RankRecord& peer, int rank, const RecordedCall& call) {
   const auto fits = [&](const RecordedCall& other) {
     const bool is_exchange = other.messages > 0 && other.to < 0 && other.from < 0;
@@ -143,11 +143,11 @@ std::string ranks_and_verb(const std::vector<int>& ranks, const char* of_one, co
   return ranks_text(ranks) + " " + (ranks.size() == 1 ? of_one : of_many);
 }
 
-/// The records as they were when the failure was told. A rank that goes on until it is ended, as one that was stopped does, begins
-/// calls after it that no other can meet.
+/// The records as they were when the failure was reported. A rank that goes on until it is ended (for example one that had been
+/// stopped) begins calls after it that no other rank can join.
 JobRecord until_failure(JobRecord job) {
   for (RankRecord& record : job.of_ranks) {
-    if (record.host != job.failing_host) continue;  // whose clock may be another
+    if (record.host != job.failing_host) continue;  // another host's clock may differ
     std::erase_if(record.calls, [&](const RecordedCall& call) {
       const bool is_later = call.begin > job.failed;
       if (is_later && call.meeting > 0)

@@ -31,7 +31,7 @@ std::string text_from(const char (&from)[N]) {
   return {from, ::strnlen(from, N)};
 }
 
-/// Where a file's ticks lie among nanoseconds since 1970.
+/// Converts a file's ticks to nanoseconds since 1970.
 class WallClock {
  public:
   explicit WallClock(const File& file)
@@ -90,7 +90,7 @@ std::vector<int> members_of(const GroupSlot& group, const File& file) {
   return std::ranges::all_of(members, is_rank) ? members : std::vector<int>();
 }
 
-/// Whether there is such a process on this host, and not only its exit code that nobody has asked for.
+/// Whether there is such a process on this host that still runs, and is not a zombie.
 bool lives(int64_t process) {
   std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
   if (std::string line; std::getline(stream, line)) {

@@ -26,7 +26,7 @@ using flight_file::GroupSlot;
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr uint64_t kClockEvery = 64;  // calls, between two looks at the steady clock
+constexpr uint64_t kClockEvery = 64;  // number of calls between two readings of the steady clock
 
 template <size_t N>
 void put(char (&to)[N], const char* text, size_t length) {
@@ -47,7 +47,7 @@ void put_messages(CallSlot& slot, const Call& call) {
   for (const Message& message : call.messages) (message.is_send() ? slot.to : slot.from) = of_world(call, message.peer);
 }
 
-/// Names of files are looked up rather than copied, which saves a tenth of a call's cost.
+/// Names of files are looked up instead of copied, which saves a tenth of a call's cost.
 uint16_t place_of(const char* path, flight_file::FileName (&files)[flight_file::kFiles]) {
   static_assert(flight_file::kFiles == 64);
   size_t place = (reinterpret_cast<uintptr_t>(path) * 0x9e3779b97f4a7c15u) >> 58;
@@ -86,7 +86,7 @@ void put_call(CallSlot& slot, const Call& call, File& file) {
   throw IoError(path.string() + ": cannot be written: " + std::strerror(error));
 }
 
-/// Writes all of the record into a new file with room for it. Returns 0 or the error.
+/// Writes the whole record to a new file and allocates its space on disk. Returns 0 or the error.
 int write_all(int descriptor, const File& file) {
   if (const int error = ::posix_fallocate(descriptor, 0, sizeof(File))) return error;
   const char* bytes = reinterpret_cast<const char*>(&file);
@@ -98,7 +98,7 @@ int write_all(int descriptor, const File& file) {
   return 0;
 }
 
-/// Numbers as progressions: the first, the step and the count of each, one behind another.
+/// Numbers as progressions: the first, the step and the count of each, one progression after another.
 std::vector<int32_t> progressions_of(const std::vector<int>& numbers) {
   std::vector<int32_t> all;
   for (size_t i = 0; i < numbers.size();) {
@@ -132,7 +132,7 @@ FlightRecord::~FlightRecord() {
 }
 
 void FlightRecord::keep_in(const std::filesystem::path& path) {
-  ::unlink(path.c_str());  // who reads it, or writes it still, keeps what it has
+  ::unlink(path.c_str());  // a process that reads or still writes the old file keeps it
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) fail(path, errno);
   int error = write_all(descriptor, *file_);
@@ -142,7 +142,7 @@ void FlightRecord::keep_in(const std::filesystem::path& path) {
     if (memory == MAP_FAILED) error = errno;
   }
   ::close(descriptor);
-  // In the place of the memory until now, as other threads of the rank may be writing there.
+  // Mapped at the address of the previous memory, as other threads of the rank may be writing there.
   if (error == 0 && ::mremap(memory, sizeof(File), sizeof(File), MREMAP_MAYMOVE | MREMAP_FIXED, file_) == MAP_FAILED) {
     error = errno;
     ::munmap(memory, sizeof(File));
@@ -180,7 +180,7 @@ void FlightRecord::begin(const Call& call) {
   put_call(slot, call, *file_);
   slot.begin = ticks();
   slot.place.store(place, std::memory_order_release);
-  // Often at first, as nobody knows yet how long a tick is.
+  // Often at the beginning, as the length of a tick is not yet known.
   if (place % kClockEvery != 0 && !std::has_single_bit(place)) return;
   const TickPair now = tick_pair();
   file_->last_ticks.store(now.ticks, kRelaxed);
@@ -199,10 +199,11 @@ void FlightRecord::begin_wait(const Call* send) {
 }
 
 void FlightRecord::end_wait(const Call*) {
-  if (std::uncaught_exceptions() == 0) file_->wait_begin.store(0, kRelaxed);  // else it has failed in it
+  if (std::uncaught_exceptions() == 0) file_->wait_begin.store(0, kRelaxed);  // else the rank has failed in the wait
 }
 
-/// The newest but for what other threads of the rank have begun since; none where 200 were begun since.
+/// The slot of the newest call, except for calls that other threads of the rank have begun since; none where 200 were
+/// begun since.
 CallSlot* FlightRecord::slot_of(const Call& call) const {
   const uint64_t newest = file_->calls.load(kRelaxed);
   for (uint64_t place = newest; place > 0 && place + flight_file::kCalls > newest; --place) {

@@ -46,12 +46,12 @@ std::string Log::name_subset(const RecordedGroup& group, int rank, std::span<con
   return name + "}" + std::to_string(++subsets_[{name, rank}]);
 }
 
-// Messages of one sender to one receiver in one group with one tag do not overtake each other, and each rank's calls
+// Messages from one sender to one receiver in one group with one tag do not overtake each other, and each rank's calls
 // are logged in the order in which they began: so the first send belongs to the first receive, and so on. A call that
-// threw was its rank's last.
+// threw was its rank's last one.
 std::vector<Log::Pair> Log::pairs() const {
   using Key = std::tuple<std::string, int, int, int>;
-  std::map<Key, std::pair<std::vector<Pair>, size_t>> sends;  // and how many of them have found their receive
+  std::map<Key, std::pair<std::vector<Pair>, size_t>> sends;  // and how many of them are already paired with a receive
   const auto for_each_half = [&](bool is_send, const auto& visit) {
     for (Id id = 0; id < calls_.size(); ++id)
       for (const Half& half : calls_[id].halves)
@@ -71,14 +71,14 @@ std::vector<Log::Pair> Log::pairs() const {
   return pairs;
 }
 
-// What a rank has behind it when a call begins is what its calls that had ended brought; a message is one step later
-// than what either side had behind it.
+// The step that a rank has reached when a call begins is the highest step of its calls that had ended; a message is one
+// step later than the higher of its two sides.
 std::vector<int64_t> Log::steps_of(std::span<const Pair> pairs) const {
   std::vector<std::vector<size_t>> pairs_of(calls_.size());
   for (size_t i = 0; i < pairs.size(); ++i)
     for (const Id id : {pairs[i].sender, pairs[i].receiver}) pairs_of[id].push_back(i);
   std::vector<int64_t> steps(pairs.size()), before(calls_.size()), reached(static_cast<size_t>(ranks_));
-  std::map<std::pair<std::string, uint64_t>, int64_t> met;  // what the ranks of a collective had behind them
+  std::map<std::pair<std::string, uint64_t>, int64_t> met;  // the highest step that a collective's ranks had reached
   for (const Event& event : events_) {
     const Call& call = calls_[event.call];
     int64_t& mine = reached[static_cast<size_t>(call.rank)];

@@ -14,31 +14,32 @@
 
 namespace adjoin::lab {
 
-/// A group of the world that is recorded, by a name that all its members know alike.
+/// A recorded group of the world, with a name that is the same on all its members.
 struct RecordedGroup {
   std::string name;          // "" for the world
   std::vector<int> members;  // their ranks in the world
 };
 
-/// What the ranks of a world did, as each of them tells; their threads share it.
+/// What the ranks of a world did, as reported by each of them; their threads share the log.
 class Log {
  public:
   explicit Log(int ranks) : ranks_(ranks), exchanges_(static_cast<size_t>(ranks)) {}
 
   int ranks() const { return ranks_; }
 
-  /// A call begins that belongs to a rank of the world; the answer names it for end(). A call that is never ended (it
-  /// threw) is left out of the recording.
+  /// Records the begin of a call by a rank of the world; the returned id is passed to end(). A call that is never ended
+  /// (because it threw) is not in the recording.
   using Id = size_t;
   Id begin_exchange(const RecordedGroup& group, int rank, std::span<const Message> messages);
-  /// One that the backend carries out without messages.
+  /// The same for a call that the backend carries out without messages.
   Id begin_collective(const RecordedGroup& group, int rank);
   void end(Id id);
 
-  /// The name of the group of `members` that `rank` makes of `group`: the same on all members, and another each time.
+  /// The name of the group that `rank` makes from `members` of `group`: the same on all members, and different each
+  /// time.
   std::string name_subset(const RecordedGroup& group, int rank, std::span<const int> members);
 
-  /// The messages whose two calls have ended, in the order that Recording promises.
+  /// The messages whose two calls have ended, in the order that Recording guarantees.
   Recording recording() const;
 
  private:
@@ -51,9 +52,9 @@ class Log {
   };
   struct Call {
     int rank = 0;
-    int64_t place = 0;  // among the rank's exchanges, from 1
+    int64_t place = 0;  // number among the rank's exchanges, from 1
     std::string group;
-    uint64_t nth = 0;  // of the group's collectives, from 1; 0: an exchange
+    uint64_t nth = 0;  // number among the group's collectives, from 1; 0: an exchange
     std::vector<Half> halves = {};
     double begin = 0, end = 0;
     bool has_ended = false;
@@ -76,7 +77,7 @@ class Log {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   std::vector<Call> calls_;
-  std::vector<Event> events_;  // as they followed each other
+  std::vector<Event> events_;  // in the order in which they happened
   std::vector<int64_t> exchanges_;
   std::map<std::pair<std::string, int>, uint64_t> collectives_, subsets_;  // of a rank in a group
 };

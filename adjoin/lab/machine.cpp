@@ -76,7 +76,7 @@ Machine this_machine(const fs::path& root) {
   machine.numa_nodes = numa_nodes(root);
   machine.simd = simd_level();
   machine.memory = memory_of(root);
-  const double limit = cgroup_memory(root);  // version 1 says 2^63 less a page where there is none
+  const double limit = cgroup_memory(root);  // version 1 reports 2^63 less one page where there is no limit
   if (limit < static_cast<double>(machine.memory)) machine.memory_limit = static_cast<int64_t>(limit);
   return machine;
 }
@@ -86,7 +86,7 @@ std::string mpi_library_version() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string version(text, static_cast<size_t>(length));
-  return version.substr(0, version.find_first_of(",\n"));  // Open MPI goes on with the package and its builder
+  return version.substr(0, version.find_first_of(",\n"));  // in Open MPI the package and its builder follow
 }
 
 std::string mpi_thread_level() {

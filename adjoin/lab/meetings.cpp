@@ -28,7 +28,7 @@ std::vector<uint64_t> MeetingCalls::points_of(const TimedCall& call) {
   if (call.kind != Kind::messages) return points;
   for (const TimedMessage& message : call.messages) {
     const int sender = message.is_send ? rank_ : message.peer, receiver = message.is_send ? message.peer : rank_;
-    // What a rank sends to itself is counted once as sent and once as received.
+    // A message from a rank to itself is counted once as sent and once as received.
     const uint64_t number = sender == receiver && !message.is_send
                                 ? received_from_itself_[{call.group, message.tag}]++
                                 : messages_[{call.group, sender, receiver, message.tag}]++;

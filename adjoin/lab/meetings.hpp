@@ -13,52 +13,54 @@
 
 namespace adjoin::lab {
 
-/// What of a call says when it was, whom it needed, and for whom others waited. Others need its begin: ranks exchange no more.
+/// The part of a call that says when it was, which ranks it needed, and for which ranks others waited. Ranks exchange
+/// nothing more than these, since other ranks need its begin.
 ///
-/// Ranks meet at points, which all that take part name by the same number: a collective's meeting, which as many calls have
-/// as its group has ranks, or a message, which has two.
+/// Ranks meet at points. All ranks that take part identify a point by the same number. A point is a collective's meeting, with
+/// one call per rank of its group, or a message, with two calls.
 struct MeetingCall {
-  int64_t begin = 0, end = 0;  // by the clock of rank 0; the end is 0 while it goes on
+  int64_t begin = 0, end = 0;  // by the clock of rank 0; the end is 0 while the call runs
   uint64_t group = 0;
   bool is_beside = false;          // TimedCall::is_beside
-  bool is_wait = false;            // of which nobody needs the begin
-  bool needs_others = true;        // an isend does not
-  bool is_known = false;           // it was given before, while it went on
-  uint32_t ranks = 0;              // that meet at each point
-  std::vector<uint64_t> points{};  // none: it needs nobody, or is a wait for an asynchronous operation
+  bool is_wait = false;            // no rank needs its begin
+  bool needs_others = true;        // false for an isend
+  bool is_known = false;           // it was returned before, while it was running
+  uint32_t ranks = 0;              // the number of ranks that meet at each point
+  std::vector<uint64_t> points{};  // none: it needs no rank, or is a wait for an asynchronous operation
 };
 
-/// Makes them of the calls of one rank.
+/// Makes MeetingCalls from the calls of one rank.
 class MeetingCalls {
  public:
   explicit MeetingCalls(int rank) : rank_(rank) {}
 
-  /// Of what its timeline took, given in its order: one for each call, in their order, and then for those that still go on.
-  /// `clock` turns times into those of rank 0's clock.
+  /// For what the rank's timeline returned, passed in the same order: first one for each call, in the order of the calls, then
+  /// those for calls that are still running. `clock` converts times to rank 0's clock.
   std::vector<MeetingCall> of(const Timeline::Taken& taken, const std::function<int64_t(int64_t)>& clock = {});
 
  private:
-  using Name = std::pair<uint64_t, uint64_t>;  // of a call: its group and its number there
+  using Name = std::pair<uint64_t, uint64_t>;  // identifies a call: its group and its number there
   MeetingCall of(const TimedCall& call, const Timeline::Taken& taken);
   std::vector<uint64_t> points_of(const TimedCall& call);
 
   int rank_;
-  /// How many messages went by group, sender, receiver and tag.
+  /// The number of messages so far, by group, sender, receiver and tag.
   std::map<std::tuple<uint64_t, int, int, int>, uint64_t> messages_;
   std::map<std::pair<uint64_t, int>, uint64_t> received_from_itself_;
-  /// The points of sends that may still be waited for, of this take and of the one before; and of what went on.
+  /// The points of sends that may still be waited for, of this take() and the one before; and those of running calls.
   std::map<Name, std::vector<uint64_t>> sends_, earlier_sends_, open_;
 };
 
-/// When the last rank that a call needed had begun the same.
+/// Finds when the last of the ranks that a call needed had begun the same call or message.
 class Meetings {
  public:
-  /// Adds calls of a rank, in the order in which MeetingCalls gave them.
+  /// Adds calls of a rank, in the order in which MeetingCalls returned them.
   void add(std::span<const MeetingCall> calls);
-  /// When the last of those that the call needed had begun; the call's begin where it needed nobody, and its end where one
-  /// of them is not known to have begun: then it waited all the time. Never before its begin or after its end.
+  /// When the last rank that the call needed had begun. The call's begin where it needed no rank; its end where one of the
+  /// ranks is not known to have begun, since then it waited all the time. Never before its begin or after its end.
   int64_t all_there(const MeetingCall& call) const;
-  /// Forgets the points at which all calls have ended since the time before. Called when all ranks have added what they did.
+  /// Forgets the points at which all calls had ended when forget() was last called. Called when all ranks have added their
+  /// calls.
   void forget();
   size_t size() const { return points_.size(); }
 
@@ -68,7 +70,7 @@ class Meetings {
     int64_t last_begin = 0;
   };
   std::unordered_map<uint64_t, Point> points_;
-  std::vector<uint64_t> over_, over_before_;  // at which all calls have ended; a wait for a send may still name them
+  std::vector<uint64_t> over_, over_before_;  // all calls there have ended; a wait for a send may still name them
 };
 
 }  // namespace adjoin::lab

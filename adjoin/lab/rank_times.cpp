@@ -13,7 +13,7 @@ TimeSpan common_of(TimeSpan a, TimeSpan b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-/// The time that any of the spans covers.
+/// The time covered by at least one of the spans.
 int64_t covered_by(std::vector<TimeSpan> spans) {
   std::ranges::sort(spans, {}, &TimeSpan::begin);
   int64_t sum = 0, until = INT64_MIN;
@@ -24,7 +24,7 @@ int64_t covered_by(std::vector<TimeSpan> spans) {
   return sum;
 }
 
-/// Of `in`, what any of the spans covers.
+/// The part of `in` that is covered by at least one of the spans.
 int64_t covered_of(TimeSpan in, const std::vector<TimeSpan>& spans) {
   std::vector<TimeSpan> within;
   for (const TimeSpan& span : spans) within.push_back(common_of(span, in));
@@ -36,7 +36,7 @@ bool is_of_operation(const MeetingCall& call) {
   return call.is_wait && call.points.empty() && call.needs_others;
 }
 
-/// The group of the operation that a wait was for: the last beside that ended within it.
+/// The group of the operation that a wait was for: the last operation beside the thread that ended during the wait.
 std::optional<uint64_t> operation_of(const MeetingCall& wait, std::span<const MeetingCall> calls) {
   std::optional<uint64_t> group;
   int64_t latest = wait.begin;

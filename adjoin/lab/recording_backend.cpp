@@ -32,7 +32,7 @@ std::shared_ptr<Backend> RecordingBackend::for_thread(bool is_for_any_thread) {
 }
 
 void RecordingBackend::carry_out(const Call& call) {
-  if (!call.algorithm.empty()) return Backend::carry_out(call);  // by exchange
+  if (!call.algorithm.empty()) return Backend::carry_out(call);  // which uses exchange
   const Log::Id id = log_->begin_collective(group_, world_rank());
   inner().carry_out(call);
   log_->end(id);

@@ -7,8 +7,8 @@
 
 namespace adjoin::lab {
 
-/// Another backend whose exchanges are written to a log. Its collectives are those of the other backend, which sends
-/// them as it likes: of them the log learns only that they were called.
+/// A backend that forwards to another one and writes its exchanges to a log. Collectives are those of the other
+/// backend, which may send them in any way: the log records only that they were called.
 class RecordingBackend final : public ForwardingBackend {
  public:
   RecordingBackend(std::shared_ptr<Backend> inner, std::shared_ptr<Log> log, RecordedGroup group);

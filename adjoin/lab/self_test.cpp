@@ -15,7 +15,7 @@ namespace {
 using lab::Elements;
 using lab::Exercise;
 
-/// One operation being tried on one rank: with which elements, and what was wrong first.
+/// One operation that is tried on one rank: with which elements, and the first failure.
 class Trial {
  public:
   explicit Trial(const Communicator& g) : group(g), rank(g.rank()), size(g.size()) {}
@@ -24,21 +24,21 @@ class Trial {
   const int rank, size;
   ElementType type = ElementType::float32;
   int64_t count = 0;
-  int place_of_zero = 0;  // among three ranks: one after the other, so that every rank has elements and none
+  int place_of_zero = 0;  // among three ranks; it moves on, so that every rank once has elements and once none
   std::string failure;
 
-  /// Numbers that differ from seed to seed.
+  /// Numbers that differ between seeds.
   Elements pattern(int64_t elements, int seed) const {
     lab::Values values;
     for (int64_t i = 0; i < elements; ++i) values.push_back(number_at(Exercise::Numbers::small, seed, i));
     return {type, values};
   }
-  /// A number that no pattern has.
+  /// A number that is in no pattern.
   Elements unset(int64_t elements) const { return {type, lab::Values(static_cast<size_t>(elements), -1)}; }
 
   int64_t uneven_count(int r) const {
     constexpr int64_t kHalves[] = {0, 1, 2};
-    return (count * kHalves[(r + place_of_zero) % 3] + 1) / 2;  // none, half of them rounded up, all
+    return (count * kHalves[(r + place_of_zero) % 3] + 1) / 2;  // none, half of them rounded up, or all
   }
 
   void expect(const Elements& expected, const Elements& got, const std::string& where = "", double tolerance = 0) {
@@ -94,8 +94,8 @@ void try_exchange(Trial& t) {  // with the ranks 1, 2, 4, … places away, all a
     t.expect(t.pattern(t.count, sources[i] + (1 << i)), got[i], from(sources[i]));
 }
 
-/// Nobody may leave before the last one has come. The others tell the late one before they enter, so what they measure
-/// is at least what it waits.
+/// No rank may leave before the last one has come. The others send a message to the late rank before they enter, so the time
+/// that they measure is at least as long as the late rank waits.
 void try_barrier(Trial& t) {
   constexpr std::chrono::milliseconds kLate(20);
   int32_t token[] = {1};
@@ -145,7 +145,7 @@ void call(const Communicator& group, const Exercise& e, const Elements& in, Elem
   }
 }
 
-/// With every reduction, each to another root, or else to and from the first rank and the last.
+/// Tries every reduction, each with another root; collectives without reduction with the first and the last rank as the root.
 void try_collective(Trial& t, Collective collective) {
   Exercise e{
       .collective = collective, .count = t.count, .turn = 2, .type = t.type, .numbers = Exercise::Numbers::small};
@@ -154,7 +154,7 @@ void try_collective(Trial& t, Collective collective) {
     const Elements in = input_of(e, t.rank);
     Elements out = output_before(e, t.rank);
     call(t.group, e, in, out);
-    t.expect(output_after(e, t.rank), out, where, e.reduction == Reduction::average ? 0.01 : 0);  // which is rounded
+    t.expect(output_after(e, t.rank), out, where, e.reduction == Reduction::average ? 0.01 : 0);  // it is rounded
   };
   const auto root = [&] { return has_root(collective) ? "root " + std::to_string(e.root) : ""; };
   if (has_reduction(collective)) {
@@ -169,7 +169,7 @@ void try_collective(Trial& t, Collective collective) {
   }
 }
 
-/// That a group has the given ranks of `t.group`, in that order.
+/// Checks that a group has the given ranks of `t.group`, in that order.
 void expect_members(Trial& t, const Communicator& group, const std::vector<int32_t>& members) {
   const auto place = std::find(members.begin(), members.end(), t.rank) - members.begin();
   t.expect(group.size() == static_cast<int>(members.size()) && group.rank() == static_cast<int>(place),
@@ -184,7 +184,7 @@ void expect_members(Trial& t, const Communicator& group, const std::vector<int32
   t.expect(numbers(members), numbers(all), "ranks of the members");
 }
 
-/// The ranks that have the same remainder by `step` as this one, the last one first.
+/// The ranks with the same remainder modulo `step` as this one, the last one first.
 std::vector<int32_t> every(int step, const Trial& t) {
   std::vector<int32_t> ranks;
   for (int r = t.size - 1; r >= 0; --r)
@@ -192,7 +192,7 @@ std::vector<int32_t> every(int step, const Trial& t) {
   return ranks;
 }
 
-/// Groups of all ranks, and of every second one, the last one first.
+/// Tries groups of all ranks, and of every second rank, the last one first.
 void try_split(Trial& t) {
   for (const int step : {1, 2}) {
     const auto group = t.group.split(/*color=*/t.rank % step, /*key=*/-t.rank);
@@ -231,7 +231,7 @@ std::vector<Attempt> all_attempts() {
   return attempts;
 }
 
-/// What was wrong with an operation on this rank; "" for nothing.
+/// What was wrong with an operation on this rank; "" where nothing was.
 std::string failure_of(const Attempt& attempt, const Communicator& group) {
   Trial trial(group);
   const auto run_with = [&](ElementType type, int64_t count) {
@@ -241,15 +241,15 @@ std::string failure_of(const Attempt& attempt, const Communicator& group) {
   if (attempt.has_elements) {
     for (int type = 0; type < kElementTypes; ++type)
       for (const int64_t count : {0, 1, 7, 1000}) run_with(static_cast<ElementType>(type), count);
-    run_with(ElementType::float32, std::max(1000, 300'000 / group.size()));  // no longer a small message to a network
+    run_with(ElementType::float32, std::max(1000, 300'000 / group.size()));  // not a small message to a network
   } else {
     attempt.run(trial);
   }
   return trial.failure.empty() ? "" : "rank " + std::to_string(trial.rank) + ": " + trial.failure;
 }
 
-/// Rank 0 takes the failures of the others. Of a fixed length, so that a group which alters messages can spoil the words
-/// but not stop the report.
+/// Rank 0 receives the failures of the others. The texts have a fixed length, so that a group that alters messages can corrupt
+/// the words but not stop the report.
 void collect(const Communicator& group, std::vector<SelfTestResult>& results) {
   constexpr size_t kTextBytes = 160;
   std::vector<uint8_t> texts(results.size() * kTextBytes);

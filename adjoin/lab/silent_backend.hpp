@@ -8,9 +8,9 @@
 
 namespace adjoin::lab {
 
-/// One rank of a group whose other ranks do not exist: calls end at once, and what they would have received is zeros. What a
-/// rank does is seen so, by an observer or by the memory that it takes, on any number of ranks and without starting them.
-/// Tensors without memory may be given to collectives.
+/// One rank of a group whose other ranks do not exist: calls end at once, and what they would have received is zeros. So an
+/// observer or the memory use shows what one rank does, for any number of ranks, without starting them. Collectives accept
+/// tensors without memory.
 class SilentBackend final : public Backend {
  public:
   SilentBackend(int rank, int size) : rank_(rank), size_(size) {}

@@ -19,28 +19,28 @@ using algorithm::Network;
 using algorithm::Transfer;
 using diagnosis::Worker;
 
-/// The messages of one rank's program, packed so that thousands of ranks fit into memory: peers are counted from the
-/// rank itself, so that ranks of a symmetric algorithm have equal ones, and equal steps in a row are kept once.
+/// The messages of one rank's program, packed so that thousands of ranks fit into memory: peers are stored relative to
+/// the rank, so that ranks of a symmetric algorithm have equal messages, and equal consecutive steps are stored once.
 class PackedProgram {
  public:
   struct Item {
-    int32_t shift = 0;  // the peer is rank + shift, counted around
-    int32_t place = 0;  // among the step's transfers
+    int32_t shift = 0;  // the peer is rank + shift, modulo the number of ranks
+    int32_t place = 0;  // index among the step's transfers
     int64_t bytes = 0;
     bool is_send = false;
     bool operator==(const Item&) const = default;
   };
 
-  /// Throws: InvalidArgument for a peer that is none of the ranks.
+  /// Throws: InvalidArgument for a peer that is not one of the ranks.
   PackedProgram(const algorithm::Program& program, int rank, int ranks, int64_t bytes_per_element);
 
-  /// A place in the program; the default is the first step.
+  /// A position in the program; the default is the first step.
   struct Cursor {
     size_t index = 0;
     int64_t repeat = 0, step = 0;
   };
   bool is_over(const Cursor& at) const { return at.index == repeated_.size(); }
-  /// The items of a step by direction, peer and place, each peer's in the order of the program.
+  /// The items of a step, sorted by direction, peer and place; those of one peer are in the order of the program.
   std::span<const Item> items(const Cursor& at) const;
   void advance(Cursor& at) const;
   int64_t steps() const { return steps_; }
@@ -48,7 +48,7 @@ class PackedProgram {
   bool operator==(const PackedProgram&) const = default;
 
  private:
-  struct Repeated {  // of equal steps
+  struct Repeated {  // a sequence of equal steps
     size_t first = 0, count = 0;
     int64_t repeats = 0;
     bool operator==(const Repeated&) const = default;
@@ -106,7 +106,7 @@ void PackedProgram::advance(Cursor& at) const {
   ++at.index;
 }
 
-/// A moment with its place on the clock, by which moments are compared.
+/// A moment and the time in seconds by which moments are compared.
 struct Time {
   Moment moment;
   double seconds = 0;
@@ -115,14 +115,14 @@ struct Time {
 struct Rank {
   std::shared_ptr<const PackedProgram> program;
   PackedProgram::Cursor at = {};
-  std::vector<bool> met = {};  // the items of the step whose other end is posted
-  size_t pending = 0;          // items that are not complete
+  std::vector<bool> met = {};  // for each item of the step, whether its other end is posted
+  size_t pending = 0;          // number of items that are not complete
   bool sends = false, receives = false;
   std::vector<int> outgoing = {}, incoming = {};  // messages that wait for a port
   Moment end = {};
 };
 
-/// A message whose two ends are posted.
+/// A message with both ends posted.
 struct Flight {
   int from = 0, to = 0, place = 0;
   int64_t bytes = 0, step = 0;
@@ -184,7 +184,7 @@ class Simulator {
       if (!me.met[i]) meet(r, i);
   }
 
-  /// Looks for the other end of an item among what its peer has posted.
+  /// Looks for the other end of an item among the items that its peer has posted.
   void meet(int r, size_t mine) {
     const PackedProgram::Item& item = rank(r).program->items(rank(r).at)[mine];
     const int p = peer_of(r, item);
@@ -221,7 +221,7 @@ class Simulator {
     candidates_.push_back(id);
   }
 
-  /// Begins each candidate whose two ports are free, and has the others wait at both.
+  /// Begins each candidate whose two ports are free; the others then wait at both.
   void begin_what_can() {
     const auto is_before = [&](int a, int b) {
       const Flight &x = flight(a), &y = flight(b);
@@ -265,7 +265,7 @@ class Simulator {
       }
   }
 
-  /// What waits at a port that is free now becomes a candidate.
+  /// Makes candidates of the messages that wait at a port that is now free.
   void look_again(std::vector<int>& waiting) {
     const std::vector<int> ids = std::move(waiting);
     waiting.clear();
@@ -318,7 +318,7 @@ class Simulator {
   std::vector<Rank> ranks_;
   std::vector<Flight> flights_;
   std::vector<int> free_;        // flights that have ended
-  std::vector<int> candidates_;  // ready, and a port was free of late
+  std::vector<int> candidates_;  // ready, and one of their ports became free recently
   std::priority_queue<Landing, std::vector<Landing>, std::greater<>> ends_;
   Time now_ = {};
   int64_t messages_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLeft = 76, kTop = 58, kRight = 36, kBottom = 44, kShortestArrow = 90;
 
-/// The shortest way along the axis that an arrow goes, which must be long enough for its label.
+/// The shortest length along the axis that an arrow spans, which must be long enough for its label.
 double shortest(const Diagram& diagram) {
   double least = std::numeric_limits<double>::infinity();
   for (const Arrow& arrow : diagram.arrows)
@@ -74,7 +74,7 @@ class Drawing {
     svg_.end_group();
   }
 
-  /// Nearer to the sender than to the middle, where arrows of a step cross.
+  /// Placed nearer to the sender than to the middle, where arrows of a step cross.
   void draw_label(const Arrow& arrow) {
     constexpr double kAlong = 0.3;
     const double at_x = x(arrow.begin) + kAlong * (x(arrow.end) - x(arrow.begin));

@@ -12,7 +12,7 @@ constexpr size_t kFirstNumbers = 512;
 constexpr double kSecondsBetweenReadings = 10;
 constexpr int kRoundsOfReading = 10;
 
-/// Steps are mostly alike, so that the next one's numbers are one message of little more than this.
+/// Steps are mostly alike, so that the numbers of the next step fit into one message little larger than this.
 size_t next_first_part(size_t numbers) {
   return numbers + numbers / 4 + 64;
 }
@@ -132,7 +132,7 @@ void TimesOfRanks::compare_clocks() {
                           int64_t{1}, 4 * steps_);
   }
   if (readings_.size() > 2) readings_.erase(readings_.begin());
-  group_.broadcast(buffer(steps), 0);  // as many on all, whose clocks differ
+  group_.broadcast(buffer(steps), 0);  // the same number on all ranks, whose clocks differ
   steps_ = steps_until_reading_ = steps[0];
 }
 

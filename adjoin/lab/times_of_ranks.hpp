@@ -13,24 +13,26 @@
 
 namespace adjoin::lab {
 
-/// Tells rank 0 after each step where the time of each rank went; each rank of a world makes one, all together.
+/// Collects on rank 0, after each step, how the time of each rank was spent; all ranks of a world make one together.
 ///
-/// Ranks send rank 0 when they began what; they do not wait for it. Nobody observes these messages. Where ranks are on several
-/// hosts, their clocks are compared at the begin and then every ten seconds or so.
-/// Cost: on other ranks than 0 a message of some 50 bytes a call; on rank 0 these messages and less than a microsecond a call of any rank
+/// Ranks send the begins of their calls to rank 0 and do not wait for it. These messages are not observed. Where ranks are on
+/// several hosts, their clocks are compared at the beginning and then about every ten seconds.
+/// Cost: on ranks other than 0 a message of about 50 bytes per call; on rank 0 these messages and less than a microsecond per
+/// call of any rank
 class TimesOfRanks {
  public:
   explicit TimesOfRanks(const Communicator& world);
 
-  /// Of the time from `begin` to `end` on rank 0, by its steady clock; on all other ranks, whose times do not matter, nothing. Called
-  /// by all ranks, with all that a timeline of the rank took: what is left out here would be missed as never begun.
+  /// On rank 0, the times of all ranks between `begin` and `end` of `step`, by rank 0's steady clock. On all other ranks, whose
+  /// `step` is ignored, nothing. Called by all ranks, with everything that the rank's timeline returned: a call that is missing
+  /// here would count as never begun.
   std::vector<RankTimes> of_step(const Timeline::Taken& taken, TimeSpan step);
 
   /// What rank 0's clock showed when this rank's showed `time`.
   int64_t on_clock_of_rank_0(int64_t time) const { return lab::on_clock_of_rank_0(time, readings_); }
 
  private:
-  /// What rank 0 is told of a rank.
+  /// What a rank sends to rank 0.
   struct Record {
     std::vector<MeetingCall> calls;
     std::vector<TimeSpan> data;
@@ -42,11 +44,11 @@ class TimesOfRanks {
   Record receive_from(int rank);
   void compare_clocks();
 
-  Communicator group_;  // that nobody observes
+  Communicator group_;  // not observed
   MeetingCalls calls_;
   Meetings meetings_;
-  std::vector<size_t> first_part_;  // of each rank's numbers: so many are one message, and what is more is another
-  std::vector<int64_t> numbers_;    // that are being sent
+  std::vector<size_t> first_part_;  // for each rank: how many numbers its first message holds; a second has the rest
+  std::vector<int64_t> numbers_;    // being sent
   std::vector<std::unique_ptr<Sending>> sending_;
   std::vector<ClockReading> readings_;
   int64_t steps_ = 0, steps_until_reading_ = 1;  // since the last reading

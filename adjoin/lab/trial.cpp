@@ -12,7 +12,7 @@ namespace adjoin::lab {
 
 namespace {
 
-/// What one rank works on.
+/// The memory and the program of one rank.
 struct Bench {
   algorithm::Program program;
   Elements input, output;
@@ -31,7 +31,7 @@ struct Bench {
   }
 };
 
-/// The steps of a program, counted from 1, in which its rank sends or receives: its n-th exchange is of the n-th of them.
+/// The steps of a program, counted from 1, in which its rank sends or receives: its n-th exchange belongs to the n-th of them.
 std::vector<int64_t> steps_with_messages(const algorithm::Program& program) {
   std::vector<int64_t> steps;
   for (size_t i = 0; i < program.steps.size(); ++i)
@@ -39,7 +39,7 @@ std::vector<int64_t> steps_with_messages(const algorithm::Program& program) {
   return steps;
 }
 
-/// Gives each message the step of its sender's program, and the order of those steps.
+/// Sets the step of each message to that of its sender's program, and sorts the messages by these steps.
 void name_steps(Recording& recording, const std::vector<Bench>& benches) {
   std::vector<std::vector<int64_t>> steps;
   for (const Bench& bench : benches) steps.push_back(steps_with_messages(bench.program));

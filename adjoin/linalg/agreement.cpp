@@ -16,7 +16,7 @@ void check_agreement(const char* operation, const std::string& mine, const Commu
   const std::vector<std::string> texts = texts_of_all(mine, group);
   std::string message = std::string(operation) + ": expected the same on all ranks of the group, got ";
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (rank > 0 && texts[rank] == texts[rank - 1]) continue;  // as the one before
+    if (rank > 0 && texts[rank] == texts[rank - 1]) continue;  // the same as the previous rank's
     message += (rank > 0 ? "; from rank " : "from rank ") + std::to_string(rank) + " on " + texts[rank];
   }
   throw InvalidArgument(message);

@@ -14,7 +14,7 @@
 namespace adjoin::linalg {
 namespace {
 
-/// A panel that `owner` of the group has, on all of it; `panel` is looked at there alone.
+/// Sends a panel that `owner` holds to the whole group and returns it; `panel` is used on the owner only.
 at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communicator& group, int owner,
                   Staging& memory) {
   if (group.size() == 1) return panel;
@@ -24,7 +24,7 @@ at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communic
   return all;
 }
 
-/// Adds what the group's workers have up, into `out` of the owner.
+/// Adds up `partial` over the group's workers, into `out` of the owner.
 void collect(const at::Tensor& partial, const at::Tensor& out, const Communicator& group, int owner) {
   const bool is_owner = group.rank() == owner;
   if (group.size() > 1) group.reduce(buffer(partial), is_owner ? buffer(partial) : Buffer{}, Reduction::sum, owner);

@@ -10,7 +10,7 @@
 namespace adjoin::linalg {
 namespace {
 
-/// Whether LibTorch multiplies the matrix where it lies, without a copy.
+/// Whether LibTorch multiplies with the matrix as it is stored, without a copy.
 bool lies_dense(const at::Tensor& x) {
   return (x.stride(1) == 1 && x.stride(0) >= std::max<int64_t>(1, x.size(1))) ||
          (x.stride(0) == 1 && x.stride(1) >= std::max<int64_t>(1, x.size(0)));

@@ -25,7 +25,7 @@ struct RowArguments {
   std::string operation() const { return std::string("matmul_") + name(product); }
 };
 
-/// "[*, 4, 9]" with as many leading dims as x has.
+/// "[*, 4, 9]" with as many leading dims as x.
 std::vector<int64_t> expected_shape(const at::Tensor& x, int64_t rows, int64_t columns) {
   std::vector<int64_t> shape = x.sizes().vec();
   shape[shape.size() - 2] = rows;
@@ -33,7 +33,7 @@ std::vector<int64_t> expected_shape(const at::Tensor& x, int64_t rows, int64_t c
   return shape;
 }
 
-/// What all ranks were given alike.
+/// Checks what all ranks have alike.
 void check_common(const RowArguments& a) {
   require(a.rows.parts() == a.group.size() && a.rows.is_exact(), [&] {
     return a.operation() + ": expected an exact split into " + std::to_string(a.group.size()) +
@@ -44,7 +44,7 @@ void check_common(const RowArguments& a) {
           [&] { return a.operation() + ": expected a chunk of at least 1, got " + std::to_string(*a.chunk); });
 }
 
-/// What only this rank sees.
+/// Checks what only this rank knows.
 void check_own(const RowArguments& a) {
   const std::string who = a.operation() + ": rank " + std::to_string(a.group.rank()) + ": ";
   for (const at::Tensor* x : {&a.left, &a.right}) {

@@ -9,18 +9,19 @@
 
 namespace adjoin::linalg {
 
-/// What a group does in a round, between the calls before and after.
+/// What a group sends and receives in a round.
 using Travel = std::function<void(const Communicator& group)>;
 
-/// Whether rounds overlap: where waiting takes no core from another rank, so that the shorter of travel and work is hidden.
+/// Whether rounds overlap: they do where waiting takes no core from another rank, so that the shorter of travel and work is
+/// hidden.
 inline bool rounds_overlap(const Communicator& group) {
   return group.backend()->spans_hosts();
 }
 
-/// Calls begin(i), which gives a Travel, and, when that is done, end(i), for each round i; and `first`, if there is
-/// something that waits for no round. Where rounds overlap, `first` is called while the first one travels, and each later
-/// one begins before the end of the one before, so that its elements travel meanwhile: what two rounds in a row use must
-/// not be the same memory.
+/// For each round i calls begin(i), which returns a Travel, and when that is done end(i). Also calls `first`, if given, which
+/// needs no round. Where rounds overlap, `first` is called while the first round travels, and each later round begins before
+/// the end of the previous one, so that its elements travel in the meantime: two consecutive rounds must not use the same
+/// memory.
 ///
 /// All ranks of the group call it with the same number of rounds.
 /// Cost: where rounds overlap, the group's stream (Communicator::stream), which the first call makes
@@ -30,7 +31,7 @@ void in_rounds(const Communicator& group, size_t rounds, const std::function<voi
   if (!rounds_overlap(group) || rounds + (first ? 1 : 0) < 2) {
     if (first) first();
     for (size_t i = 0; i < rounds; ++i) {
-      begin(i)(group);  // what it held is free before the end
+      begin(i)(group);  // what it held is freed before the end
       end(i);
     }
     return;

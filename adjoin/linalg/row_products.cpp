@@ -14,14 +14,14 @@
 namespace adjoin::linalg {
 namespace {
 
-constexpr size_t kBlocks = 2;  // of rounds that overlap
+constexpr size_t kBlocks = 2;  // for rounds that overlap
 
-/// Rows of a part's piece that are a run of the whole too.
+/// Rows that are contiguous both in a part's piece and in the whole.
 struct Run {
   int64_t local, global, count;
 };
 
-/// Those of rows [begin, end) of the piece.
+/// The runs of rows [begin, end) of the piece.
 std::vector<Run> runs_of(const Split& rows, int part, int64_t begin, int64_t end) {
   std::vector<Run> runs;
   int64_t local = 0;
@@ -36,7 +36,8 @@ std::vector<Run> runs_of(const Split& rows, int part) {
   return runs_of(rows, part, 0, rows.size(part));
 }
 
-/// Bytes of one index of a matrix's dim, in all leading ones' matrices, where the other dim has `others`.
+/// The bytes of one index of a matrix's dim, over the matrices of all leading dims, where the other dim has `others`
+/// indices.
 int64_t bytes_of_index(const at::Tensor& x, int64_t others) {
   int64_t matrices = 1;
   for (int64_t dim = 0; dim + 2 < x.dim(); ++dim) matrices *= x.size(dim);
@@ -69,7 +70,7 @@ void RowProducts::carry_out(const std::vector<Round>& rounds, const std::functio
 at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) const {
   const int me = group_.rank();
   const at::Tensor out = empty_matrices(left, rows_.size(me), rows_.size());
-  // The columns of rows [begin, …) of a rank's right, which `block` holds.
+  // Computes the columns for rows [begin, …) of a rank's right, which are in `block`.
   const auto fill = [&](int rank, int64_t begin, const at::Tensor& block) {
     for (const Run& run : runs_of(rows_, rank, begin, begin + block.size(-2)))
       multiply_into(out.narrow(-1, run.global, run.count), left,
@@ -79,7 +80,7 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
   const std::vector<int64_t> sizes = rows_.sizes();
   const int64_t longest = *std::max_element(sizes.begin(), sizes.end());
   const int64_t bytes = group_.size() * bytes_of_index(right, right.size(-1));
-  std::array<std::vector<at::Tensor>, kBlocks> memory, blocks;  // of each rank
+  std::array<std::vector<at::Tensor>, kBlocks> memory, blocks;  // for each rank
   for (auto* of_ranks : {&memory[0], &memory[1], &blocks[0], &blocks[1]}) of_ranks->resize(sizes.size());
   const auto fetch = [&](const Round& round) -> Travel {
     const auto of_rank = [&](int rank) { return std::clamp<int64_t>(rows_.size(rank) - round.begin, 0, round.count); };
@@ -111,7 +112,7 @@ at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) cons
   const at::Tensor out = empty_matrices(left, rows_.size(me), right.size(-1));
   std::array<at::Tensor, kBlocks> memory;
   const auto mine_of = [&](const Round& round) { return right.narrow(-1, round.begin, round.count); };
-  // All rows of a round's features.
+  // A block holds all rows of a round's features.
   const auto block_of = [&](const Round& round) { return memory[round.block].narrow(-1, 0, round.count); };
   const auto fetch = [&](const Round& round) -> Travel {
     at::Tensor& kept = memory[round.block];
@@ -140,12 +141,12 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
   const int me = group_.rank();
   const at::Tensor out = empty_matrices(right, rows_.size(me), right.size(-1));
   const int64_t bytes = bytes_of_index(right, rows_.size());
-  std::array<at::Tensor, kBlocks> memory, kept_of;  // the block, and of it what stays here
+  std::array<at::Tensor, kBlocks> memory, kept_of;  // the block, and the part of it that stays on this rank
   const auto multiply_and_send = [&](const Round& round) -> Travel {
     const int64_t elements = bytes / right.element_size() * round.count;
     at::Tensor& block = memory[round.block];
     if (!block.defined()) block = at::empty({elements}, out.options());
-    // Each rank's rows of this rank's summand, one behind another.
+    // Each rank's rows of this rank's summand, one rank after another.
     std::vector<int64_t> counts;
     int64_t offset = 0;
     for (int rank = 0; rank < group_.size(); ++rank) {

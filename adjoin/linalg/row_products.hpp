@@ -11,11 +11,11 @@
 
 namespace adjoin::linalg {
 
-/// The products of matmul.hpp, without autograd and of arguments that have been checked.
+/// The products of matmul.hpp, without autograd and for arguments that have been checked.
 ///
-/// Each goes in rounds, of which one's elements are kept: so the memory beside the result is one block of a chunk. The
-/// blocks of peers are received where they are multiplied from, straight out of the peers' tensors. Where rounds overlap,
-/// the next one's elements travel while this one is multiplied: there are two blocks.
+/// Each product works in rounds, and only one round's elements are kept: so the memory besides the result is one block of a
+/// chunk. The blocks of peers are received, straight from the peers' tensors, into the memory in which they are multiplied.
+/// Where rounds overlap, the next round's elements travel while this one is multiplied: then there are two blocks.
 class RowProducts {
  public:
   RowProducts(Communicator group, Split rows, std::optional<int64_t> chunk);
@@ -25,15 +25,15 @@ class RowProducts {
   at::Tensor tn(const at::Tensor& left, const at::Tensor& right) const;
 
  private:
-  /// A chunk of the indices, and whether it uses the first block or the second.
+  /// A chunk of the indices, and which of the two blocks it uses.
   struct Round {
     int64_t begin = 0, count = 0;
     size_t block = 0;
   };
 
-  /// The chunks of `size` indices, each of which takes `bytes` of a block.
+  /// The chunks of `size` indices, where each index takes `bytes` of a block.
   std::vector<Round> rounds_of(int64_t size, int64_t bytes) const;
-  /// These rounds, by in_rounds.
+  /// Runs these rounds with in_rounds.
   template <class Begin, class End>
   void carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
                  const End& end) const;

@@ -23,7 +23,7 @@ struct GridArguments {
   std::string operation() const { return std::string("summa_") + name(product); }
 };
 
-/// Whether a matrix is cut as SUMMA wants it, over the axes over which `like` is cut.
+/// Whether a matrix is cut as SUMMA requires, over the axes over which `like` is cut.
 bool is_cut_as(const Layout& layout, const Layout& like) {
   if (layout.dims() != 2 || like.dims() != 2 || layout.grid() != like.grid() || !layout.is_exact()) return false;
   for (size_t dim = 0; dim < 2; ++dim)
@@ -31,7 +31,7 @@ bool is_cut_as(const Layout& layout, const Layout& like) {
   return layout.axes(Kind::copied).empty() && layout.axes(Kind::partial).empty();
 }
 
-/// What all workers were given alike.
+/// Checks what all workers have alike.
 void check_layouts(const GridArguments& g) {
   const Layout &a = g.a.layout, &b = g.b.layout;
   const auto both = [&] { return "; A is " + a.to_string() + ", B " + b.to_string(); };
@@ -47,7 +47,7 @@ void check_layouts(const GridArguments& g) {
     return g.operation() + ": expected dim " + std::to_string(of_b) + " of B as long as dim " + std::to_string(of_a) +
            " of A, " + std::to_string(size(a, of_a)) + both();
   });
-  // Both factors are summed over the same worker's indices, where neither goes in panels.
+  // In products where no panels are sent for the summed dim, both factors must be cut alike along it.
   require(g.product == Product::nn || a.split(of_a) == b.split(of_b).along(of_a), [&] {
     return g.operation() + ": expected dim " + std::to_string(of_b) + " of B cut as dim " + std::to_string(of_a) +
            " of A" + both();
@@ -56,7 +56,7 @@ void check_layouts(const GridArguments& g) {
           [&] { return g.operation() + ": expected a chunk of at least 1, got " + std::to_string(*g.chunk); });
 }
 
-/// What only this worker sees.
+/// Checks what only this worker knows.
 void check_pieces(const GridArguments& g) {
   for (const DistributedTensor* x : {&g.a, &g.b}) {
     check_piece(g.operation().c_str(), x->local, x->layout, x->grid.world().rank());
@@ -76,7 +76,7 @@ std::string description(const GridArguments& g) {
          needs(g.b) + ": " + g.b.layout.to_string();
 }
 
-/// One dim of the result: as that of a factor, or cut evenly.
+/// One dim of the result: cut as that of a factor, or evenly.
 Layout::Cut cut_as(const Layout& layout, int64_t of, int64_t dim) {
   const Layout::Cut& cut = layout.cuts()[static_cast<size_t>(of)];
   return {cut.split.along(dim), cut.axes};
@@ -99,7 +99,7 @@ DistributedTensor multiply_on_grid(const GridArguments& g) {
   if (world.checked() && workers.cell_of(world.rank()))
     check_agreement(g.operation().c_str(), description(g), g.a.grid.group_of(workers.ranks()));
   const Layout result = result_layout(g.product, g.a.layout, g.b.layout);
-  // The three matrices of the form tr(C^T A B), whose derivatives the products are.
+  // The three matrices of the form tr(C^T A B); the products are its derivatives.
   const Layout& a = g.product == Product::nt ? result : g.a.layout;
   const Layout& b = g.product == Product::tn ? result : g.b.layout;
   const Layout& c = g.product == Product::nn ? result : g.product == Product::nt ? g.a.layout : g.b.layout;

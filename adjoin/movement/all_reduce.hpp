@@ -41,7 +41,7 @@ at::Tensor reduce_from(const at::Tensor& x, const Communicator& group,
 at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,
                           CallSite::Where where = CallSite::Where::current());
 
-/// The same over a group that is already at hand.
+/// The same over a given group.
 at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group,
                           CallSite::Where where = CallSite::Where::current());
 

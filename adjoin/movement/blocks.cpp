@@ -37,7 +37,7 @@ std::vector<int64_t> with_size(at::IntArrayRef sizes, int64_t dim, int64_t size)
   return result;
 }
 
-/// Elements of each rank's block, all dims counted.
+/// The number of elements in each rank's block, over all dims.
 std::vector<int64_t> block_counts(at::IntArrayRef sizes, const Split& split) {
   int64_t others = 1;
   for (size_t d = 0; d < sizes.size(); ++d)
@@ -47,15 +47,15 @@ std::vector<int64_t> block_counts(at::IntArrayRef sizes, const Split& split) {
   return counts;
 }
 
-/// Whether the blocks laid one behind another in memory are the whole tensor.
+/// Whether the blocks, one after another in memory, are the whole tensor.
 bool blocks_are_whole(at::IntArrayRef sizes, const Split& split) {
   for (int64_t d = 0; d < split.dim(); ++d)
     if (sizes[static_cast<size_t>(d)] != 1) return false;
   return split.in_order();
 }
 
-/// Calls `visit` for each range of each part's block: the range's place in the whole, and in the blocks that lie one
-/// behind another in `blocks`.
+/// Calls `visit` for each range of each part's block, with the range's place in the whole and in `blocks`, where the
+/// blocks follow one another.
 template <class Visit>
 void visit_pieces(const at::Tensor& whole, const at::Tensor& blocks, const Split& split,
                   const std::vector<int64_t>& counts, const Visit& visit) {

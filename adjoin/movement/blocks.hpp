@@ -9,11 +9,12 @@
 
 namespace adjoin {
 
-/// What the four movements of this file do with a tensor, without autograd: split.dim() is the dim that is cut.
+/// The work of this file's four movements, without autograd: split.dim() is the dim that is cut.
 
 /// Rank `part`'s block of a whole tensor; a view where the block is one range.
 at::Tensor take_block(const at::Tensor& whole, const Split& split, int part);
-/// Memory for blocks in another order than that of the whole tensor, and for a copy of what is not contiguous.
+/// Memory for blocks that are in another order than in the whole tensor, and for a contiguous copy of a tensor that is
+/// not.
 struct BlockStaging {
   Staging blocks, contiguous;
 };
@@ -22,7 +23,7 @@ at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const
 /// This rank's block of the sum of all ranks' whole tensors.
 at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging);
 
-/// Makes the whole tensor of the ranks' blocks, for all to do the same with it.
+/// Makes the whole tensor from the ranks' blocks; all ranks then do the same with it.
 ///
 /// Shape:   [*, N_r, *] with N_r = split.size(rank) -> [*, N, *]
 /// Kinds:   split -> replicated
@@ -32,7 +33,7 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split,
                        CallSite::Where where = CallSite::Where::current());
 
-/// Leaves each rank its own block of a tensor that all hold: the adjoint of gather_from.
+/// Gives each rank its own block of a tensor that all ranks hold: the adjoint of gather_from.
 ///
 /// Shape:   [*, N, *] -> [*, N_r, *]
 /// Kinds:   replicated -> split
@@ -42,7 +43,7 @@ at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Spl
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split,
                       CallSite::Where where = CallSite::Where::current());
 
-/// Makes the whole tensor of the ranks' blocks, for each to use for its own part of the work.
+/// Makes the whole tensor from the ranks' blocks; each rank then uses it for its own part of the work.
 ///
 /// Shape:   [*, N_r, *] -> [*, N, *]
 /// Kinds:   split -> copied
@@ -52,7 +53,7 @@ at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Spli
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split,
                       CallSite::Where where = CallSite::Where::current());
 
-/// Sums `x` over the group and leaves each rank its own block along the split's dim.
+/// Sums `x` over the group and gives each rank its own block along the split's dim.
 ///
 /// Shape:   [*, N, *] on every rank -> [*, N_r, *]
 /// Kinds:   partial -> split

@@ -17,7 +17,7 @@ namespace {
 
 using What = GraphNote::What;
 
-/// The kind of what an operation makes of two values; empty where they do not go together.
+/// The kind of the result of an operation on two values; empty where they must not be combined.
 KindSet together(KindSet a, KindSet b) {
   KindSet both = a & b & kConstant;
   if (((a & kDiffers) && (b & (kCopied | kDiffers))) || ((b & kDiffers) && (a & kCopied))) both |= kDiffers;
@@ -66,7 +66,7 @@ class Check {
     const KnownTensor* known = nullptr;
   };
   struct Known {
-    torch::autograd::Edge edge;  // keeps the node, so that no other gets its address
+    torch::autograd::Edge edge;  // keeps the node, so that no other node gets its address
     Value value;
   };
 
@@ -96,7 +96,7 @@ class Check {
 
   static KindSets without_gradient(KindSets kinds) {
     for (KindSet& set : kinds)
-      if (set & kConstant) set |= kConstant;  // nothing asks how it is to be summed
+      if (set & kConstant) set |= kConstant;  // without a gradient the two do not differ
     return kinds;
   }
 
@@ -111,7 +111,7 @@ class Check {
     return kinds;
   }
 
-  /// Where the caller has said what a value is, it must be that.
+  /// Where the caller has stated what a value is, the computed kinds must agree.
   Value value_of(const GraphNote& note) const {
     Value value = made_by(note);
     const auto found = by_node_.find(note.node);
@@ -187,7 +187,7 @@ class Check {
     return along_.spanned(GridShape::united(from.grid(), to.grid()).ranks(), moved.group);
   }
 
-  /// Where a value of these kinds alone comes from: behind all operations, a parameter, an input or a movement.
+  /// Where a value of exactly these kinds comes from, back through all operations: a parameter, an input or a movement.
   std::string origin(size_t place, size_t axis, KindSet kinds) const {
     if (const KnownTensor* known = values_[place].known) return "'" + known->name + "'";
     return origin(graph_.notes()[place], axis, kinds);
@@ -263,7 +263,7 @@ class Check {
   GraphNotes graph_;
   std::map<const Node*, std::vector<Known>> by_node_;
   std::map<MemoryOf, Value> by_memory_;
-  std::vector<Value> values_;  // of the graph's notes
+  std::vector<Value> values_;  // one for each of the graph's notes
 };
 
 }  // namespace

@@ -15,12 +15,12 @@ void check_exact(const char* operation, const Layout& layout) {
   });
 }
 
-/// Replicated on all workers of the grid.
+/// The layout that is replicated on all workers of the grid.
 Layout everywhere(const Layout& layout, const Grid& grid) {
   return Layout(grid.shape(), layout.shape());
 }
 
-/// The same layout of a tensor that is longer along a dim that is whole.
+/// The same layout for a tensor with another size along a dim that is whole.
 Layout with_size(const Layout& layout, size_t dim, int64_t size) {
   std::vector<int64_t> shape = layout.shape();
   shape[dim] = size;
@@ -43,7 +43,8 @@ DistributedTensor move(const DistributedTensor& x, const Layout& layout) {
 
 at::Tensor whole(const DistributedTensor& x) {
   check_exact("whole", x.layout);
-  // Copies of one value are one value, which the first of them gives; the others stay in the graph, with gradient 0.
+  // Copies of one value count as one value, which the first copy provides; the others stay in the graph, with gradient
+  // 0.
   const Layout held = first_copy(x.layout);
   const bool gives = held.grid().cell_of(x.grid.world().rank()).has_value();
   return move(gives ? x.local : x.local.flatten().narrow(0, 0, 0), held, everywhere(x.layout, x.grid), x.grid);

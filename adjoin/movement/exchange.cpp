@@ -33,9 +33,9 @@ bool overlap(const Piece& a, const Piece& b) {
   return true;
 }
 
-/// Whether a rank's own piece is all of the result, and no two others meet: a sum of two does not depend on their order.
+/// Whether a rank's own piece covers the result, and no two other pieces overlap: a sum of two does not depend on their order.
 bool adds_to_own(const std::vector<Piece>& receives, const std::vector<int64_t>& shape, int rank) {
-  constexpr size_t kMost = 64;  // neighbours in three dims are fewer
+  constexpr size_t kMost = 64;  // more than the neighbours in three dims
   if (receives.size() > kMost) return false;
   std::vector<Piece> own, others;
   for (const Piece& piece : receives) (piece.peer == rank ? own : others).push_back(piece);
@@ -111,7 +111,7 @@ void Exchange::place(const at::Tensor& x, const at::Tensor& y) {
   const auto at = [&](const at::Tensor& tensor, const Piece& piece, const std::vector<int64_t>& strides) {
     return static_cast<char*>(tensor.data_ptr()) + place_of(piece, strides) * size_of(type);
   };
-  // What stays here is in the same order among the sends and the receives.
+  // What stays here is in the same order in the sends and in the receives.
   auto own = plan_.sends.begin();
   for (const Piece& piece : plan_.receives) {
     if (piece.peer != world_.rank()) continue;
@@ -141,7 +141,7 @@ void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
     int64_t count = 0;
     for (const Piece& piece : plan_.receives)
       if (piece.summand == summand && piece.peer != world_.rank()) count += volume_of(piece.sizes);
-    // A sum in float32 leaves the result free until its end.
+    // A sum in float32 does not use the result's memory until the end.
     const bool is_free = in_float32 && count <= y.numel() && y.is_contiguous();
     const at::Tensor boxes = is_free ? y.view({-1}) : received_.take(count, x.options());
     int64_t begin = 0;

@@ -10,31 +10,32 @@
 
 namespace adjoin {
 
-/// Throws: InvalidArgument where x is not what `rank` holds of a tensor that lies so
+/// Throws: InvalidArgument where x is not what `rank` holds of a tensor with this layout
 void check_piece(const char* operation, const at::Tensor& x, const Layout& layout, int rank);
 
-/// Carries out a plan, without autograd: a message a box, straight from the sender's tensor to the receiver's.
+/// Carries out a plan, without autograd: one message per box, straight from the sender's tensor to the receiver's.
 ///
-/// Where boxes are summed they are received one summand at a time, and added in the order of the cells that give them,
-/// 16-bit floats in float32. Used again it allocates no tensor but its result.
+/// Where boxes are summed, they are received one summand at a time and added in the order of the cells that they come
+/// from, 16-bit floats in float32. Later uses allocate no tensor except the result.
 class Exchange {
  public:
-  /// `shape` is that of the result on this worker. The plan's ranks are those of `world`.
+  /// `shape` is the shape of the result on this worker. The plan's ranks are those of `world`.
   Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world);
-  /// x is this worker's piece; strided as it comes, as y is into which the result is written.
+  /// x is this worker's piece, and may have any strides; so may y, into which the result is written.
   at::Tensor operator()(const at::Tensor& x);
   void into(const at::Tensor& x, const at::Tensor& y);
 
  private:
   void place(const at::Tensor& x, const at::Tensor& y);
   void sum(const at::Tensor& x, const at::Tensor& y);
-  /// The messages of one summand, of all boxes that leave or come to this rank; `receive` gives where a box goes.
+  /// Exchanges the messages of one summand, for all boxes that leave or come to this rank; `receive` returns where a
+  /// box goes.
   template <class Receive>
   void exchange(const at::Tensor& x, int summand, const Receive& receive);
 
   MovePlan plan_;
   std::vector<int64_t> shape_, x_strides_, y_strides_;
-  bool begins_with_own_ = false;  // a sum of which this rank's own piece is all, and others add to each element once
+  bool begins_with_own_ = false;  // this rank's own piece covers the result, and others add to each element once
   Communicator world_;
   std::vector<Message> messages_;
   Staging received_, accumulator_;

@@ -11,16 +11,16 @@
 
 namespace adjoin {
 
-/// A movement of a tensor that asks for no gradient.
+/// A movement of a tensor that requires no gradient.
 struct UntrackedMovement {
   at::Tensor x, y;  // the input and the result
   MovedKinds kinds;
   std::optional<CallSite::Where> caller;
 };
 
-/// While it lives, this thread notes for check_gradients what autograd's graph does not have: what `recomputed` computes, of which
-/// the activations of one segment at a time are in memory for that, movements of tensors without gradient, and what layers say of
-/// the tensors that they compute, which both stay in memory.
+/// While it lives, this thread records for check_gradients what autograd's graph does not contain: what `recomputed` computes
+/// (this holds the activations of one segment at a time in memory), movements of tensors without gradient, and the kinds that
+/// layers declare for tensors that they compute. The tensors of the last two stay in memory.
 class ForwardNotes {
  public:
   ForwardNotes();
@@ -28,7 +28,7 @@ class ForwardNotes {
   ForwardNotes(const ForwardNotes&) = delete;
   ForwardNotes& operator=(const ForwardNotes&) = delete;
 
-  /// Those of this thread; null where none live.
+  /// The notes of this thread; null where none live.
   static ForwardNotes* current();
 
   void add(UntrackedMovement movement) { movements_.push_back(std::move(movement)); }
@@ -42,7 +42,7 @@ class ForwardNotes {
   ForwardNotes* outer_;
 };
 
-/// Says how a tensor lies that was computed, where ForwardNotes live: check_gradients is to find it so. Returns it.
+/// Declares the layout of a computed tensor, where ForwardNotes live: check_gradients then requires this layout. Returns x.
 at::Tensor declared(const char* name, const at::Tensor& x, const Layout& layout, const Grid& grid);
 
 }  // namespace adjoin

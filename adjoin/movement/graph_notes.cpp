@@ -27,7 +27,8 @@ std::set<std::type_index>& nodes_that_sum() {
   return nodes;
 }
 
-/// What a node keeps for backward, as LibTorch's compiler of backward collects it; none where it cannot say.
+/// The tensors that a node keeps for backward, as LibTorch's compiler of backward collects them; none where it cannot
+/// tell.
 std::optional<std::vector<at::Tensor>> saved_tensors(const Node& node) {
   using namespace torch::dynamo::autograd;
   AutogradCompilerCall collected(SizeInput::STATIC);
@@ -35,7 +36,7 @@ std::optional<std::vector<at::Tensor>> saved_tensors(const Node& node) {
   try {
     CompiledNodeArgs arguments(collected, call);
     node.compiled_args(arguments);
-  } catch (const std::exception&) {  // a function that saves what has no hash, or a tensor that was changed since
+  } catch (const std::exception&) {  // a function saved something without a hash, or a tensor that was changed since
     return std::nullopt;
   }
   return std::move(collected.tensor_args.inputs);
@@ -65,7 +66,7 @@ size_t GraphNotes::add(const GraphNotes& segment, const std::vector<size_t>& inp
       continue;
     }
     for (size_t& operand : note.operands) operand = places[operand];
-    if (note.what != What::leaf) note.node = nullptr;  // it went with the segment's graph
+    if (note.what != What::leaf) note.node = nullptr;  // the node died with the segment's graph
     places.push_back(add(std::move(note)));
   }
   return places.back();
@@ -98,7 +99,7 @@ GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
       if (const auto memory = memory_of(y)) moved_[*memory] = place;
     }
   using Key = std::pair<const Node*, uint32_t>;
-  constexpr uint32_t kAll = UINT32_MAX;  // all outputs of a node that is no end are one value
+  constexpr uint32_t kAll = UINT32_MAX;  // all outputs of an inner node are one value
   std::map<Key, size_t> input_of, places;
   for (size_t i = 0; i < inputs.size(); ++i) input_of.try_emplace({inputs[i].function.get(), inputs[i].input_nr}, i);
   const auto find = [&](const Edge& edge) -> std::optional<size_t> {
@@ -136,7 +137,7 @@ GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
       } else if (edge.is_valid()) {
         path.push_back({edge.function.get()});
       } else {
-        if (recomputed_of(node)) visit.note.operands.push_back(add({}));  // its inputs are known by their places
+        if (recomputed_of(node)) visit.note.operands.push_back(add({}));  // its inputs are identified by position
         ++visit.next_edge;
       }
       continue;

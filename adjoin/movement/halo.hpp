@@ -9,26 +9,26 @@
 
 namespace adjoin {
 
-/// A halo exchange, prepared: each worker gets exactly the inputs that its outputs need, of all dims and corners in one
-/// exchange, as far away as they lie; what its own block has beyond is left out.
+/// A prepared halo exchange: each worker gets exactly the inputs that its outputs need, for all dims and corners in one
+/// exchange, however far away they are. Inputs of its own block that it does not need are dropped.
 class HaloExchange {
  public:
-  /// `windows` has one for each dim of the layout; plan_halo says how the outputs are cut. A transposed window fetches
-  /// its inputs; its pads are of the outputs and are left to the caller.
+  /// `windows` has one entry for each dim of the layout; plan_halo says how the outputs are cut. A transposed window
+  /// fetches its inputs; its pads apply to the outputs, and the caller must apply them.
   /// Throws: InvalidArgument as plan_halo and Move
   HaloExchange(const Layout& layout, const std::vector<Window>& windows, Padding padding, const Grid& grid);
-  /// The same for inputs on any layout, which may be on other workers than the outputs; `fill` is what zeros are padded
-  /// with instead.
+  /// The same for inputs on any layout, which may be on other workers than the outputs; padding that would be zeros is
+  /// `fill` instead.
   HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid, double fill = 0);
 
-  /// Shape:   layout.shape_on(rank) -> in each dim what the windows of this worker's outputs span, padding included
-  /// Kinds:   as the layout -> copied to all whose windows need an element
-  /// Adjoint: ghosts are sent home and added; what nobody needs gets zero
-  /// Cost:    one exchange, a message for each neighbour's box, and the result; once more the result where indices are
-  ///          replicated, reflected or circular, or nothing is exchanged and padding is to be added
+  /// Shape:   layout.shape_on(rank) -> in each dim the span of the windows of this worker's outputs, including padding
+  /// Kinds:   as the layout -> copied to all workers whose windows need an element
+  /// Adjoint: ghosts are sent back to their owners and added; an element that no worker needs gets zero
+  /// Cost:    one exchange with one message for each neighbour's box, and the result; the result once more where
+  ///          indices are replicated, reflected or circular, or where nothing is exchanged and padding must be added
   at::Tensor operator()(const at::Tensor& x) const;
 
-  /// Where the windows' outputs lie: the layout of what is computed from the result.
+  /// The layout of the windows' outputs, which are computed from the result.
   const Layout& outputs() const { return plan_.outputs; }
   /// The exchange alone, before padding is added.
   const Move& fetch() const { return fetch_; }
@@ -36,9 +36,9 @@ class HaloExchange {
  private:
   HaloPlan plan_;
   double fill_;
-  std::vector<int> parts_;         // this worker's, of each dim; none outside the grid
-  std::vector<at::Tensor> order_;  // of each dim where what was fetched is not in its place yet
-  std::vector<Pads> pads_;         // of each dim; none where there are none. With another order there are none
+  std::vector<int> parts_;         // of this worker, one for each dim; none outside the grid
+  std::vector<at::Tensor> order_;  // for each dim in which the fetched elements are not yet in order
+  std::vector<Pads> pads_;         // for each dim; empty where there are none, as with `order_`
   Move fetch_;
 };
 

@@ -25,12 +25,12 @@ using torch::autograd::tensor_list;
 
 thread_local const ReplacedMovements::Replace* replacement = nullptr;
 
-/// A map, who takes part in it, and what its adjoint wants to know.
+/// A map, the workers that take part in it, and what its adjoint needs to know.
 struct Movement {
   LinearMap map;
-  std::vector<int64_t> shape;  // of x, and so of its gradient
+  std::vector<int64_t> shape;  // of x, and so also of its gradient
   std::optional<Communicator> workers;
-  std::optional<CallSite::Where> caller = CallSite::current();  // who asked for the movement, and so for its adjoint
+  std::optional<CallSite::Where> caller = CallSite::current();  // the code that requested this and so its adjoint
 };
 
 std::optional<MovedKinds> dual(std::optional<MovedKinds> kinds) {
@@ -44,7 +44,7 @@ struct Apply : torch::autograd::Function<Apply> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, Movement movement) {
     at::Tensor y = movement.map.forward(x);
     ctx->saved_data["movement"] = saved_value(std::move(movement));
-    // Autograd takes an output that is the input itself for an operation in place.
+    // Autograd treats an output that is the input itself as an operation in place.
     return y.is_same(x) ? x.view_as(x) : y;
   }
 
@@ -52,18 +52,18 @@ struct Apply : torch::autograd::Function<Apply> {
     const auto& [map, shape, workers, caller] = value_of<Movement>(ctx->saved_data["movement"]);
     const CallSite site(caller);
     LinearMap adjoint{.forward = map.adjoint, .adjoint = {}};
-    if (at::GradMode::is_enabled()) {  // else nothing asks for the adjoint of the adjoint
+    if (at::GradMode::is_enabled()) {  // else nothing requests the adjoint of the adjoint
       adjoint.adjoint = map.forward;
       adjoint.kinds = dual(map.kinds);
     }
     const at::Tensor x = workers ? adjoin::apply(std::move(adjoint), gradients[0], *workers)
                                  : adjoin::apply(std::move(adjoint), gradients[0]);
-    // A worker that holds nothing may have given any zero-volume tensor.
+    // A worker that holds nothing may have passed any zero-volume tensor.
     return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }
 };
 
-/// What a test has in place of a movement, which may itself move something.
+/// What a test uses in place of a movement; it may call movements itself.
 at::Tensor replaced(const LinearMap& map, const at::Tensor& x, const Communicator& workers) {
   const ReplacedMovements::Replace* const now = std::exchange(replacement, nullptr);
   const auto end = c10::make_scope_exit([&] { replacement = now; });
@@ -122,7 +122,7 @@ ReplacedMovements::~ReplacedMovements() {
 at::Tensor on_reals(const at::Tensor& x, c10::function_ref<at::Tensor(const at::Tensor&)> movement) {
   if (!x.is_complex()) return movement(x.resolve_neg());
   const at::Tensor y = movement(at::view_as_real(x.resolve_conj()));
-  return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0] is that of no piece
+  return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0]: outside the grid
 }
 
 std::vector<int64_t> with_pairs(std::vector<int64_t> shape) {

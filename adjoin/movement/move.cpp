@@ -17,7 +17,7 @@ namespace {
 
 using Way = MoveKind::Way;
 
-/// As LibTorch wants them.
+/// The pads in the order that LibTorch requires.
 std::vector<int64_t> last_first(const std::vector<Pads>& pads) {
   std::vector<int64_t> numbers;
   for (size_t dim = pads.size(); dim-- > 0;) numbers.insert(numbers.end(), {pads[dim].left, pads[dim].right});
@@ -32,7 +32,7 @@ at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
   return y;
 }
 
-/// A tensor of which the margins alone are written.
+/// A tensor in which only the margins are written.
 at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> shape, const std::vector<Pads>& pads,
                         double fill) {
   for (size_t dim = 0; dim < pads.size(); ++dim) shape[dim] += pads[dim].left + pads[dim].right;
@@ -45,7 +45,7 @@ at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> s
   return y;
 }
 
-/// Whether each worker has already what it wants, as it is.
+/// Whether each worker already has what it needs, in its final form.
 bool is_identity(const MoveKind& kind) {
   return kind.way == Way::local && kind.taken.empty();
 }
@@ -82,7 +82,7 @@ class Passage {
   }
 
  private:
-  /// By a collective, or where nothing moves.
+  /// For a move that a collective carries, or that moves nothing.
   at::Tensor carried(const at::Tensor& x) {
     at::Tensor y = x.resolve_neg();
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
@@ -136,8 +136,8 @@ struct Move::State {
   Grid grid;
   bool takes_part = false, moves_nothing = false;
   Communicator workers;                     // all that take part, in checked mode
-  std::optional<Passage> forward, adjoint;  // the adjoint is prepared when backward asks for it first
-  std::optional<Move> of_reals;             // the same for a complex tensor as pairs of reals
+  std::optional<Passage> forward, adjoint;  // the adjoint is prepared when backward first needs it
+  std::optional<Move> of_reals;             // the same for a complex tensor, as pairs of reals
 };
 
 Move::Move(Layout from, Layout to, const Grid& grid)
@@ -160,9 +160,9 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
   State& state = *state_;
   if (!state.takes_part) {
     require(x.numel() == 0, "move: expected a tensor of no elements on a worker outside both grids");
-    return x.reshape({0});  // in the graph as it was, for later movements in which this worker takes part
+    return x.reshape({0});  // stays in the graph, for later movements in which this worker takes part
   }
-  if (state.moves_nothing) {  // forward and backward
+  if (state.moves_nothing) {  // neither forward nor backward
     state.forward->check(x);
     return pads.empty() ? x : at::constant_pad_nd(x, last_first(pads), fill);
   }

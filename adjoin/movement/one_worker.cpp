@@ -14,7 +14,7 @@ std::function<at::Tensor(const at::Tensor&)> exchange(const Layout& from, const 
   };
 }
 
-/// The whole on the root, and its blocks on all.
+/// The layouts of the whole tensor on the root, and of its blocks on all ranks.
 std::pair<Layout, Layout> layouts_of(const std::vector<int64_t>& shape, const Communicator& group, const Split& split,
                                      int root) {
   require(root >= 0 && root < group.size(), [&] {

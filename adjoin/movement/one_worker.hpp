@@ -9,16 +9,16 @@
 
 namespace adjoin {
 
-/// Brings the ranks' blocks to one rank, as the whole tensor.
+/// Gathers the ranks' blocks on one rank, as the whole tensor.
 ///
 /// Shape:   [*, N_r, *] with N_r = split.size(rank) -> [*, N, *] on the root, [0] elsewhere
 /// Kinds:   split -> on one worker
 /// Adjoint: scatter
-/// Cost:    every rank but the root sends its block once
+/// Cost:    every rank except the root sends its block once
 /// Throws:  InvalidArgument where the split does not fit x or the group, or there is no such root
 at::Tensor gather(const at::Tensor& x, const Communicator& group, const Split& split, int root);
 
-/// Leaves each rank its block of a tensor that one rank holds.
+/// Gives each rank its block of a tensor that one rank holds.
 ///
 /// Shape:   [*, N, *] on the root, which is `shape`, any zero-volume tensor elsewhere -> [*, N_r, *]
 /// Kinds:   on one worker -> split

@@ -37,7 +37,7 @@ void PostponedGradients::compute() {
   };
   const at::NoGradGuard no_gradient;
   std::vector<Left> left = std::exchange(left_, {});
-  // As autograd does, the gradients of one parameter, of a layer's that is used twice, are summed before `.grad` gets them.
+  // As in autograd, the gradients of one parameter (of a layer that is used twice) are summed before `.grad` gets them.
   std::unordered_map<const void*, Sum> sums;
   for (const Left& one : left) ++sums[one.parameter.unsafeGetTensorImpl()].summands_to_come;
   for (Left& one : left) {

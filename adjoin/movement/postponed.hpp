@@ -7,20 +7,21 @@
 
 namespace adjoin {
 
-/// Gradients of parameters that one backward left to be computed later.
+/// Gradients of parameters whose computation a backward pass has postponed.
 ///
-/// A pipeline sends the gradient of a stage's input on as soon as it has it, and computes those of the stage's weights while
-/// it would wait otherwise (Qi et al., "Zero bubble pipeline parallelism", arXiv 2401.10241).
+/// A pipeline sends the gradient of a stage's input on as soon as it has it, and computes the gradients of the stage's weights
+/// while it would otherwise wait (Qi et al., "Zero bubble pipeline parallelism", arXiv 2401.10241).
 class PostponedGradients {
  public:
   PostponedGradients() = default;
   PostponedGradients(PostponedGradients&&) = default;
   PostponedGradients& operator=(PostponedGradients&&) = default;
 
-  /// Calls `backward`, in which layers leave here the gradients that can wait; all communication of backward happens in it.
-  /// Those of this thread alone: LibTorch runs backward on the CPU on the thread that asks for it.
+  /// Calls `backward`, during which layers postpone here the gradients that can wait; all communication of backward happens in
+  /// it. Collects those of this thread alone: LibTorch runs backward on the CPU on the thread that requests it.
   void collect(const std::function<void()>& backward);
-  /// Computes what was left, adds it to `.grad` of the parameters as backward would have, to the same bits, and forgets it.
+  /// Computes the postponed gradients, adds them to `.grad` of the parameters as backward would have, with the same bits, and
+  /// forgets them.
   void compute();
   bool empty() const { return left_.empty(); }
 
@@ -33,11 +34,11 @@ class PostponedGradients {
   std::vector<Left> left_;
 };
 
-/// For a layer's backward: what it returns as the gradient of a parameter, computed now, or nothing where it was left to those
-/// that collect on this thread.
+/// For a layer's backward: returns the gradient of a parameter, computed now, or an undefined tensor where it was postponed to
+/// a PostponedGradients that collects on this thread.
 ///
-/// It can wait where the parameter is a leaf that requires a gradient and has no hooks, and backward creates no graph. What
-/// `gradient` holds is kept until then; it communicates nothing.
+/// A gradient can wait where the parameter is a leaf that requires a gradient and has no hooks, and backward creates no graph.
+/// What `gradient` captures is kept until then; `gradient` must not communicate.
 at::Tensor now_or_postponed(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
 
 }  // namespace adjoin

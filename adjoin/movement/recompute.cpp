@@ -25,7 +25,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 using Function = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
-/// Autocast of matrix products, which backward runs without, as it is now.
+/// The present autocast of matrix products; backward runs without it.
 class AutocastState {
  public:
   AutocastState()
@@ -40,7 +40,7 @@ class AutocastState {
   at::ScalarType type_;
 };
 
-/// Autocast as in `state` while it lives.
+/// Sets autocast as in `state` for as long as it lives.
 class WithAutocast {
  public:
   explicit WithAutocast(const AutocastState& state) { state.restore(); }
@@ -52,7 +52,7 @@ class WithAutocast {
   AutocastState before_;
 };
 
-/// Whether this thread computes something again: what it wraps then would be computed three times.
+/// Whether this thread is recomputing: a nested `recomputed` would be computed three times.
 thread_local bool recomputing = false;
 
 constexpr size_t kMostInputs = 3;
@@ -68,7 +68,7 @@ tensor_list detached(const tensor_list& inputs) {
   return copies;
 }
 
-/// The result of f, and what check_gradients wants to know of its graph, which goes.
+/// The result of f, and what check_gradients needs to know about its graph, which is then destroyed.
 std::pair<at::Tensor, std::shared_ptr<const GraphNotes>> noted(const Function& f, const tensor_list& inputs) {
   const at::AutoGradMode with_gradient(true);
   const tensor_list own = detached(inputs);
@@ -79,7 +79,8 @@ std::pair<at::Tensor, std::shared_ptr<const GraphNotes>> noted(const Function& f
   return {y.detach(), std::make_shared<const GraphNotes>(y, edges)};
 }
 
-/// LibTorch's functions do not look into lists: there are as many arguments as anybody needs, the last of which may miss.
+/// LibTorch's functions do not look into lists: there is one argument for each input that is needed at most, and the last ones
+/// may be missing.
 struct Recomputed : torch::autograd::Function<Recomputed> {
   using Input = std::optional<at::Tensor>;
   static at::Tensor forward(AutogradContext* ctx, const Input& first, const Input& second, const Input& third,
@@ -112,7 +113,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     }
     tensor_list of_inputs;
     for (const at::Tensor& x : inputs) of_inputs.push_back(x.grad());
-    of_inputs.resize(kMostInputs + 1);  // and none of what is recomputed
+    of_inputs.resize(kMostInputs + 1);  // and none for `recomputation`
     return of_inputs;
   }
 };

@@ -12,13 +12,13 @@ struct SavedValue : torch::CustomClassHolder {
   Value value;
 };
 
-/// A value that is no tensor, as an autograd function saves it: `ctx->saved_data["map"] = saved_value(map)`.
+/// A value that is not a tensor, for an autograd function to save: `ctx->saved_data["map"] = saved_value(map)`.
 template <class Value>
 c10::IValue saved_value(Value value) {
   return c10::IValue::make_capsule(c10::make_intrusive<SavedValue<Value>>(std::move(value)));
 }
 
-/// The value in backward, `value_of<LinearMap>(ctx->saved_data["map"])`, which lives as long as what was saved.
+/// The value in backward, `value_of<LinearMap>(ctx->saved_data["map"])`, which lives as long as the saved data.
 template <class Value>
 const Value& value_of(const c10::IValue& saved) {
   return static_cast<const SavedValue<Value>&>(*saved.toCapsule()).value;

@@ -10,19 +10,19 @@
 
 namespace adjoin {
 
-/// Tensors on their way to other ranks, beside which this one goes on. Each is kept until it was received.
+/// Tensors that are being sent to other ranks while this rank goes on. Each is kept until it was received.
 class SentTensors {
  public:
-  /// As Communicator::isend, of a tensor that nobody writes until it was received.
+  /// As Communicator::isend. Nobody may write the tensor until it was received.
   void send(const at::Tensor& tensor, const Communicator& group, int to, int tag) {
     const at::Tensor contiguous = tensor.contiguous();
     under_way_.push_back({contiguous, group.isend(buffer(contiguous), to, tag)});
   }
-  /// Lets go what was received.
+  /// Releases the tensors that were received.
   void drop_received() {
     std::erase_if(under_way_, [](const UnderWay& sent) { return sent.sending->done(); });
   }
-  /// Returns when all were received.
+  /// Returns when all tensors were received.
   void wait() const {
     for (const UnderWay& sent : under_way_) sent.sending->wait();
   }

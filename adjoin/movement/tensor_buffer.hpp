@@ -6,7 +6,7 @@
 
 namespace adjoin {
 
-/// The element type that a tensor's dtype is called on the wire.
+/// The element type in messages of a tensor's dtype.
 /// Throws: InvalidArgument for a dtype that no backend moves (complex, quantised, …).
 ElementType element_type(at::ScalarType type);
 at::ScalarType scalar_type(ElementType type);

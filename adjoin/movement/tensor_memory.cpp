@@ -5,17 +5,17 @@
 #include "adjoin/base/thread_memory.hpp"
 #include "adjoin/comm/host_memory.hpp"
 
-/// The linker is told to ask for this name (CMakeLists.txt), so that every program which links adjoin has it.
+/// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
 extern "C" const bool adjoin_tensors_have_their_memory;
 
 namespace adjoin {
 
 namespace {
 
-/// What tensors are made of from the first launch on: memory that the processes of a host share where they do, else that of their
-/// thread. A step frees and allocates gigabytes. Given back to the system, each page would come again zeroed; and malloc gives a
-/// thread what another one freed, which lies in another core's caches, and does not find again the holes of aligned blocks, so that
-/// a process grows to several times what its tensors take.
+/// The memory of tensors from the first launch on: memory that the processes of a host share, where they do, else memory of the
+/// thread. A step frees and allocates gigabytes. If these went back to the system, each page would come again zeroed. And
+/// malloc gives a thread memory that another thread freed, which is in another core's caches, and does not reuse the holes of
+/// aligned blocks, so that a process grows to several times the size of its tensors.
 class TensorMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -31,7 +31,7 @@ class TensorMemory final : public c10::Allocator {
     void* block = nullptr;
     if (SharedMemory* shared = SharedMemory::current()) block = shared->allocate(bytes);
     if (ThreadMemory* own = ThreadMemory::of_process(); own && !block) block = own->allocate(bytes);
-    return block ? block : c10::alloc_cpu(bytes);  // which says what lacks
+    return block ? block : c10::alloc_cpu(bytes);  // which reports what is lacking
   }
   static void free_data(void* data) {
     if (data == nullptr) return;

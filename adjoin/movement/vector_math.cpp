@@ -7,12 +7,13 @@
 #include <ATen/Functions.h>
 #include <c10/core/ScalarType.h>
 
-/// The linker is told to ask for this name (CMakeLists.txt), so that every program which links adjoin has the calls.
+/// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains the
+/// calls.
 extern "C" const bool adjoin_vector_math_is_chosen;
 
 namespace {
 
-/// The functions that LibTorch gives to oneMKL (ATen/cpu/vml.h).
+/// Calls the functions that LibTorch passes to oneMKL (ATen/cpu/vml.h).
 bool call_each_once() {
   using Function = at::Tensor (*)(const at::Tensor&);
   constexpr Function kFunctions[] = {at::acos, at::asin, at::atan,  at::cos,  at::erf, at::erfc, at::erfinv, at::exp,

@@ -14,13 +14,13 @@
 namespace adjoin::parallel {
 namespace {
 
-// A parameter of at least so many elements travels alone, without a copy; the cost of a message is then small beside it.
+// A parameter with at least this many elements is sent alone, without a copy; the cost of a message is then relatively small.
 constexpr int64_t kTravelsAlone = 1 << 16;
 
-/// Which elements of a piece, row by row, are the shard of one of the workers that hold copies of it.
+/// The elements of a piece that are the shard of one of the workers that hold copies of it, in row-major order.
 Range shard_of(const at::Tensor& piece, int worker, int workers) {
   const int64_t rows = piece.dim() == 0 ? 1 : piece.size(0), row = rows == 0 ? 0 : piece.numel() / rows;
-  // As Split::balanced, of which all workers' parts would be made for each of a thousand.
+  // Computed as in Split::balanced, which would make the parts of all workers for each of a thousand workers.
   const int64_t each = rows / workers, larger = rows % workers;
   const int64_t begin = worker * each + std::min<int64_t>(worker, larger), size = each + (worker < larger ? 1 : 0);
   return {begin * row, (begin + size) * row};
@@ -45,7 +45,7 @@ at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
   const at::Tensor packed = at::empty({std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0})}, first.options());
   auto* to = static_cast<char*>(packed.mutable_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
-  for (const auto& [i, range] : shards_) {  // by memcpy: to cut a tensor of few elements takes longer than to copy it
+  for (const auto& [i, range] : shards_) {  // by memcpy: slicing a small tensor takes longer than copying it
     const at::Tensor tensor = tensors[i].contiguous();
     std::memcpy(to, static_cast<const char*>(tensor.const_data_ptr()) + range.begin * bytes, range.size() * bytes);
     to += range.size() * bytes;
@@ -54,7 +54,7 @@ at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
 }
 
 void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const {
-  if (members_.size() == 1) return;  // it is the tensor
+  if (members_.size() == 1) return;  // the packed tensor is the tensor itself
   const auto* from = static_cast<const char*>(packed.const_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
   for (const auto& [i, range] : shards_) {
@@ -83,7 +83,7 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
   for (size_t i = 0; i < parameters.size(); ++i) {
     const nn::Parameter& parameter = parameters[i];
     if (!is_trained(parameter)) continue;
-    nn::copies_of(parameter);  // which makes their group, in the order that all workers share
+    nn::copies_of(parameter);  // makes their group, in the order that all workers share
     if (parameter.tensor.numel() >= kTravelsAlone)
       buckets.emplace_back(parameters, std::vector<size_t>{i});
     else

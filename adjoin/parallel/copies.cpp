@@ -31,7 +31,7 @@ std::string tensor_text(const nn::Parameter& parameter) {
   return "'" + parameter.name + "' " + c10::str(tensor.sizes()) + " " + c10::toString(tensor.scalar_type()) + kind;
 }
 
-/// Parameters whose copies the same workers hold.
+/// Parameters whose copies are on the same workers.
 struct CopiesOfGroup {
   Communicator copies;
   std::vector<std::string> names;
@@ -74,7 +74,7 @@ void check_copies(const std::vector<nn::Parameter>& parameters, const std::strin
   }
   for (const auto& [ranks, of_group] : groups) {
     const size_t count = of_group.hashes.size();
-    std::vector<int64_t> largest = of_group.hashes;  // and behind them the smallest, with all bits turned
+    std::vector<int64_t> largest = of_group.hashes;  // followed by the smallest, with all bits inverted
     for (const int64_t hash : of_group.hashes) largest.push_back(~hash);
     of_group.copies.all_reduce(buffer(largest), Reduction::max);
     for (size_t i = 0; i < count; ++i)
@@ -107,7 +107,7 @@ void check_same_module(const std::vector<nn::Parameter>& parameters, const std::
 void join_buffers(const torch::nn::Module& module, double share, int first, const Communicator& group) {
   if (group.size() == 1) return;
   const at::NoGradGuard no_gradient;
-  std::map<bool, std::vector<at::Tensor>> kinds;  // those of floating point under true
+  std::map<bool, std::vector<at::Tensor>> kinds;  // floating-point buffers under true
   for (const at::Tensor& values : module.buffers()) {
     const at::Tensor real = values.is_complex() ? at::view_as_real(values) : values;
     if (real.defined() && real.numel() > 0) kinds[real.is_floating_point()].push_back(real);
@@ -119,7 +119,7 @@ void join_buffers(const torch::nn::Module& module, double share, int first, cons
     at::Tensor joined = at::cat(flat);
     if (is_floating) {
       if (share == 0)
-        joined.zero_();  // whatever they are, NaN too
+        joined.zero_();  // whatever its values are, even NaN
       else
         joined.mul_(share);
       group.all_reduce(buffer(joined));

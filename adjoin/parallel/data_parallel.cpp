@@ -24,7 +24,7 @@
 namespace adjoin::parallel {
 namespace {
 
-/// The buckets of parameters, the last registered first.
+/// The buckets of the parameters, in the reverse order of their registration.
 std::vector<Bucket> reversed_buckets(const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
   struct Open {
     std::vector<size_t> members;
@@ -132,17 +132,17 @@ class DataParallel::State {
 
   struct Weight {
     size_t sum = 0;
-    at::Tensor before;    // the gradient that it had when the first backward began
+    at::Tensor before;    // its gradient when the first backward began
     at::Tensor gradient;  // taken from .grad, then summed
-    int times = 1;        // that its gradient was added to in the last step's last backward
-    int added = 0;        // in this one
+    int times = 1;        // how often its gradient was added to in the last step's last backward
+    int added = 0;        // how often in this one
     bool used = false, late = false, sparse = false;
   };
 
-  /// A bucket on its way.
+  /// A bucket that is being summed.
   struct Sum {
     Bucket bucket;
-    size_t missing = 0;  // the members whose gradients are not complete
+    size_t missing = 0;  // number of members whose gradients are not complete
     at::Tensor packed{}, wire{};
     std::optional<Handle> handle{};
   };
@@ -168,7 +168,7 @@ class DataParallel::State {
     torch::autograd::backward({loss}, {at::full_like(loss, weight)}, options.retain_graph);
   }
 
-  /// Samples and losses of all ranks. Throws where one has a parameter that was frozen.
+  /// The samples and losses of all ranks. Throws where a rank has a parameter that was frozen and no longer is.
   std::pair<double, double> sum_over_ranks() {
     const auto thawed = std::find_if(frozen_.begin(), frozen_.end(), is_trained);
     std::vector<double> mine{static_cast<double>(samples_), losses_, static_cast<double>(frozen_.end() - thawed)};
@@ -197,24 +197,24 @@ class DataParallel::State {
              "' was computed on this rank alone: call DataParallel::backward(mean_loss, samples) instead of the "
              "loss's own, and torch::autograd::grad for gradients that are to be differentiated";
     });
-    if (!parameters_[i].tensor.grad().defined()) return;  // as LibTorch tells of gradients that do not exist too
+    if (!parameters_[i].tensor.grad().defined()) return;  // LibTorch calls the hook for gradients that do not exist too
     Weight& weight = weights_[i];
     weight.used = true;
     weight.sparse |= parameters_[i].tensor.grad().is_sparse();
     if (now_ == Now::adding) return;
     if (weight.sum < next_) {
-      weight.late = true;  // it is on its way: what came now is summed behind it
+      weight.late = true;  // its bucket was already sent: what is added now is summed after it
       ++weight.added;
       return;
     }
     if (++weight.added != weight.times) return;
     --sums_[weight.sum].missing;
     const at::NoGradGuard no_gradient;
-    // In one order on all ranks, whatever theirs of backward is.
+    // In one order on all ranks, whatever the order of their backward is.
     while (next_ < sums_.size() && sums_[next_].missing == 0) begin_sum(sums_[next_++]);
   }
 
-  /// What was added to .grad, or zeros, to be written to.
+  /// The gradient taken from .grad, or zeros; it may be written to.
   at::Tensor taken_gradient(size_t i) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (!gradient.defined() || weights_[i].sparse) return at::zeros_like(parameters_[i].tensor).contiguous();
@@ -263,7 +263,7 @@ class DataParallel::State {
     }
   }
 
-  /// What is true of a weight on any rank becomes true on all.
+  /// A flag of a weight that is true on any rank becomes true on all.
   void join_flags() {
     std::vector<uint8_t> flags;
     for (const Weight& weight : weights_) flags.insert(flags.end(), {weight.used, weight.late, weight.sparse});
@@ -297,14 +297,14 @@ class DataParallel::State {
   DataParallelOptions options_;
   std::optional<AsyncCommunicator> stream_;
   std::vector<nn::Parameter> parameters_, frozen_;
-  std::vector<Weight> weights_;     // of parameters_
+  std::vector<Weight> weights_;     // for each of parameters_
   std::deque<GradientHook> hooks_;  // on them
   std::vector<Sum> sums_;           // in the order in which they are reduced
-  size_t next_ = 0;                 // of the sums, that is not under way yet
+  size_t next_ = 0;                 // index of the first sum that has not begun
   Now now_ = Now::idle;
-  double scale_ = 1;     // of gradients that were added up over several calls
+  double scale_ = 1;     // for gradients that were added up over several calls
   bool began_ = false;   // whether gradients were set aside
-  int64_t samples_ = 0;  // of this rank, of the calls since the last update
+  int64_t samples_ = 0;  // of this rank, in the calls since the last update
   double losses_ = 0;
   int first_with_samples_ = -1;
 };

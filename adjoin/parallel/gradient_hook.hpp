@@ -6,8 +6,8 @@
 
 namespace adjoin::parallel {
 
-/// Calls a function each time that backward has come to the end of a parameter's gradient, as long as it lives. LibTorch does so too
-/// where there is nothing to add: `.grad` may be undefined then. A parameter has one such hook at most.
+/// While it lives, calls a function each time that backward has completed a parameter's gradient. LibTorch also calls it where
+/// there is nothing to add: `.grad` may be undefined then. A parameter has at most one such hook.
 class GradientHook {
  public:
   GradientHook(const at::Tensor& parameter, std::function<void()> added);
@@ -15,7 +15,7 @@ class GradientHook {
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;
 
-  /// Whether a parameter that requires gradients has one.
+  /// Whether a parameter that requires gradients has such a hook.
   static bool is_on(const at::Tensor& parameter);
 
  private:

@@ -28,7 +28,7 @@ at::Tensor GradientShard::take() {
 }
 
 void GradientShard::sum() {
-  if (!parameter_.grad().defined()) return;  // nothing was added: its gradient waits, or does not exist
+  if (!parameter_.grad().defined()) return;  // nothing was added: the gradient was postponed, or does not exist
   require(!parameter_.grad().is_sparse(),
           [&] { return "the gradient of '" + name_ + "' is sparse, which cannot be summed over ranks"; });
   const at::NoGradGuard no_gradient;

@@ -12,7 +12,7 @@
 namespace adjoin::parallel {
 namespace {
 
-/// Parameters whose copies were compared already. A tensor belongs to one rank, so all ranks of its copies find the same.
+/// Parameters whose copies were compared already. A tensor belongs to one rank, so all ranks with copies of it find the same.
 class Compared {
  public:
   bool insert(const at::Tensor& tensor) {
@@ -59,7 +59,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     if (!is_trained(parameters[i]) || nn::copies_of(parameters[i]).size() == 1) continue;
     at::Tensor& gradient = parameters[i].tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameters[i].tensor);
-    gradient = gradient.resolve_conj().resolve_neg().contiguous();  // an expanded one cannot be written to
+    gradient = gradient.resolve_conj().resolve_neg().contiguous();  // an expanded tensor cannot be written to
     gradients[i] = gradient;
   }
   for (const Bucket& bucket : buckets_of(parameters)) {

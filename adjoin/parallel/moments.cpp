@@ -20,12 +20,12 @@ namespace {
 
 using nn::Parameter;
 
-/// The pieces of one optimizer's state, and its counts of steps, which lie in its memory.
+/// The pieces of one optimizer's state, and its counts of steps, which they refer to.
 struct Remembered {
   std::vector<Parameter> pieces;
   std::vector<int64_t*> steps;
 
-  /// A moment lies as its parameter does, and is made where the optimizer has not updated that.
+  /// A moment has its parameter's layout; it is made where the optimizer has not updated the parameter yet.
   void add_moment(const std::string& name, at::Tensor& moment, const Parameter& parameter) {
     if (!moment.defined()) moment = at::zeros_like(parameter.tensor);
     pieces.push_back({name + "." + parameter.name, moment, parameter.layout, parameter.grid, {}});
@@ -36,7 +36,7 @@ struct Remembered {
   }
 };
 
-/// What torch::optim remembers of a parameter; made where it has not updated it.
+/// The state that torch::optim keeps for a parameter; made where the parameter was not updated yet.
 template <class State>
 State& remembered(torch::optim::Optimizer& optimizer, const Parameter& parameter) {
   auto& state = optimizer.state()[parameter.tensor.unsafeGetTensorImpl()];
@@ -44,7 +44,7 @@ State& remembered(torch::optim::Optimizer& optimizer, const Parameter& parameter
   return static_cast<State&>(*state);
 }
 
-/// What an optimizer is told of a parameter: by its group, or for all.
+/// The options of an optimizer for a parameter: those of its group, or the defaults.
 template <class Options>
 const Options& options_of(torch::optim::Optimizer& optimizer, const Parameter& parameter) {
   for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups())
@@ -89,7 +89,7 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
       require(dynamic_cast<SGD*>(&optimizer) != nullptr,
               "the moments of an optimizer: expected SGD, Adam, AdamW, Adagrad or RMSprop of torch::optim");
       const auto& options = options_of<SGDOptions>(optimizer, parameter);
-      // Its first step takes the gradient alone, and a moment of zeros would not.
+      // SGD's first step uses the gradient without dampening, which it would not do with a moment of zeros.
       require(options.momentum() == 0 || options.dampening() == 0,
               "the moments of SGD: expected no dampening, with which a moment of no step is none that a file can hold");
       if (options.momentum() != 0)
@@ -97,7 +97,7 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
     }
   }
   if (all.steps.empty()) return all.pieces;
-  std::vector<int64_t> taken;  // by the worker that has taken most: one without an element of a parameter takes none
+  std::vector<int64_t> taken;  // by the worker that has taken most: a worker without elements of a parameter takes none
   for (const int64_t* count : all.steps) taken.push_back(*count);
   parameters.front().grid.world().all_reduce(buffer(taken), Reduction::max);
   for (size_t i = 0; i < taken.size(); ++i) *all.steps[i] = taken[i];

@@ -19,7 +19,7 @@
 namespace adjoin::parallel {
 namespace {
 
-// Elements that are updated at once: their gradients, which are clipped first, are still in a cache then.
+// Elements that are updated at once: their gradients, which are clipped first, are then still in a cache.
 constexpr int64_t kAtOnce = 1 << 18;
 
 bool is_here(const nn::Parameter& parameter) {
@@ -35,7 +35,7 @@ bool counts_replicas(const nn::Parameter& parameter) {
   return true;
 }
 
-/// The workers of all parameters' layouts, in the order of their ranks.
+/// The workers of all parameters' layouts, ordered by rank.
 Communicator workers_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<int> ranks;
   for (const nn::Parameter& parameter : parameters) {
@@ -143,10 +143,10 @@ std::vector<at::Tensor> Optimizer::reduced_gradients() {
 double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
   for (size_t i = 0; i < parts_.size(); ++i) {
-    // The squares of 16-bit floats would soon be infinite in their own type.
+    // The squares of 16-bit floats would soon overflow in their own type.
     const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
     const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
-    if (parts_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // a replica's fault is everybody's
+    if (parts_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // an error in one replica must reach all
   }
   workers_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);

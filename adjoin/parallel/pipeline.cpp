@@ -26,20 +26,20 @@ using pipeline::Action;
 using pipeline::Schedule;
 using ActionKind = pipeline::Kind;
 
-/// A micro-batch in a stage, from its forward pass until all its gradients are there. Of the output, which goes to the next
-/// stage, only that is kept from which backward begins.
+/// A micro-batch in a stage, from its forward pass until all its gradients are computed. The output goes to the next stage;
+/// only the edge from which backward begins is kept of it.
 struct InFlight {
   at::Tensor input;
   torch::autograd::Edge output;
-  at::Tensor like_output;  // of its shape and type, without memory
+  at::Tensor like_output;  // with its shape and type, without memory
   PostponedGradients weights;
 };
 
-/// What one stage gets from its neighbour: outputs of the stage before, or gradients from the one behind.
+/// What one stage receives from its neighbour: outputs of the previous stage, or gradients from the next one.
 ///
-/// Messages come in the order in which that stage's rank sends them. What comes before it is needed is kept.
+/// Messages come in the order in which that stage's rank sends them. Those that come before they are needed are kept.
 struct Inbox {
-  std::vector<int> order = {};  // of the micro-batches that come, where they come from another rank
+  std::vector<int> order = {};  // order in which the micro-batches arrive, if they come from another rank
   size_t next = 0;
   std::map<int, at::Tensor> there = {};
 };
@@ -48,7 +48,7 @@ bool makes_gradient_of_input(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::input;
 }
 
-/// As torch::autograd::backward, of a tensor that may be gone.
+/// As torch::autograd::backward, for a tensor that may be gone.
 void begin_backward(const torch::autograd::Edge& output, at::Tensor gradient) {
   torch::autograd::Engine::get_default_engine().execute({output}, {std::move(gradient)}, /*keep_graph=*/false,
                                                         /*create_graph=*/false, /*accumulate_grad=*/true);
@@ -83,7 +83,7 @@ class PipelineRank {
   const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
   bool is_last(int stage) const { return stage + 1 == schedule_.stages; }
   int rank_of(int stage) const { return schedule_.rank_of[static_cast<size_t>(stage)]; }
-  /// One for what goes to the next stage, and one for gradients that go back.
+  /// One tag for outputs to the next stage, and one for gradients to the previous one.
   static int tag_of(int from, int to) { return 2 * std::min(from, to) + (from < to ? 0 : 1); }
 
   void act(const Action& action) {
@@ -124,7 +124,7 @@ class PipelineRank {
     };
     action.kind == ActionKind::input ? flight.weights.collect(run) : run();
     if (input.defined()) {
-      const at::Tensor of_input = std::exchange(input.mutable_grad(), {});  // weights that wait may keep the input
+      const at::Tensor of_input = std::exchange(input.mutable_grad(), {});  // postponed gradients may keep the input
       give(of_input.defined() ? of_input : at::zeros_like(input), action.stage, action.stage - 1, action.micro_batch);
     }
     if (action.kind == ActionKind::backward) flying_.erase({action.stage, action.micro_batch});
@@ -173,9 +173,9 @@ class PipelineRank {
   const PipelineWork& work_;
   bool has_backward_ = false;
   std::map<std::pair<int, int>, InFlight> flying_;  // by stage and micro-batch
-  std::map<std::pair<int, int>, Inbox> inboxes_;    // by the stages from which and to which
+  std::map<std::pair<int, int>, Inbox> inboxes_;    // by sending and receiving stage
   SentTensors sent_;
-  Clock::duration waited_{};  // in this action
+  Clock::duration waited_{};  // during this action
 };
 
 }  // namespace

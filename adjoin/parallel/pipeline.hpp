@@ -11,30 +11,30 @@
 
 namespace adjoin::parallel {
 
-/// Is told of an action that is done, and how long the rank was busy with it, which it is not while it waits for an input.
+/// Called with each completed action, and how long the rank was busy with it, without the time that it waited for inputs.
 using ActionObserver = std::function<void(const pipeline::Action& action, double seconds)>;
 
-/// What a rank of a pipeline computes as its stages.
+/// What a rank of a pipeline computes for its stages.
 struct PipelineWork {
-  /// What a stage makes of a micro-batch. `input` is what the stage before made, and undefined for the first stage.
+  /// A stage's output for a micro-batch. `input` is the previous stage's output, undefined for the first stage.
   std::function<at::Tensor(int stage, int micro_batch, const at::Tensor& input)> forward;
-  /// The loss of the last stage's output, whose gradients are taken; undefined where none are.
+  /// The loss of the last stage's output, for which gradients are computed; undefined where none are.
   std::function<at::Tensor(int micro_batch, const at::Tensor& output)> loss;
-  /// The shape of a stage's output, for those that receive it, and its type.
+  /// The shape of a stage's output, for the ranks that receive it; `output` is its type.
   std::function<std::vector<int64_t>(int stage, int micro_batch)> output_shape;
   at::TensorOptions output = at::kFloat;
-  double loss_scale = 1;  ///< what the gradient of each loss begins with
+  double loss_scale = 1;  ///< the gradient that backward of each loss starts with
   ActionObserver observer = {};
 };
 
-/// Runs this rank's actions of a schedule in their order; called by all `ranks` of the pipeline. Gradients add up in `.grad`.
-/// A schedule of forward passes alone (pipeline::forward_only) is run without gradients.
+/// Runs this rank's actions of a schedule in their order; called by all `ranks` of the pipeline. Gradients are added up in
+/// `.grad`. A schedule with forward passes only (pipeline::forward_only) runs without gradients.
 ///
-/// A rank that has sent goes on. It waits only for an input that it lacks. Each message has the size of a stage's output.
-/// W computes the gradients that could wait when I ran (movement/postponed.hpp); others were computed with I.
-/// Throws: InvalidArgument where the schedule is of another number of ranks
-/// Cost:   a message a micro-batch, and one for its gradient, between stages on different ranks; memory: the activations of
-///         what is in flight, and messages that were not yet received
+/// A rank continues after a send, and waits only for an input that it does not have yet. Each message has the size of a stage's
+/// output. W computes the gradients that were postponed when I ran (movement/postponed.hpp); I computed the others.
+/// Throws: InvalidArgument where the schedule has another number of ranks
+/// Cost:   one message per micro-batch, and one for its gradient, between stages on different ranks; in memory the activations
+///         in flight, and messages that were not yet received
 void run_pipeline(const pipeline::Schedule& schedule, const Communicator& ranks, const PipelineWork& work,
                   CallSite::Where where = CallSite::Where::current());
 

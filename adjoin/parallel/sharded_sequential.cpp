@@ -35,12 +35,12 @@ ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const 
     require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor), [&] {
       return "ShardedSequential: the gradients of '" + parameter.name + "' are summed by another already";
     });
-    parameter.initial.reset();  // so that rank 0's values count
+    parameter.initial.reset();  // so that rank 0's values are used
     if (!parameter.is_buffer && !is_trained(parameter)) frozen_.emplace_back(parameter.name, parameter.tensor);
   }
   check_same_module(whole, "ShardedSequential", group);
 
-  std::map<const void*, std::shared_ptr<WeightShards>> owner_of;  // a tensor's
+  std::map<const void*, std::shared_ptr<WeightShards>> owner_of;  // by tensor
   auto next = whole.begin();
   for (const auto& child : module_->named_children()) {
     const auto begin = std::exchange(
@@ -53,7 +53,7 @@ ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const 
       for (const nn::Parameter& parameter : mine) owner_of.emplace(parameter.tensor.unsafeGetTensorImpl(), shards);
       parameters_.insert(parameters_.end(), shards->parameters().begin(), shards->parameters().end());
     }
-    std::vector<std::shared_ptr<WeightShards>> used;  // those of children before it too, where weights are tied
+    std::vector<std::shared_ptr<WeightShards>> used;  // including those of previous children, where weights are tied
     for (const at::Tensor& tensor : child.value()->parameters()) {
       const auto& owner = owner_of.at(tensor.unsafeGetTensorImpl());
       if (std::ranges::find(used, owner) == used.end()) used.push_back(owner);
@@ -63,7 +63,7 @@ ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const 
 }
 
 at::Tensor ShardedSequential::forward(at::Tensor x) {
-  segments_.release();  // what a forward has left that no backward followed
+  segments_.release();  // gathered by a forward that no backward followed
   size_t segment = 0;
   for (torch::nn::AnyModule& child : *module_) {
     const auto apply = [&](const at::Tensor& in) {
@@ -109,7 +109,7 @@ double ShardedSequential::backward(const at::Tensor& mean_loss, int64_t samples,
   samples_ += samples;
   losses_ += mean * static_cast<double>(samples);
   awaits_last_ = runs_backward_ = true;
-  // All ranks go back, also those without samples, as each reduce-scatter wants all of them.
+  // All ranks run backward, also those without samples, as each reduce-scatter needs all of them.
   torch::autograd::backward({mean_loss}, {at::full_like(mean_loss, static_cast<double>(samples))});
   segments_.sum_gradients();
   double result = mean;

@@ -27,7 +27,7 @@ nn::Parameter cut(nn::Parameter whole) {
   return whole;
 }
 
-/// Gives memory to a whole tensor, whose storage is its own.
+/// Allocates memory for a whole tensor, which has its own storage.
 void give_memory(const at::Tensor& whole) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
@@ -35,7 +35,8 @@ void give_memory(const at::Tensor& whole) {
   at::native::resize_bytes_cpu(storage, whole.nbytes());
 }
 
-/// Frees it. LibTorch then throws where something reads the tensor, which would be a null pointer.
+/// Frees the memory. LibTorch then throws where something reads the tensor; otherwise it would read through a null
+/// pointer.
 void take_memory(const at::Tensor& whole) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
@@ -72,7 +73,7 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module)
 void WeightShards::gather() {
   if (std::exchange(is_gathered_, true)) return;
   const at::NoGradGuard no_gradient;
-  for (const Weight& weight : weights_) give_memory(weight.whole);  // all, also where a gathering fails
+  for (const Weight& weight : weights_) give_memory(weight.whole);  // all of them, even where a gather fails
   for (const Weight& weight : weights_)
     weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
 }
@@ -95,7 +96,7 @@ void WeightShards::take_gradients(double factor) {
   const at::NoGradGuard no_gradient;
   for (const Weight& weight : weights_) {
     if (!weight.gradient || !weight.gradient->has()) continue;
-    // No view of the sum, whose gradient an optimizer's zero_grad could not detach.
+    // Not a view of the sum: an optimizer's zero_grad could not detach the gradient of a view.
     const at::Tensor sum = at::_unsafe_view(weight.gradient->take(), weight.shard.sizes());
     if (factor != 1) sum.mul_(factor);
     at::Tensor& gradient = weight.shard.mutable_grad();
@@ -125,8 +126,8 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
   const torch::autograd::Edge before = edge_of(x);
   for (const auto& part : mine) part->gather();
   at::Tensor y = forward(x);
-  if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // as those go
-  // A segment that gives its input back has no backward, and its hook would release the weights of the one before it.
+  if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // those are freed
+  // A segment that returns its input has no backward, and its hook would release the weights of the previous segment.
   const bool has_backward = y.requires_grad() && !(edge_of(y) == before);
   if (!has_backward || !backward_follows)
     for (const auto& part : mine) part->release();
@@ -135,7 +136,7 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
       for (const auto& others : segments_)
         for (const auto& part : others)
           if (std::ranges::find(mine, part) == mine.end()) {
-            part->sum_gradients();  // all of them: the nodes of a segment come before those of the one before it
+            part->sum_gradients();  // all of them: the nodes of a segment run before those of the previous segment
             part->release();
           }
       for (const auto& part : mine) part->gather();

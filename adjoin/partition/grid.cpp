@@ -74,7 +74,7 @@ GridShape GridShape::at(std::string_view axis, int coordinate) const {
 
 GridShape GridShape::among(std::string_view axis, const std::vector<int>& coordinates) const {
   const auto place = static_cast<size_t>(axis_index(axis));
-  for (const int coordinate : coordinates) at(axis, coordinate);  // which checks it
+  for (const int coordinate : coordinates) at(axis, coordinate);  // at() checks it
   std::vector<Axis> axes = axes_;
   axes[place].size = static_cast<int>(coordinates.size());
   const GridShape numbered(axes);
@@ -188,7 +188,7 @@ const Communicator& Grid::group_of(const std::vector<int>& ranks) const {
   if (const auto found = groups.find(ranks); found != groups.end()) return found->second;
   std::vector<int> all(static_cast<size_t>(world().size()));
   std::iota(all.begin(), all.end(), 0);
-  // The world is a group already, so that a grid of one axis makes none.
+  // The world is already a group, so a grid of one axis makes none.
   return groups.emplace(ranks, ranks == all ? world() : world().subset(ranks)).first->second;
 }
 

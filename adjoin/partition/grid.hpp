@@ -21,11 +21,11 @@ class GridShape {
   };
 
   /// Cell c of the grid is rank ranks[c] of the world; without `ranks`, cell c is rank c.
-  /// Throws: InvalidArgument for a size below 1, a name that is empty or used twice, or ranks that are not as many
-  ///         different numbers as the grid has cells.
+  /// Throws: InvalidArgument for a size below 1, a name that is empty or used twice, or unless `ranks` has a
+  ///         different number for each cell.
   explicit GridShape(std::vector<Axis> axes, std::vector<int> ranks = {});
 
-  /// A grid whose axes are known by their positions: "0", "1", … (DistDL's partitions).
+  /// A grid whose axes are named by their positions: "0", "1", … (DistDL's partitions).
   static GridShape positional(const std::vector<int>& sizes, std::vector<int> ranks = {});
   /// The ranks of both grids, each once, in ascending order, along one axis "ranks".
   static GridShape united(const GridShape& a, const GridShape& b);
@@ -33,12 +33,12 @@ class GridShape {
   /// Throws: InvalidArgument for an axis or a coordinate that is not there
   GridShape at(std::string_view axis, int coordinate) const;
   /// The cells at some coordinates of an axis, in that order, as a grid of the same axes.
-  /// Throws: InvalidArgument for an axis or a coordinate that is not there, or one twice
+  /// Throws: InvalidArgument for an axis or a coordinate that is not there, or for a coordinate given twice
   GridShape among(std::string_view axis, const std::vector<int>& coordinates) const;
 
   int cells() const { return static_cast<int>(ranks_.size()); }
   const std::vector<Axis>& axes() const { return axes_; }
-  /// The place of an axis. Throws: InvalidArgument that lists the axes where there is none of that name.
+  /// The index of an axis. Throws: InvalidArgument that lists the axes where there is none of that name.
   int axis_index(std::string_view axis) const;
   int axis_size(std::string_view axis) const { return axes_[static_cast<size_t>(axis_index(axis))].size; }
 
@@ -48,8 +48,8 @@ class GridShape {
   std::optional<int> cell_of(int rank) const;
   std::vector<int> coordinates(int cell) const;
   int cell_at(const std::vector<int>& coordinates) const;
-  /// The ranks that differ from `rank`, which the grid uses, along the named axes alone, in row-major order of those axes
-  /// as named.
+  /// The ranks that differ from `rank`, which is in the grid, along the named axes only, and `rank` itself, in row-major order
+  /// of the axes as named.
   std::vector<int> ranks_along(int rank, const std::vector<std::string>& axes) const;
 
   bool operator==(const GridShape&) const = default;
@@ -59,13 +59,13 @@ class GridShape {
  private:
   std::vector<Axis> axes_;
   std::vector<int> ranks_;
-  std::vector<int> cells_by_rank_;  // sorted by their ranks; empty where cell c is rank c
+  std::vector<int> cells_by_rank_;  // sorted by rank; empty where cell c is rank c
 };
 
 /// One worker's view of a grid: its coordinates, and a communicator for each axis.
 ///
-/// Made by all ranks of the world together. The grid may use only some of them; a worker outside it has no coordinates
-/// and no axis communicators. Copies share all that; communicators are kept by their ranks.
+/// Constructed by all ranks of the world together. The grid may use only some of them; a worker outside it has no coordinates
+/// and no axis communicators. Copies share all data; communicators are stored by their ranks.
 class Grid {
  public:
   /// Throws: InvalidArgument where the world has fewer ranks than the grid needs.
@@ -79,26 +79,27 @@ class Grid {
   /// Throws: InvalidArgument for a worker outside the grid (also cell, coordinate, axis).
   int cell() const;
   int coordinate(std::string_view axis) const;
-  /// The workers that differ from this one along one axis, ranked by their coordinate on it.
+  /// This worker and those that differ from it along this axis only, ranked by their coordinate on it.
   const Communicator& axis(std::string_view axis) const;
-  /// The same along several axes, ranked in row-major order of the axes as named. Made by all workers of the grid the
-  /// first time that they ask for it.
+  /// The same along several axes, ranked in row-major order of the axes as named. The first request for a group is made by all
+  /// workers of the grid together.
   const Communicator& group(const std::vector<std::string>& axes) const;
   /// The workers at one coordinate of an axis, as a grid of the other axes; it shares this grid's communicators.
   /// Throws: InvalidArgument as GridShape::at
   Grid at(std::string_view axis, int coordinate) const;
-  /// The same along axes of another grid of the world, which has this worker; itself alone where there is no other.
+  /// The same along axes of `shape`, another grid of the world that contains this worker; this worker alone where it is the
+  /// only one.
   Communicator group_along(const GridShape& shape, const std::vector<std::string>& axes) const;
-  /// The given ranks of the world, in that order; made by all of them the first time that they ask for it.
+  /// The group of the given ranks of the world, in that order; the first request for it is made by all of them together.
   const Communicator& group_of(const std::vector<int>& ranks) const;
 
  private:
-  using Groups = std::map<std::vector<int>, Communicator>;  // by their ranks of the world
+  using Groups = std::map<std::vector<int>, Communicator>;  // by their ranks in the world
   struct State {
     Communicator world;
     GridShape shape;
     std::optional<int> cell;
-    std::shared_ptr<Groups> groups;  // also those of grids at a coordinate of this one
+    std::shared_ptr<Groups> groups;  // shared with grids at a coordinate of this one
   };
   Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups);
 

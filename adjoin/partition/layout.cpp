@@ -189,7 +189,7 @@ std::vector<std::vector<Range>> Layout::ranges_of(int cell) const {
 
 void Layout::visit_runs(int cell, const std::function<void(int64_t, int64_t, int64_t)>& visit) const {
   const auto ranges = ranges_of(cell);
-  size_t last = ranges.size();  // behind the last dim that is not whole: what follows lies together
+  size_t last = ranges.size();  // after the last dim that is not whole: what follows is contiguous
   int64_t inner = 1, local = 0;
   while (last > 0 && ranges[last - 1] == std::vector<Range>{{0, shape()[last - 1]}}) inner *= shape()[--last];
   const auto emit = [&](int64_t begin, int64_t count) {

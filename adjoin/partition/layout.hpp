@@ -12,9 +12,9 @@
 
 namespace adjoin {
 
-/// What a tensor is, seen along one group of workers; docs/gradient-convention.md explains the four.
+/// The kind of a tensor along one group of workers; docs/gradient-convention.md explains the four.
 enum class Kind : uint8_t {
-  split,       ///< each worker holds its own piece; so does its gradient
+  split,       ///< each worker holds its own piece, and its own piece of the gradient
   replicated,  ///< one logical tensor that all hold and treat the same; the gradient is replicated too
   copied,      ///< equal values, each used for the worker's own part of the work; the gradient is partial
   partial,     ///< the logical tensor is the sum of what the workers hold; the gradient is copied
@@ -24,13 +24,13 @@ enum class Kind : uint8_t {
 Kind dual(Kind kind);
 const char* name(Kind kind);
 
-/// Where the elements of a global tensor lie on a grid of workers: each dim is whole or cut over one or more axes; along
-/// every other axis the tensor is replicated, copied or partial. Pure arithmetic. Copies share what they say.
+/// How the elements of a global tensor are distributed over a grid of workers: each dim is whole or cut over one or more axes;
+/// along every other axis the tensor is replicated, copied or partial. Pure arithmetic. Copies share their data.
 ///
 /// A worker outside the grid holds a zero-volume tensor.
 class Layout {
  public:
-  /// A dim that is cut over axes: part p belongs to the workers whose coordinates on `axes` count p, row-major.
+  /// A dim that is cut over axes: part p belongs to the workers whose coordinates on `axes`, counted row-major, give p.
   struct Cut {
     Split split;
     std::vector<std::string> axes;
@@ -38,34 +38,34 @@ class Layout {
   };
 
   /// An axis that cuts nothing is replicated unless `kinds` says another kind.
-  /// Throws: InvalidArgument where a cut's dim or size does not fit `shape`, its parts are not as many as its axes have
-  ///         workers, an axis is used twice or is not the grid's, or `kinds` names an axis that cuts or the kind split.
+  /// Throws: InvalidArgument where a cut's dim or size does not fit `shape`, the number of its parts is not that of its axes'
+  ///         workers, an axis is used twice or is not in the grid, or `kinds` names an axis that cuts or the kind split.
   Layout(GridShape grid, std::vector<int64_t> shape, std::vector<Cut> cuts = {},
          std::map<std::string, Kind> kinds = {});
 
   const GridShape& grid() const { return state_->grid; }
   const std::vector<int64_t>& shape() const { return state_->shape; }
   int64_t dims() const { return static_cast<int64_t>(shape().size()); }
-  /// The cut of each dim; one without axes and with one part where the dim is whole.
+  /// The cut of each dim; for a whole dim, a cut with one part and no axes.
   const std::vector<Cut>& cuts() const { return state_->cuts; }
   const Split& split(int64_t dim) const { return cuts()[static_cast<size_t>(dim)].split; }
-  /// Of each axis that cuts nothing.
+  /// The kind of each axis that cuts nothing.
   std::map<std::string, Kind> kinds() const;
   Kind kind(std::string_view axis) const { return state_->kinds[static_cast<size_t>(grid().axis_index(axis))]; }
-  /// The axes along which the tensor is of a kind, in the grid's order.
+  /// The axes along which the tensor is of this kind, in the grid's order.
   std::vector<std::string> axes(Kind kind) const;
-  /// Whether every element lies in one piece, copies aside: no dim has a covering split.
+  /// Whether every element is in one piece only, apart from copies: no dim has a covering split.
   bool is_exact() const;
 
   /// The layout of the gradient: copied and partial swap.
   Layout dual() const;
   /// The same pieces with `kind` along an axis that cuts nothing.
   Layout with_kind(const std::string& axis, Kind kind) const;
-  /// The same with another dim cut, or cut otherwise.
+  /// The same with another dim cut, or with a dim cut in another way.
   Layout with_cut(Cut cut) const;
 
-  /// The same cuts and kinds on another grid, whose further axes of more than one worker are of kind `elsewhere`.
-  /// Throws: InvalidArgument where an axis that cuts or has more than one worker is not as large there
+  /// The same cuts and kinds on another grid; along its additional axes with more than one worker the kind is `elsewhere`.
+  /// Throws: InvalidArgument where an axis that cuts or has more than one worker has another size there
   Layout on(const GridShape& other, Kind elsewhere) const;
 
   /// The part of each dim that a cell of the grid owns; 0 for a dim that is whole.
@@ -76,8 +76,8 @@ class Layout {
   std::vector<int64_t> shape_on(int rank) const;
   /// For each dim, the global indices of a cell's piece, in the order in which it stores them.
   std::vector<std::vector<Range>> ranges_of(int cell) const;
-  /// Calls `visit(local, global, count)` for each run of elements of a cell's piece that is a run of the global tensor
-  /// too: where it begins in both, row-major, in the order of the piece.
+  /// Calls `visit(local, global, count)` for each run of elements that is contiguous both in a cell's piece and in the global
+  /// tensor: `local` and `global` are where it begins in each, row-major. The order is that of the piece.
   void visit_runs(int cell, const std::function<void(int64_t local, int64_t global, int64_t count)>& visit) const;
 
   bool operator==(const Layout&) const = default;
@@ -90,8 +90,8 @@ class Layout {
   struct State {
     GridShape grid;
     std::vector<int64_t> shape;
-    std::vector<Cut> cuts = {};    // of each dim
-    std::vector<Kind> kinds = {};  // of each axis
+    std::vector<Cut> cuts = {};    // for each dim
+    std::vector<Kind> kinds = {};  // for each axis
     bool operator==(const State&) const = default;
   };
   explicit Layout(State state) : state_(std::move(state)) {}
@@ -100,10 +100,10 @@ class Layout {
   Shared<State> state_;
 };
 
-/// How a tensor of this layout is stored: copies of one value are one value, so copied is replicated.
+/// How a tensor of this layout is stored: copies of one value count as one value, so copied becomes replicated.
 Layout stored(const Layout& layout);
 
-/// The workers at coordinate 0 of each axis along which a tensor is copied: each distinct piece is held there.
+/// The layout on the workers at coordinate 0 of each axis along which the tensor is copied: they hold each distinct piece.
 Layout first_copy(const Layout& layout);
 
 /// "[4, 6]"

@@ -9,24 +9,24 @@
 
 namespace adjoin {
 
-/// The rows of activations that are on this rank: those of one worker of `Rows`, or a part of them.
+/// The rows of activations that are on this rank: all rows of one worker of `Rows`, or a part of them.
 class LocalRows {
  public:
-  /// Row i is sample i, a single token, however many rows there are.
+  /// Row i is sample i with a single token, for any number of rows.
   LocalRows() = default;
-  /// Those of worker `index`. Throws: InvalidArgument where `rows` have no such worker
+  /// The rows of worker `index`. Throws: InvalidArgument where `rows` has no such worker
   explicit LocalRows(Rows rows, int index = 0);
 
-  /// Whether it was said which sample and token each row is. The functions below throw InvalidArgument unless it was.
+  /// Whether the sample and token of each row are known. The functions below throw InvalidArgument where they are not.
   explicit operator bool() const { return rows_.has_value(); }
   const Rows& all() const;
   int index() const { return index_; }
   int64_t size() const;
-  /// The balanced part of these rows that one of `ranks` ranks has.
+  /// The balanced part of these rows for rank `rank` of `ranks`.
   LocalRows part(int ranks, int rank) const;
 
-  /// The sample and token of each of the `count` rows that are here; made once for all who ask.
-  /// Throws: InvalidArgument where there are another number of rows
+  /// The sample and token of each of the `count` rows on this rank; computed once for all callers.
+  /// Throws: InvalidArgument where there is another number of rows
   std::shared_ptr<const std::vector<TokenPlace>> places(int64_t count) const;
 
  private:

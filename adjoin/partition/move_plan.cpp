@@ -19,7 +19,7 @@ bool has_axis(const GridShape& grid, const GridShape::Axis& axis) {
   return std::find(grid.axes().begin(), grid.axes().end(), axis) != grid.axes().end();
 }
 
-/// The axes that are copied, or partial, on both sides: their coordinates never mix.
+/// The axes that are copied in both, or partial in both: their coordinates never mix.
 Names staying_axes(const Layout& from, const Layout& to) {
   Names staying;
   for (const GridShape::Axis& axis : from.grid().axes()) {
@@ -30,7 +30,7 @@ Names staying_axes(const Layout& from, const Layout& to) {
   return staying;
 }
 
-/// The axes of a kind that do not stay.
+/// The axes of this kind that do not stay.
 Names moving_axes(const Layout& layout, Kind kind, const Names& staying) {
   Names moving;
   for (const std::string& axis : layout.axes(kind))
@@ -38,7 +38,7 @@ Names moving_axes(const Layout& layout, Kind kind, const Names& staying) {
   return moving;
 }
 
-/// Cells of one side of a move, chosen by their parts and by their coordinates on other axes.
+/// The cells of one side of a move, selected by their parts and by their coordinates on other axes.
 class Side {
  public:
   Side(const Layout& layout, const Names& staying) : layout_(layout) {
@@ -53,7 +53,7 @@ class Side {
   const GridShape& grid() const { return layout_.grid(); }
   const std::vector<int>& staying() const { return staying_; }
 
-  /// Coordinates of the cells with these parts, where staying axes have the coordinates `of_staying`, all others 0.
+  /// The coordinates of the cells with these parts; staying axes have the coordinates `of_staying`, all others 0.
   std::vector<int> coordinates(const std::vector<int>& parts, const std::vector<int>& of_staying) const {
     std::vector<int> result(grid().axes().size(), 0);
     for (size_t dim = 0; dim < cut_axes_.size(); ++dim) {
@@ -68,7 +68,7 @@ class Side {
     return result;
   }
 
-  /// Coordinates on the staying axes.
+  /// The coordinates on the staying axes.
   std::vector<int> staying_of(const std::vector<int>& coordinates) const {
     std::vector<int> result;
     for (const int axis : staying_) result.push_back(coordinates[static_cast<size_t>(axis)]);
@@ -79,11 +79,11 @@ class Side {
 
  private:
   const Layout& layout_;
-  std::vector<std::vector<int>> cut_axes_;  // of each dim
+  std::vector<std::vector<int>> cut_axes_;  // for each dim
   std::vector<int> staying_;
 };
 
-/// Numbers on some axes of a grid, counted row-major.
+/// Numbers the coordinates on some axes of a grid, row-major.
 class Counter {
  public:
   Counter(const GridShape& grid, const Names& axes) : grid_(&grid) {
@@ -110,7 +110,7 @@ class Counter {
   int total_ = 1;
 };
 
-/// One move, as any of its workers sees it.
+/// One move, as seen by any of its workers.
 class Planner {
  public:
   Planner(const Layout& from, const Layout& to)
@@ -159,7 +159,7 @@ class Planner {
     return axes;
   }
 
-  /// Which of the cells that hold what the cell at `holder` holds gives the summand to a cell of `to`.
+  /// Several cells hold the same as the cell at `holder`. Returns the one that gives the summand to a cell of `to`.
   int source_of(std::vector<int> holder, int target_cell, int summand) const {
     summands_.write(summand, holder);
     if (replicas_.total() > 1) {
@@ -173,14 +173,14 @@ class Planner {
     return from_.grid().cell_at(holder);
   }
 
-  /// Calls `visit(parts, add_boxes)` for the parts of the other layout that have something in common with these parts of
-  /// `mine`; add_boxes(pieces, peer, summand) appends the boxes, in an order that both sides have.
+  /// Calls `visit(parts, add_boxes)` for the parts of the other layout that overlap these parts of `mine`; add_boxes(pieces,
+  /// peer, summand) appends the boxes, in an order that is the same on both sides.
   template <class Visit>
   static void visit_boxes(const Layout& mine, const std::vector<int>& my_parts, const Layout& theirs,
                           const Visit& visit) {
     const size_t dims = my_parts.size();
-    std::vector<std::vector<Overlap>> found(dims);                    // of each dim, by the part of the other layout
-    std::vector<std::vector<std::span<const Overlap>>> groups(dims);  // those of one part
+    std::vector<std::vector<Overlap>> found(dims);                    // for each dim, by the part of the other layout
+    std::vector<std::vector<std::span<const Overlap>>> groups(dims);  // for each dim, the overlaps with one part
     for (size_t d = 0; d < dims; ++d) {
       const auto dim = static_cast<int64_t>(d);
       found[d] = overlaps(mine.split(dim), my_parts[d], theirs.split(dim));
@@ -212,7 +212,7 @@ class Planner {
     } while (advance(group, [&](size_t d) { return groups[d].size(); }));
   }
 
-  /// The next combination in row-major order; false after the last one.
+  /// Advances to the next combination in row-major order; false after the last one.
   template <class Limit>
   static bool advance(std::vector<size_t>& place, const Limit& limit) {
     for (size_t d = place.size(); d-- > 0;) {
@@ -228,7 +228,7 @@ class Planner {
   const Counter replicas_, summands_, copies_;
 };
 
-/// Whether nothing is cut, though an axis of one worker may be named.
+/// Whether nothing is cut, even if an axis with one worker is named.
 bool is_whole(const Layout::Cut& cut) {
   return cut.split.parts() == 1 && cut.split.in_order();
 }

@@ -8,7 +8,7 @@
 namespace adjoin {
 namespace {
 
-/// The runs of samples that are cut in `pieces` balanced pieces, of which worker w holds those of numbers `held(w)`.
+/// The runs of samples that are cut into `pieces` balanced pieces; worker w holds the pieces with numbers `held(w)`.
 template <class Held>
 std::vector<std::vector<Run>> runs_of_pieces(const std::vector<int64_t>& lengths, int workers, int pieces,
                                              const Held& held) {
@@ -58,7 +58,7 @@ Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> leng
               });
   }
   Rows rows(std::move(runs), std::move(lengths));
-  rows.split();  // throws where the runs are not all tokens, each once
+  rows.split();  // throws unless the runs contain every token once
   return rows;
 }
 

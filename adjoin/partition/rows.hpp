@@ -11,54 +11,54 @@
 
 namespace adjoin {
 
-/// Tokens of one sample that lie one behind another on a worker.
+/// Consecutive tokens of one sample on a worker.
 struct Run {
   int64_t sample = 0;
   Range tokens;
   bool operator==(const Run&) const = default;
 };
 
-/// Which token of which sample a row of activations is.
+/// The sample and token of a row of activations.
 struct TokenPlace {
   int64_t sample = 0, token = 0;
   bool operator==(const TokenPlace&) const = default;
 };
 
-/// Which sample and token each row of activations [rows, …] is, on every worker of a group.
+/// The sample and token of each row of activations [rows, …], on every worker of a group.
 ///
-/// Samples of any lengths are split over the workers; each token is a row of exactly one of them, and there is no padding.
-/// A worker's rows are its runs, one behind another; it may have none. Arithmetic alone: workers that make it alike need
-/// not talk. Copies share one table, and with it what was made of it (`once`).
+/// Samples of any lengths are split over the workers; each token is a row of exactly one worker, and there is no padding. A
+/// worker's rows are its runs, one after another; it may have none. Arithmetic alone: workers that construct equal Rows need
+/// not communicate. Copies share one table, and with it the values derived from it (`once`).
 class Rows {
  public:
-  /// Each sample in balanced parts of its tokens, worker i the i-th.
-  /// Throws: InvalidArgument for a negative length or no workers (as all of these).
+  /// Cuts each sample into balanced parts of its tokens; worker i gets the i-th part.
+  /// Throws: InvalidArgument for a negative length or no workers (as do the functions below).
   static Rows balanced(const std::vector<int64_t>& lengths, int workers);
 
-  /// Each sample in 2 P balanced pieces, worker i of P the i-th from the beginning and the i-th from the end: so causal
-  /// attention is equally much work for all, whatever the lengths are.
+  /// Cuts each sample into 2 P balanced pieces; worker i of P gets the i-th from the beginning and the i-th from the end: so
+  /// causal attention is the same amount of work for all, whatever the lengths are.
   /// Source: Brandon et al., "Striped attention", arXiv 2311.09431, discuss why; the zig-zag is that of Llama 3, arXiv
   ///         2407.21783, section 3.3.2
   static Rows zigzag(const std::vector<int64_t>& lengths, int workers);
 
   /// Worker i holds the runs of runs[i], in that order; samples are numbered from 0.
-  /// Throws: InvalidArgument unless every token of each sample lies in exactly one run.
+  /// Throws: InvalidArgument unless every token of each sample is in exactly one run.
   static Rows of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
 
   int workers() const { return static_cast<int>(table_->runs.size()); }
   std::span<const Run> runs(int worker) const { return table_->runs[static_cast<size_t>(worker)]; }
   const std::vector<int64_t>& lengths() const { return table_->lengths; }
-  /// The place of a sample's first token when all samples are laid one behind another.
+  /// The index of a sample's first token when all samples follow one another.
   int64_t offset(int64_t sample) const { return table_->offsets[static_cast<size_t>(sample)]; }
-  /// Rows in all, and on one worker.
+  /// The number of rows in total, and on one worker.
   int64_t size() const { return table_->offsets.back(); }
   int64_t size(int worker) const;
-  /// Of a worker's rows, in their order.
+  /// The sample and token of each of a worker's rows, in their order.
   std::vector<TokenPlace> places(int worker) const;
 
-  /// The same rows as a split of dim 0 of a tensor in which the samples lie one behind another.
+  /// The same rows as a split of dim 0 of a tensor in which the samples follow one another.
   Split split() const;
-  /// All rows on one worker, in that order.
+  /// All rows on one worker, sample by sample.
   Rows on_one_worker() const;
 
   /// What layers derive from the rows, made once for all layers of a micro-batch (Memo::once).

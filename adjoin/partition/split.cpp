@@ -144,7 +144,7 @@ std::string Split::to_string() const {
   if (ranges_->all.size() <= kMostSaid) return result;
   std::vector<int64_t> ends;
   for (const Range& range : ranges_->all) ends.insert(ends.end(), {range.begin, range.end});
-  return result + " … #" + std::to_string(hash_of<int64_t>(ends) % 1'000'000);  // tells the rest apart
+  return result + " … #" + std::to_string(hash_of<int64_t>(ends) % 1'000'000);  // distinguishes texts by the rest
 }
 
 void Split::visit_overlaps(Range range, const std::function<void(int, Range, int64_t)>& visit) const {

@@ -21,15 +21,15 @@ struct Range {
 struct Overlap {
   int from = 0, to = 0;
   Range range;                             // global indices
-  int64_t from_offset = 0, to_offset = 0;  // where the range begins within each part's piece
+  int64_t from_offset = 0, to_offset = 0;  // where the range begins in each part's piece
   bool operator==(const Overlap&) const = default;
 };
 
 /// How one dim of a tensor is cut among the workers of a group.
 ///
-/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty. An exact split has
-/// every index in exactly one part. In a covering one, parts may overlap, repeat indices or leave some out: ghost cells,
-/// windows. Dims count from 0; all that takes one throws InvalidArgument for a negative one. Copies share their ranges.
+/// A part is a list of index ranges, in the order in which its piece stores them; it may be empty. An exact split has every
+/// index in exactly one part. In a covering split, parts may overlap, repeat indices or omit some: ghost cells, windows. Dims
+/// count from 0; every function that takes a dim throws InvalidArgument for a negative one. Copies share their ranges.
 class Split {
  public:
   /// Contiguous parts whose sizes differ by at most one unit, the larger ones first; a last unit may be incomplete.
@@ -45,24 +45,24 @@ class Split {
   /// Throws: InvalidArgument unless the ranges of all parts cover [0, size) exactly once.
   static Split of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
 
-  /// Part r holds the ranges of parts[r], in that order; whatever indices they are, so that an element may be wanted by
-  /// several parts or by none. What a tensor is moved to, not how one is owned.
+  /// Part r holds the ranges of parts[r], in that order. They may be any ranges, so an element may be in several parts or in
+  /// none. Such a split describes what a tensor is moved to, not how it is owned.
   /// Throws: InvalidArgument for no parts, or a range that does not lie within [0, size).
   static Split covering(std::vector<std::vector<Range>> parts, int64_t size, int64_t dim);
 
   int64_t dim() const { return dim_; }
   int parts() const { return static_cast<int>(ranges_->first.size()) - 1; }
-  /// Indices in all.
+  /// The number of indices in total.
   int64_t size() const { return ranges_->size; }
-  /// Indices of one part.
+  /// The number of indices in one part.
   int64_t size(int part) const { return offset(part + 1) - offset(part); }
   std::vector<int64_t> sizes() const;
-  /// Where the part's block begins when all pieces are laid one behind another in order of the parts.
+  /// Where the part's block begins when all pieces follow one another in the order of the parts.
   int64_t offset(int part) const { return ranges_->offsets[static_cast<size_t>(part)]; }
   std::span<const Range> ranges(int part) const;
   /// Whether every index is in exactly one part.
   bool is_exact() const { return ranges_->is_exact; }
-  /// Whether pieces laid one behind another give the whole: each part is one range and the parts are in order.
+  /// Whether the pieces one after another give the whole: each part is one range and the parts are in order.
   bool in_order() const { return ranges_->in_order; }
   /// The same cut on another dim.
   Split along(int64_t dim) const;
@@ -71,10 +71,10 @@ class Split {
   /// "dim 0 of 10 as 4, 3, 3"
   std::string to_string() const;
 
-  /// Calls `visit(part, common, offset)` for what each part has of a range of indices; `offset` is where that begins in
-  /// the part's piece. By the beginnings of the parts' ranges.
-  /// Cost: the logarithm of the number of ranges, and what is found (of a covering split also ranges that lie within
-  ///       longer ones to their left)
+  /// Calls `visit(part, common, offset)` for what each part has in common with a range of indices; `offset` is where that
+  /// begins in the part's piece. The order is that of the beginnings of the parts' ranges.
+  /// Cost: the logarithm of the number of ranges, and what is found (in a covering split also ranges that are inside longer
+  /// ones to their left)
   void visit_overlaps(Range range, const std::function<void(int part, Range common, int64_t offset)>& visit) const;
 
  private:
@@ -89,9 +89,9 @@ class Split {
     int64_t size = 0;
     bool is_exact = true, in_order = true;
     std::vector<Range> all;
-    std::vector<size_t> first;      // of each part, and the number of ranges
-    std::vector<int64_t> offsets;   // indices before each part, and all parts' indices
-    std::vector<Indexed> by_index;  // the ranges that are not empty, by their beginnings
+    std::vector<size_t> first;      // index of each part's first range, and the number of ranges
+    std::vector<int64_t> offsets;   // number of indices before each part, and in all parts
+    std::vector<Indexed> by_index;  // the ranges that are not empty, sorted by their beginnings
     bool operator==(const Ranges&) const = default;
   };
   Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim);
@@ -101,9 +101,9 @@ class Split {
   Shared<Ranges> ranges_;
 };
 
-/// All overlaps of two splits of the same indices, by global index; what several parts of a covering split want is
-/// there for each of them.
-/// Cost:   as visit_overlaps for each range of the split that has fewer; pairs that share nothing are not looked at
+/// All overlaps of two splits of the same indices, by global index. An index that several parts of a covering split contain is
+/// listed for each of them.
+/// Cost:   as visit_overlaps for each range of the split that has fewer; pairs without common indices cost nothing
 /// Throws: InvalidArgument where the sizes differ.
 std::vector<Overlap> overlaps(const Split& from, const Split& to);
 

@@ -9,7 +9,7 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 60;  // so that sums of a few do not overflow
+constexpr int64_t kLargest = int64_t{1} << 60;  // so that sums of a few such numbers do not overflow
 
 int64_t floor_of(int64_t a, int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
@@ -70,7 +70,7 @@ void check_padding(const Window& window, int64_t inputs, Padding padding) {
   });
 }
 
-/// What one part fetches and does.
+/// What one part fetches, and what it then does.
 struct Fetch {
   std::vector<Range> ranges;
   Pads pads;
@@ -96,7 +96,7 @@ Fetch wrapped(Range needed, int64_t inputs) {
   return fetch;
 }
 
-/// Where an index beyond the ends is replicated or reflected from.
+/// The index whose value is used for an index beyond the ends, when replicated or reflected.
 int64_t source(int64_t index, int64_t inputs, Padding padding) {
   if (padding == Padding::replicate) return std::clamp<int64_t>(index, 0, inputs - 1);
   return index < 0 ? -index : index < inputs ? index : 2 * (inputs - 1) - index;
@@ -121,7 +121,7 @@ Fetch folded(Range needed, int64_t inputs, Padding padding) {
   return fetch;
 }
 
-/// Input x of those fetched adds to the outputs from stride * (x - fetched.begin) on, before anything is cropped.
+/// Input x of the fetched ones adds to the outputs from stride * (x - fetched.begin) on, before anything is cropped.
 Fetch spread(const Window& window, Range fetched, Range outputs) {
   if (fetched.size() == 0) return {{}, {outputs.size(), 0}, {}};
   const int64_t left = window.stride * fetched.begin - window.before - outputs.begin;

@@ -14,38 +14,40 @@ namespace adjoin {
 /// padding. Transposed, input x adds to the outputs stride * x - before + dilation * t instead.
 struct Window {
   int64_t kernel = 1, stride = 1, dilation = 1;
-  int64_t before = 0, after = 0;  ///< how many are padded at both ends; transposed: how many outputs are cropped there
-  bool ceil_mode = false;         ///< a last window may leave the padded inputs, but not begin in `after`
+  int64_t before = 0, after = 0;  ///< how many are padded at each end; transposed: how many outputs are cropped there
+  bool ceil_mode = false;         ///< a last window may extend beyond the padded inputs, but not begin in `after`
   bool transposed = false;
-  int64_t output_padding = 0;  ///< outputs more at the end of a transposed one
+  int64_t output_padding = 0;  ///< additional outputs at the end of a transposed one
 
-  /// How many inputs a window spans.
+  /// The number of inputs that a window spans.
   int64_t extent() const { return dilation * (kernel - 1) + 1; }
-  /// Whether output y reads input y alone, as along a dim in which nothing is windowed.
+  /// Whether output y reads input y only, as along a dim without windows.
   bool is_pointwise() const { return kernel == 1 && stride == 1 && before == 0 && after == 0 && output_padding == 0; }
 };
 
-/// What lies beyond the ends of a dim: zeros, the last index again, the indices before it mirrored, or the other end.
+/// What is beyond the ends of a dim: zeros, the last index again, the indices before it mirrored, or the other end.
 enum class Padding : uint8_t { zeros, replicate, reflect, circular };
 
-/// How many outputs a dim of `inputs` indices has, as LibTorch counts them; an empty dim has none.
-/// Throws: InvalidArgument for sizes below 1 (paddings below 0), a kernel that spans more than the padded inputs, a
-///         crop that leaves no output, an output padding that is not less than stride or dilation, or what does not go
-///         with `transposed`.
+/// The number of outputs of a dim with `inputs` indices, as LibTorch counts them; an empty dim has none.
+/// Throws: InvalidArgument for sizes below 1 (paddings below 0), a kernel that spans more than the padded inputs, a crop that
+///         leaves no output, an output padding that is not less than stride or dilation, or options that `transposed` does not
+///         allow.
 int64_t outputs_of(const Window& window, int64_t inputs);
 
-/// The inputs that a range of outputs reads: [0, 0) for an empty one. May begin below 0 and end above `inputs`, where
-/// the rest is padding; exactly outputs.size() windows of the same stride fit in it. Transposed: within [0, inputs).
+/// The inputs that a range of outputs reads; [0, 0) for an empty one. The result may begin below 0 and end above `inputs`,
+/// where the rest is padding; exactly outputs.size() windows of the same stride fit in it. Transposed: within [0, inputs).
 Range inputs_of(const Window& window, int64_t inputs, Range outputs);
 
-/// A part's indices where they lie side by side, an empty range where there are none; nullopt where they do not.
+/// A part's indices as one range where they are contiguous, an empty range where there are none; nullopt where they are not
+/// contiguous.
 std::optional<Range> one_piece(const Split& split, int part);
 
-/// Whether each part's indices lie side by side, so that windows can run over them.
+/// Whether each part's indices are contiguous, so that windows can run over them.
 bool parts_are_ranges(const Split& split);
 
-/// How the outputs are cut where the inputs are cut by `inputs`: into balanced parts; but where they are as many as the
-/// inputs and each part is one piece (or the window is pointwise), like the inputs, so that x + conv(x) needs no movement.
+/// How the outputs are cut where the inputs are cut by `inputs`: into balanced parts. But where there are as many outputs as
+/// inputs, and each part is one piece (or the window is pointwise), they are cut like the inputs, so that x + conv(x) needs no
+/// movement.
 Split outputs_split(const Window& window, const Split& inputs);
 
 /// Zeros to add at both ends of a dim; where negative, how many indices to drop.
@@ -54,29 +56,28 @@ struct Pads {
   bool operator==(const Pads&) const = default;
 };
 
-/// Places begin, begin + step, … of what was fetched, `count` of them; step 0 repeats one, -1 mirrors.
+/// `count` places begin, begin + step, … among the fetched elements; step 0 repeats one, -1 mirrors.
 struct Places {
   int64_t begin = 0, step = 1, count = 0;
   bool operator==(const Places&) const = default;
 };
 
-/// What each part of a dim fetches, and what it then does, so that windows without padding give its outputs alone.
+/// What each part of a dim fetches, and then does with it, so that windows without padding give exactly its outputs.
 struct Halo {
   Split fetched;  ///< a covering split of the inputs, on the dim of the outputs
-  /// Of each part: what to add to its inputs; transposed: what to add to its outputs or to drop from them.
+  /// For each part: what to add to its inputs; transposed: what to add to its outputs or to drop from them.
   std::vector<Pads> pads;
-  /// Of each part: at which places of what was fetched its inputs lie, one behind another; empty: as fetched. Edges
-  /// that are replicated or reflected are fetched once and used repeatedly.
+  /// For each part: the places of its inputs among the fetched elements, in order; empty: as fetched. Edges that are replicated
+  /// or reflected are fetched once and used repeatedly.
   std::vector<std::vector<Places>> order;
 };
 
-/// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch
-/// nothing although it has outputs, which are then zero. That of a pointwise window is the outputs' own split, whatever
-/// it is.
-/// Cost:   the number of parts, and of the turns that a circular padding takes.
-/// Throws: as outputs_of; InvalidArgument where `outputs` has not as many indices or has a part in several pieces,
-///         where reflect has a padding as large as the inputs or circular a larger one, and for any padding but zeros
-///         with ceil_mode or transposed.
+/// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch nothing
+/// although it has outputs, which are then zero. The halo of a pointwise window is the outputs' own split, whatever that is.
+/// Cost:   the number of parts, and of the times that a circular padding goes around.
+/// Throws: as outputs_of; InvalidArgument where `outputs` has another number of indices or a part in several pieces, where
+///         reflect has a padding as large as the inputs or circular a larger one, and for any padding except zeros with
+///         ceil_mode or transposed.
 Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding padding = Padding::zeros);
 
 }  // namespace adjoin

@@ -13,7 +13,7 @@ using Columns = std::vector<std::vector<int>>;
 
 constexpr int kMostWaitsTold = 4;
 
-/// The kinds of action that a stage has done to a micro-batch, a bit each.
+/// One bit for each kind of action that a stage has done to a micro-batch.
 uint8_t bit_of(Kind kind) {
   return static_cast<uint8_t>(1 << static_cast<int>(kind));
 }
@@ -26,7 +26,7 @@ uint8_t rivals_of(Kind kind) {
   return static_cast<uint8_t>(backward | bit_of(kind));
 }
 
-/// A schedule whose actions are named by where they stand.
+/// A schedule, with names for the places of its actions.
 class Checker {
  public:
   Checker(const Schedule& schedule, const Columns& columns) : schedule_(schedule), columns_(columns) {}
@@ -51,7 +51,7 @@ class Checker {
   [[noreturn]] void refuse_repeated(int rank, size_t index) const;
   [[noreturn]] void refuse_missing(int stage, int micro_batch, uint8_t done) const;
   [[noreturn]] void refuse_circle(const Walk& walk, int rank) const;
-  /// What the first action that has not run on a rank waits for.
+  /// The action that the first action that has not run on a rank waits for.
   Action missing_of(const Walk& walk, int rank) const;
 
   const Schedule& schedule_;
@@ -154,7 +154,7 @@ Action Checker::missing_of(const Walk& walk, int rank) const {
   return missing;
 }
 
-/// Each rank that waits does so for an action that stands later on a rank that waits: going on, one comes to a circle.
+/// Each rank that waits does so for a later action of a rank that waits: following these leads to a circle.
 void Checker::refuse_circle(const Walk& walk, int rank) const {
   const auto next_of = [&](int of) { return rank_of(missing_of(walk, of).stage); };
   for (int steps = 0; steps < schedule_.ranks(); ++steps) rank = next_of(rank);

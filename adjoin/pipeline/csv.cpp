@@ -18,7 +18,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
-/// Takes the number at the beginning of a text. False where there is none that a schedule could have.
+/// Removes the number at the beginning of a text and returns it in `number`. False where there is none that is valid in
+/// a schedule.
 bool take_number(std::string_view& text, int& number) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -37,19 +38,19 @@ std::optional<Action> action_from(std::string_view text) {
   return action;
 }
 
-/// A cell that is not the plain one of an action, as it is shown in an error.
+/// A cell that is not a plain action, in the form in which an error shows it.
 std::string shown(std::string_view cell) {
   constexpr size_t kMostShown = 40;
   return "\"" + printable(cell.substr(0, kMostShown)) + (cell.size() > kMostShown ? "…\"" : "\"");
 }
 
-/// Reads line by line, and keeps in which column each action stands.
+/// Reads line by line, and records the column of each action.
 class Reader {
  public:
   Reader(std::optional<int> ranks, std::optional<int> micro_batches) : ranks_(ranks), micro_batches_(micro_batches) {}
 
   Schedule read(std::string_view csv) {
-    if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);  // as spreadsheets begin a text
+    if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);  // spreadsheets begin a text with it
     while (!csv.empty() && (csv.back() == '\n' || kSpace.find(csv.back()) != std::string_view::npos))
       csv.remove_suffix(1);
     require(!csv.empty(), "the schedule is empty, expected a line a rank, with cells as in 0F3");
@@ -118,7 +119,7 @@ class Reader {
     schedule_.micro_batches = std::max(schedule_.micro_batches, action->micro_batch + 1);
   }
 
-  /// A stage is on the rank that has the first of its actions.
+  /// A stage belongs to the rank that has its first action.
   void check_stages() {
     std::vector<int>& rank_of = schedule_.rank_of;
     rank_of.assign(static_cast<size_t>(schedule_.stages), -1);
@@ -148,7 +149,7 @@ Schedule read_schedule(std::string_view csv, std::optional<int> ranks, std::opti
 std::string to_csv(const Schedule& schedule) {
   check(schedule);
   std::vector<std::string> lines(schedule.actions.size());
-  std::vector<int64_t> columns(schedule.actions.size());  // that each line has so far
+  std::vector<int64_t> columns(schedule.actions.size());  // of each line so far
   int64_t cells = 0;
   Walk walk(
       schedule, [](const Action&) { return 1.0; }, 0);

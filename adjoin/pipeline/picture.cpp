@@ -13,11 +13,11 @@ namespace adjoin::pipeline {
 namespace {
 
 constexpr int kKinds = 4;
-constexpr double kMostColumns = 8;         // of the shortest action
-constexpr double kLeastMakespan = 1e-290;  // of which a column still is a number
-constexpr double kMostOfColumn = 0.6;      // beyond which one kind stands for a column, also where others share it
+constexpr double kMostColumns = 8;         // for the shortest action
+constexpr double kLeastMakespan = 1e-290;  // for which a column's length is still a number
+constexpr double kMostOfColumn = 0.6;      // a kind that takes more represents the column, even if others share it
 
-/// The shortest of the actions that cost something; infinite where none does.
+/// The shortest action that has a cost; infinite where none has.
 double shortest_action(const Schedule& schedule, const Costs& costs) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& actions : schedule.actions)
@@ -28,7 +28,7 @@ double shortest_action(const Schedule& schedule, const Costs& costs) {
   return shortest;
 }
 
-/// Draws rows of so many columns.
+/// Draws rows with a given number of columns.
 class TextPicture {
  public:
   TextPicture(const Schedule& schedule, const Costs& costs, const Timeline& timeline, const Page& page)
@@ -50,7 +50,7 @@ class TextPicture {
   }
 
  private:
-  /// Whole columns for the shortest action where there is room for one, so that equal actions look equal.
+  /// Uses whole columns for the shortest action where there is room for at least one, so that equal actions look equal.
   void choose_scale() {
     const double shortest = shortest_action(schedule_, costs_);
     if (timeline_.makespan < kLeastMakespan) {
@@ -84,13 +84,13 @@ class TextPicture {
     return shows_stage_ ? std::to_string(action.stage) + text : text;
   }
 
-  /// A column belongs to the action in its middle.
+  /// A column shows the action in its middle.
   std::string exact_row(int rank) {
     const auto& begins = timeline_.begins[static_cast<size_t>(rank)];
     const auto& actions = schedule_.actions[static_cast<size_t>(rank)];
     std::string row;
     std::ptrdiff_t drawn = -1;
-    std::string rest;  // of the label
+    std::string rest;  // the rest of the label
     for (int column = 0; column < columns_; ++column) {
       const double middle = column_ * (column + 0.5);
       const std::ptrdiff_t at = std::ranges::upper_bound(begins, middle) - begins.begin() - 1;
@@ -108,7 +108,7 @@ class TextPicture {
   }
 
   std::string sampled_row(int rank) {
-    std::vector<std::array<double, kKinds>> times(static_cast<size_t>(columns_));  // of each column, by kind
+    std::vector<std::array<double, kKinds>> times(static_cast<size_t>(columns_));  // for each column, by kind
     const auto& begins = timeline_.begins[static_cast<size_t>(rank)];
     const auto& actions = schedule_.actions[static_cast<size_t>(rank)];
     for (size_t i = 0; i < actions.size(); ++i) {
@@ -152,10 +152,10 @@ class TextPicture {
   const Costs& costs_;
   const Timeline& timeline_;
   int label_ = 0, columns_ = 0, rows_ = 0;
-  double column_ = 0;        // how long it is
+  double column_ = 0;        // its length in time
   bool is_sampled_ = false;  // a column may hold several actions
   bool shows_micro_batch_ = false, shows_stage_ = false;
-  std::array<bool, kKinds> seen_{};  // in the picture
+  std::array<bool, kKinds> seen_{};  // kinds that occur in the picture
   bool has_mixed_ = false;
 };
 

@@ -12,11 +12,11 @@ namespace adjoin::pipeline {
 namespace {
 
 constexpr double kLeft = 76, kTop = 44, kRight = 24, kRow = 28, kGap = 4, kLegend = 28;
-constexpr double kLeastWidth = 640, kMostWidth = 4000, kBox = 22;                 // a box of the shortest action
-constexpr const char* kColours[] = {"#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb"};  // of each kind
+constexpr double kLeastWidth = 640, kMostWidth = 4000, kBox = 22;                 // kBox: width of the shortest action
+constexpr const char* kColours[] = {"#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb"};  // one for each kind
 constexpr const char* kNames[] = {"forward", "backward", "input gradient", "weight gradient"};
 
-/// Throws: InvalidArgument for more actions than are drawn
+/// Throws: InvalidArgument for more actions than can be drawn
 void check_count(const auto& ranks) {
   int64_t count = 0;
   for (const auto& actions : ranks) count += std::ssize(actions);
@@ -26,7 +26,7 @@ void check_count(const auto& ranks) {
 
 class SvgPicture {
  public:
-  /// `unit` follows each time.
+  /// `unit` is written after each time.
   explicit SvgPicture(const std::vector<std::vector<TimedAction>>& ranks, std::string unit = "")
       : ranks_(ranks), unit_(std::move(unit)) {
     double shortest = std::numeric_limits<double>::infinity();
@@ -101,9 +101,9 @@ class SvgPicture {
   const std::vector<std::vector<TimedAction>>& ranks_;
   const std::string unit_;
   double makespan_ = 0;
-  double width_ = kLeastWidth;       // of the time axis
-  bool has_several_stages_ = false;  // a rank
-  bool seen_[4] = {};                // kinds that are drawn
+  double width_ = kLeastWidth;       // width of the time axis
+  bool has_several_stages_ = false;  // whether a rank has several
+  bool seen_[4] = {};                // kinds that occur in the picture
   lab::Svg svg_;
 };
 

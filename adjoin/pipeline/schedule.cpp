@@ -22,7 +22,8 @@ Actions gpipe(int rank, const Numbers& of) {
   return actions;
 }
 
-/// A rank is as many forwards ahead as there are ranks behind it, itself included; then one backward, one forward.
+/// A rank is ahead by as many forwards as there are ranks from it to the last one, itself included; then it alternates one
+/// backward, one forward.
 Actions one_forward_one_backward(int rank, const Numbers& of) {
   Actions actions;
   actions.reserve(2 * static_cast<size_t>(of.micro_batches));
@@ -35,8 +36,8 @@ Actions one_forward_one_backward(int rank, const Numbers& of) {
   return actions;
 }
 
-/// 1f1b whose rank r puts the gradients of the weights off by r micro-batches: the memory of rank 0, which 1f1b leaves
-/// unused on the others. What was put off fills the idle time at the end.
+/// 1f1b in which rank r postpones the gradients of the weights by r micro-batches: it uses the memory that rank 0 needs, which
+/// 1f1b leaves unused on the others. The postponed work fills the idle time at the end.
 Actions zero_bubble(int rank, const Numbers& of) {
   Actions actions;
   actions.reserve(3 * static_cast<size_t>(of.micro_batches));
@@ -52,9 +53,9 @@ Actions zero_bubble(int rank, const Numbers& of) {
   return actions;
 }
 
-/// The order in which a rank's chunks go through the micro-batches: a group of as many micro-batches as there are ranks
-/// goes through one chunk after the other, then the next group. Where the ranks do not divide the micro-batches, the first
-/// group lacks some at its beginning; their numbers in the order are left out.
+/// The order in which a rank's chunks process the micro-batches: a group of as many micro-batches as there are ranks goes
+/// through one chunk after the other, then the next group. Where the number of ranks does not divide that of the micro-batches,
+/// the first group lacks some at its beginning; their numbers in the order are skipped.
 class GroupedOrder {
  public:
   explicit GroupedOrder(const Numbers& of)
@@ -81,10 +82,10 @@ class GroupedOrder {
   int chunk_ = 0, place_;
 };
 
-/// Megatron's order for the next number of micro-batches that the ranks divide, without the first of them that there are
-/// not. Leaving out whole micro-batches keeps the others' order, so no circle can arise where Megatron's order has none,
-/// and no more are in flight. (To leave out the last instead takes 1 to 3 % longer, since a step ends with backwards, which
-/// are longer than forwards. Larger groups would take up to a sixth less, but keep more activations.)
+/// Megatron's order for the number of micro-batches rounded up to a multiple of the ranks, without the surplus ones, which are
+/// the first. Skipping whole micro-batches keeps the order of the others, so no circle can arise where Megatron's order has
+/// none, and no more are in flight. (Skipping the last ones instead takes 1 to 3 % longer, since a step ends with backwards,
+/// which are longer than forwards. Larger groups would take up to a sixth less time, but keep more activations.)
 Actions interleaved(int rank, const Numbers& of) {
   Actions actions;
   actions.reserve(2 * static_cast<size_t>(of.micro_batches) * static_cast<size_t>(of.chunks));

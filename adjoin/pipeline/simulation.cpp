@@ -11,7 +11,7 @@ namespace adjoin::pipeline {
 namespace {
 
 void check_cost(double cost, const char* what, size_t stage) {
-  require(cost >= 0 && cost <= kMostCost, [&] {  // NaN is refused too
+  require(cost >= 0 && cost <= kMostCost, [&] {  // also refuses NaN
     return std::string(what) + " of stage " + std::to_string(stage) + " costs " + shortest_text(cost) +
            ", expected 0 to " + shortest_text(kMostCost);
   });
@@ -50,7 +50,7 @@ double StageCosts::of(Kind kind) const {
 }
 
 Costs equal_costs(const Schedule& schedule, const StageCosts& of_rank, double transfer) {
-  std::vector<int> stages(schedule.actions.size());  // of each rank
+  std::vector<int> stages(schedule.actions.size());  // for each rank
   for (const int rank : schedule.rank_of) ++stages[static_cast<size_t>(rank)];
   Costs costs{.stages = {}, .transfer = transfer};
   for (const int rank : schedule.rank_of) {
@@ -77,7 +77,7 @@ Timeline simulate(const Schedule& schedule, const Costs& costs) {
     busy += cost_of(action);
   });
   const double all = timeline.makespan * static_cast<double>(ranks);
-  if (all > 0) timeline.bubble = std::max(0.0, all - busy) / all;  // rounding can make it less than nothing
+  if (all > 0) timeline.bubble = std::max(0.0, all - busy) / all;  // rounding can make it negative
   for (const auto& actions : schedule.actions) timeline.most_in_flight.push_back(most_in_flight_of(actions));
   return timeline;
 }

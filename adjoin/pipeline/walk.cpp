@@ -45,7 +45,7 @@ void Walk::queue(int rank) {
   queue_.push_back(rank);
 }
 
-/// Only the rank of a neighbouring stage can have waited for this.
+/// Only the rank of a neighbouring stage can have been waiting for this.
 void Walk::note_end(int rank, const Action& action, double end) {
   if (action.kind == Kind::weight) return;
   const bool is_forward = action.kind == Kind::forward;

@@ -149,7 +149,7 @@ Program doubling_all_gather(const Request& q, int rank) {
 
 Program bruck_all_gather(const Request& q, int rank) {
   const Blocks blocks(q.counts);
-  // In scratch the blocks are in the order rank, rank + 1, …
+  // In scratch the blocks are ordered rank, rank + 1, …
   const auto first = [&](int n) { return Slice{Region::scratch, 0, blocks.count_around(rank, n)}; };
   Program program;
   program.scratch = blocks.total();
@@ -186,7 +186,7 @@ Program pairwise_all_to_all(int rank, int size, std::span<const int64_t> send_co
 Program bruck_all_to_all(const Request& q, int rank) {
   const int size = q.size;
   const Blocks outgoing(sent_by(q, rank)), incoming(received_by(q, rank));
-  std::vector<Slice> now;  // where the block that goes a distance in all is: its own at first, then one on its way
+  std::vector<Slice> now;  // where the block of each total distance is: the own one first, later one passing through
   for (int distance = 0; distance < size; ++distance) now.push_back(outgoing.around(Region::input, rank + distance));
   Program program;
   const auto room_for = [&](int64_t count) {
@@ -201,7 +201,7 @@ Program bruck_all_to_all(const Request& q, int rank) {
     const int64_t middle = program.scratch;
     for (int distance = bit; distance < size; ++distance)
       if (distance & bit) {
-        const int sender = (rank - distance % (2 * bit) + size) % size;  // it has gone so far with this step
+        const int sender = (rank - distance % (2 * bit) + size) % size;  // with this step it has gone this far
         now[static_cast<size_t>(distance)] = room_for(q.between(sender, (sender + distance) % size));
       }
     add_step(program, {send_to((rank + bit) % size, {Region::scratch, begin, middle - begin}),

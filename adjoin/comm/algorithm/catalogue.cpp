@@ -13,7 +13,7 @@ namespace adjoin::algorithm {
 
 namespace {
 
-/// What the formulas are made of, for one request of at least two ranks.
+/// The terms of the formulas, for one request of at least two ranks.
 struct Terms {
   const Request& q;
   int64_t bytes_per_element = 1;
@@ -23,7 +23,7 @@ struct Terms {
   int64_t one = 1, two = 2, others = q.size - 1, two_rounds = 2 * others;
   int64_t log_up = std::bit_width(static_cast<unsigned>(q.size - 1));    // ceil(log2 P)
   int64_t log_down = std::bit_width(static_cast<unsigned>(q.size)) - 1;  // floor(log2 P)
-  int64_t fold_steps = log_up == log_down ? 0 : 2;                       // where P is no power of two
+  int64_t fold_steps = log_up == log_down ? 0 : 2;                       // where P is not a power of two
   int64_t log_with_fold = log_down + fold_steps, two_logs_with_fold = log_with_fold + log_down;
   int64_t two_logs_up = 2 * log_up, pipeline = others - 1 + q.pieces();
 
@@ -31,7 +31,7 @@ struct Terms {
   int64_t none = 0, count = q.count, share = (q.count + others) / q.size;
   int64_t largest = q.counts.empty() ? 0 : *std::max_element(q.counts.begin(), q.counts.end());
 
-  /// The count of every block, of which all must be equal.
+  /// The count of a block, where all counts must be equal.
   int64_t equal() const {
     for (const int64_t other : q.counts)
       if (other != q.counts[0])
@@ -41,7 +41,7 @@ struct Terms {
     return q.counts[0];
   }
 
-  /// The time of messages that follow one another.
+  /// The time of `messages` consecutive messages.
   double time(int64_t messages, int64_t elements) const {
     return static_cast<double>(messages) *
            (network.alpha + network.beta * static_cast<double>(elements * bytes_per_element));
@@ -53,14 +53,14 @@ double each(const Terms& p) {
   return p.time(p.*messages, p.*elements);
 }
 
-/// The last piece, which may be shorter, comes to the last rank behind P + K - 3 whole ones.
+/// The last piece, which may be shorter, reaches the last rank after P + K - 3 whole ones.
 double pieces_in_turn(const Terms& p) {
   const int64_t whole = p.q.pieces() - 1;
   return whole == 0 ? p.time(p.others, p.count)
                     : p.time(p.pipeline - 1, p.q.chunk) + p.time(1, p.count - whole * p.q.chunk);
 }
 
-/// Recursive halving or doubling of blocks whose first ones are the largest: those of participant 0 decide.
+/// Recursive halving or doubling where the first blocks are the largest: those of participant 0 determine the time.
 double recursion(const Terms& p, const Blocks& blocks) {
   double seconds = 0;
   for (int distance = 1; distance < blocks.size(); distance *= 2) seconds += p.time(1, blocks.count(0, distance));
@@ -70,7 +70,7 @@ double two_recursions(const Terms& p) {
   const Blocks blocks(balanced_counts(p.count, Fold(p.q.size).participants()));
   return 2 * recursion(p, blocks) + p.time(p.fold_steps, p.count);
 }
-/// Doubling and halving move the same blocks: one that is handed over in one direction, all of them in the other.
+/// Doubling and halving move the same blocks: in one direction one block is handed over, in the other all blocks.
 double recursion_of_blocks(const Terms& p) {
   const int64_t count = p.equal();
   const double fold = p.fold_steps > 0 ? p.time(1, count) + p.time(1, p.q.size * count) : 0;
@@ -81,7 +81,7 @@ double blocks_to_or_from_root(const Terms& p) {
   const int64_t elements = total_of(p.q.counts) - p.q.counts[static_cast<size_t>(p.q.root)];
   return p.time(1, elements) + p.time(p.others - 1, 0);
 }
-/// The root, or every rank in Bruck's all-gather, moves 1, 2, 4 … blocks, the last time those that are left.
+/// The root, or every rank in Bruck's all-gather, moves 1, 2, 4 … blocks, and in the last step those that remain.
 double doubling_blocks(const Terms& p) {
   const int64_t count = p.equal();
   double seconds = 0;
@@ -118,8 +118,8 @@ struct Algorithm {
 using enum Collective;
 using T = Terms;
 
-/// Of each collective those first that one would take where several are as quick: for less scratch, or fewer messages at
-/// once.
+/// For each collective, algorithms that are preferred at equal speed come first: they need less scratch or send fewer messages
+/// at once.
 constexpr Algorithm kAlgorithms[] = {
     {barrier, "dissemination", dissemination_barrier, &T::log_up, each<&T::log_up, &T::none>},
 
@@ -132,7 +132,7 @@ constexpr Algorithm kAlgorithms[] = {
 
     {all_reduce, "naive", naive_all_reduce, &T::two, each<&T::two_rounds, &T::count>},
     {all_reduce, "butterfly", butterfly_all_reduce, &T::log_with_fold, each<&T::log_with_fold, &T::count>},
-    // The largest block goes all the way round, and none is slower.
+    // The largest block goes all the way around, and no other block is slower.
     {all_reduce, "ring", ring_all_reduce, &T::two_rounds, each<&T::two_rounds, &T::share>},
     {all_reduce, "rabenseifner", rabenseifner_all_reduce, &T::two_logs_with_fold, two_recursions},
 
@@ -143,7 +143,7 @@ constexpr Algorithm kAlgorithms[] = {
     {scatter, "tree", tree_scatter, &T::log_up, doubling_blocks},
 
     {all_gather, "ring", ring_all_gather, &T::others, each<&T::others, &T::largest>},
-    {all_gather, "naive", naive_all_gather, &T::one, each<&T::others, &T::largest>},  // as long as around a ring
+    {all_gather, "naive", naive_all_gather, &T::one, each<&T::others, &T::largest>},  // takes as long as a ring
     {all_gather, "tree", tree_all_gather, &T::two_logs_up, gather_and_broadcast},
     {all_gather, "doubling", doubling_all_gather, &T::log_with_fold, recursion_of_blocks},
     {all_gather, "bruck", bruck_all_gather, &T::log_up, doubling_blocks},
@@ -205,7 +205,7 @@ double seconds_of(const Request& request, std::string_view algorithm, int64_t by
 
 std::string_view choose(Collective collective, int size, int64_t bytes) {
   const std::vector<std::string_view> names = names_of(collective);
-  if (size == 1 || collective == Collective::all_to_all) return names[0];  // of an all_to_all no rank knows the bytes
+  if (size == 1 || collective == Collective::all_to_all) return names[0];  // no rank knows the bytes of an all_to_all
   const std::vector<int64_t> blocks(static_cast<size_t>(size), bytes / size + (bytes % size > 0));
   Request request = request_of(collective, /*root=*/0, bytes, blocks);
   request.chunk = chunk_for(size, bytes, 1);
@@ -215,7 +215,7 @@ std::string_view choose(Collective collective, int size, int64_t bytes) {
   return *std::ranges::find_if(names, [&](std::string_view name) { return seconds(name) <= most; });
 }
 
-/// The time (P - 2 + n / c) (alpha + beta c) is least at c = sqrt(n alpha / (beta (P - 2))).
+/// The time (P - 2 + n / c) (alpha + beta c) is smallest at c = sqrt(n alpha / (beta (P - 2))).
 int64_t chunk_for(int size, int64_t count, int64_t bytes_per_element, const Network& network) {
   if (size <= 2 || count == 0 || network.beta == 0) return count;
   const double bytes = static_cast<double>(count * bytes_per_element);

@@ -16,9 +16,9 @@ std::vector<int64_t> rotated(std::span<const int64_t> counts, int root) {
   return shifted;
 }
 
-/// Where one rank keeps the blocks that pass through it on their way to the root. Ranks are shifted ones: the subtree of
-/// r are those up to r + d, d its lowest bit, so that its blocks follow one another; in the root's buffer too, but for
-/// the one subtree that goes over the last rank to the first.
+/// Where one rank keeps the blocks that pass through it on their way to the root. Ranks are shifted ones: the subtree of r has
+/// the ranks from r up to, but not including, r + d, where d is its lowest set bit, so its blocks are contiguous. They are
+/// contiguous in the root's buffer too, except for the one subtree that wraps around from the last rank to the first.
 class Subtrees {
  public:
   Subtrees(const Request& q, int rank)
@@ -37,7 +37,7 @@ class Subtrees {
     if (shifted == folded_) return {Region::scratch, 0, count};
     return in_buffer_.at(Region::output, q_.actual(shifted), members(shifted));
   }
-  /// Where this rank's own block lies among them; not of a leaf.
+  /// Where this rank's own block is among them; not for a leaf.
   Slice kept() const {
     return me_ > 0 ? Slice{Region::scratch, 0, blocks_.count(me_)} : in_buffer_.at(Region::output, q_.root);
   }
@@ -47,7 +47,7 @@ class Subtrees {
     return in_scratch > 0 ? blocks_.count(in_scratch, members(in_scratch)) : 0;
   }
 
-  /// Brings the two parts of the folded subtree home.
+  /// Copies the two parts of the folded subtree to their places.
   void unfold(std::vector<LocalMove>& moves) const {
     if (folded_ == 0) return;
     const int first = q_.actual(folded_), head = q_.size - first;
@@ -95,7 +95,7 @@ Program ring_broadcast(const Request& q, int rank) {
   Program program;
   if (q.size == 1) return program;
   program.steps.resize(static_cast<size_t>(q.size - 2 + pieces));
-  for (int64_t k = 0; k < pieces; ++k) {  // piece k comes to shifted rank r in step r - 1 + k
+  for (int64_t k = 0; k < pieces; ++k) {  // piece k reaches shifted rank r in step r - 1 + k
     const int64_t begin = k * q.chunk;
     const Slice piece{Region::output, begin, pieces == 1 ? q.count : std::min(q.chunk, q.count - begin)};
     const auto transfers = [&](int64_t step) -> auto& { return program.steps[static_cast<size_t>(step)].transfers; };

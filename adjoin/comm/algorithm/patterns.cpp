@@ -60,7 +60,7 @@ void Fold::add_hand_back(Program& program, int rank, const Slice& result, const 
 
 namespace {
 
-/// One step of either recursion: `index` and its partner, each of whose groups of `distance` participants has, or wants,
+/// One step of either recursion: `index` exchanges with its partner. All participants in a group of `distance` have, or want,
 /// the same blocks.
 void add_exchange(Program& program, const Fold& fold, int rank, const Blocks& blocks, Region region, int distance,
                   Transfer::Kind receives) {

@@ -19,8 +19,8 @@ bool reduces(const Transfer& transfer) {
   return transfer.kind == Transfer::Kind::receive_and_reduce;
 }
 
-/// Reduces what a step has received: what came for one slice, and what is there, in the order of ranks. `messages` are
-/// those of its transfers.
+/// Reduces what a step has received: for each slice, the received elements and those in place, in the order of ranks.
+/// `messages` are those of the step's transfers.
 template <class At>
 void reduce_arrived(const Step& step, std::span<const Message> messages, const Call& call, At at) {
   std::vector<std::pair<int, const void*>> operands;  // by rank
@@ -40,7 +40,7 @@ void reduce_arrived(const Step& step, std::span<const Message> messages, const C
   }
 }
 
-/// Makes `call` into one of the backend's own that serves it.
+/// Turns `call` into one of the backend's own collectives, which is used as a part of it.
 Call part_of(const Call& call, Collective collective, ConstBuffer in, Buffer out, std::span<const int64_t> counts) {
   Call part = call;
   part.collective = collective;
@@ -65,10 +65,10 @@ void reduce_own_block(const Call& call, Backend& backend, std::span<const int64_
   reduce_all_into(out, inputs, call.reduction);
 }
 
-/// A reduce, all_reduce or reduce_scatter whose every element is reduce_all_into of all ranks' elements in rank order:
-/// blocks of all ranks' inputs go to the rank that reduces them, and the results where they are wanted, by the backend's
-/// own collectives.
-/// Cost: the bytes of the ring algorithms, and room for as many as this rank gives
+/// A reduce, all_reduce or reduce_scatter in which every element is reduce_all_into of all ranks' elements in rank order. The
+/// backend's own collectives bring the blocks of all ranks' inputs to the rank that reduces them, and the results to where they
+/// are wanted.
+/// Cost: the bytes of the ring algorithms, and room for as many bytes as this rank gives
 void reduce_in_rank_order(const Call& call, Backend& backend) {
   if (call.collective == Collective::reduce_scatter) return reduce_own_block(call, backend, call.counts, call.out);
   const auto counts = balanced_counts(call.in.count, call.size);
@@ -81,7 +81,7 @@ void reduce_in_rank_order(const Call& call, Backend& backend) {
   backend.carry_out(part_of(call, is_all ? Collective::all_gather : Collective::gather, block, call.out, counts));
 }
 
-/// The counts of all ranks, a row a sender.
+/// The counts of all ranks, one row per sender.
 std::vector<int64_t> gather_counts(const Call& all_to_all, Backend& backend) {
   const auto size = static_cast<size_t>(all_to_all.size);
   std::vector<int64_t> all(size * size);
@@ -96,7 +96,7 @@ std::vector<int64_t> gather_counts(const Call& all_to_all, Backend& backend) {
   return all;
 }
 
-/// Throws where a rank sends other than this one expects, into memory that this one has not.
+/// Throws where a rank sends another count than this one expects; this rank has no memory for it.
 void check_received(const Call& call, std::span<const int64_t> sent) {
   for (int from = 0; from < call.size; ++from) {
     const auto place = static_cast<size_t>(from);
@@ -131,7 +131,7 @@ Program program_for(const Call& call, Backend& backend) {
 
 void run(const Program& program, Backend& backend, const Call& call) {
   const ElementType type = call.elements().type;
-  int64_t most = 0;  // elements that a step receives before they are reduced
+  int64_t most = 0;  // the most elements that a step receives before it reduces them
   for (const Step& step : program.steps) {
     int64_t arriving = 0;
     for (const Transfer& t : step.transfers) arriving += reduces(t) ? t.slice.count : 0;

@@ -10,7 +10,8 @@ namespace adjoin::algorithm {
 
 namespace {
 
-/// How often a request has the counts of all ranks: not where every rank has as many, in an all_to_all for each sender.
+/// How many rows of all ranks' counts a request has: none where every rank has equally many, one per sender in an
+/// all_to_all.
 size_t rows_of(Collective collective, size_t ranks) {
   if (collective <= Collective::all_reduce) return 0;
   return collective == Collective::all_to_all ? ranks : 1;
@@ -79,7 +80,7 @@ Program then(Program first, Program second) {
 
 Program reversed(Program program) {
   std::reverse(program.steps.begin(), program.steps.end());
-  std::vector<LocalMove>& carried = program.before;  // what came before a step comes behind it
+  std::vector<LocalMove>& carried = program.before;  // what came before a step now follows it
   for (auto step = program.steps.rbegin(); step != program.steps.rend(); ++step) {
     std::swap(step->moves, carried);
     reverse_moves(step->moves);

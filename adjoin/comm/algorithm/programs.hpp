@@ -4,8 +4,8 @@
 
 #include "adjoin/comm/algorithm/program.hpp"
 
-/// The program of one rank by each algorithm, for a request that is in order: see check(). The catalogue knows them by
-/// name. P are the ranks of the request, `count` its elements.
+/// The program of one rank by each algorithm, for a valid request: see check(). The catalogue lists the algorithms by name. P
+/// is the number of ranks of the request, `count` the number of its elements.
 ///
 /// Thakur et al.: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
 /// Bruck et al.: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport
@@ -14,7 +14,7 @@ namespace adjoin::algorithm {
 
 // Barrier.
 
-/// In step k each rank tells rank + 2^k that it, and all it has heard of, have come.
+/// In step k each rank tells rank + 2^k that it has come, and with it all ranks that it has heard of.
 /// Cost: ceil(log2 P) steps; each rank sends and receives one empty message in each.
 /// Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988.
 Program dissemination_barrier(const Request& q, int rank);
@@ -29,13 +29,13 @@ Program naive_broadcast(const Request& q, int rank);
 /// Cost: ceil(log2 P) steps; the root sends ceil(log2 P) messages of `count` elements, every other rank receives one.
 Program tree_broadcast(const Request& q, int rank);
 
-/// Around a ring, in pieces that follow one another: a rank receives a piece while it passes on the one before.
-/// Cost: P - 2 + K steps for K pieces; each rank but the last sends K, each but the root receives K.
+/// Around a ring, in consecutive pieces: a rank receives a piece while it passes on the one before.
+/// Cost: P - 2 + K steps for K pieces; each rank except the last sends K messages, each except the root receives K.
 Program ring_broadcast(const Request& q, int rank);
 
 // Reduce.
 
-/// Every other rank sends to the root, which reduces into its output, in the order of ranks and rounding 16-bit floats
+/// Every other rank sends to the root, which reduces into its output in the order of ranks and rounds 16-bit floats
 /// once.
 /// Cost: one step; the root receives P - 1 messages of `count` elements, every other rank sends one.
 Program naive_reduce(const Request& q, int rank);
@@ -50,9 +50,9 @@ Program tree_reduce(const Request& q, int rank);
 /// Cost: 2 steps; rank 0 receives and sends P - 1 messages of `count` elements, every other rank one.
 Program naive_all_reduce(const Request& q, int rank);
 
-/// Recursive doubling: in step k a rank and its partner, rank ^ 2^k, exchange what they have and both reduce it. Where P
-/// is no power of two, see Fold.
-/// Cost: log2 P steps (2 more than floor(log2 P) for no power of two); each rank sends and receives all in each.
+/// Recursive doubling: in step k a rank and its partner, rank ^ 2^k, exchange what they have, and both reduce it. Where P is
+/// not a power of two, see Fold.
+/// Cost: log2 P steps (floor(log2 P) + 2 where P is not a power of two); each rank sends and receives all elements in each.
 Program butterfly_all_reduce(const Request& q, int rank);
 
 /// Around a ring: reduce-scatter of P blocks, then all-gather of them.
@@ -61,8 +61,8 @@ Program butterfly_all_reduce(const Request& q, int rank);
 Program ring_all_reduce(const Request& q, int rank);
 
 /// Recursive halving (a reduce-scatter), then recursive doubling (an all-gather).
-/// Cost: 2 log2 P steps in which a rank sends and receives about 2 (P - 1) / P of the elements; where P is no power of
-/// two, 2 more steps in which some send or receive all.
+/// Cost: 2 log2 P steps in which a rank sends and receives about 2 (P - 1) / P of the elements; where P is not a power of two,
+/// 2 more steps in which some ranks send or receive all elements.
 /// Source: Rabenseifner, "Optimization of collective reduction operations", 2004; Thakur et al.
 Program rabenseifner_all_reduce(const Request& q, int rank);
 
@@ -73,8 +73,8 @@ Program rabenseifner_all_reduce(const Request& q, int rank);
 Program naive_gather(const Request& q, int rank);
 
 /// A binomial tree: a rank collects the blocks below it and sends them on in one message.
-/// Cost: ceil(log2 P) steps; the root receives ceil(log2 P) messages, every other rank sends one. Inner ranks have
-/// scratch for what they pass on; the root for the one subtree that goes over the last rank to the first, if any.
+/// Cost: ceil(log2 P) steps; the root receives ceil(log2 P) messages, every other rank sends one. Inner ranks need scratch for
+/// what they pass on; the root needs it for the one subtree that wraps around from the last rank to the first, if there is one.
 Program tree_gather(const Request& q, int rank);
 
 /// Both gathers run backwards.
@@ -91,31 +91,31 @@ Program naive_all_gather(const Request& q, int rank);
 /// Cost: 2 ceil(log2 P) steps; rank 0 sends ceil(log2 P) messages of all blocks.
 Program tree_all_gather(const Request& q, int rank);
 
-/// Around a ring: each rank passes on the block that came last.
+/// Around a ring: each rank passes on the block that it received last.
 /// Cost: P - 1 steps; each rank sends and receives one block in each.
 Program ring_all_gather(const Request& q, int rank);
 
-/// Recursive doubling: in each step a rank and its partner exchange all they have. Where P is no power of two, see Fold;
-/// a rank that hands over gets all blocks back in the last step, its own among them.
-/// Cost: log2 P steps (2 more than floor(log2 P) for no power of two).
+/// Recursive doubling: in each step a rank and its partner exchange all they have. Where P is not a power of two, see Fold; a
+/// rank that hands over gets all blocks back in the last step, including its own.
+/// Cost: log2 P steps (floor(log2 P) + 2 where P is not a power of two).
 /// Source: Thakur et al., 4.1.
 Program doubling_all_gather(const Request& q, int rank);
 
-/// In step k a rank sends the first 2^k blocks that it has, or as many as are still missing, to rank - 2^k and receives
-/// as many from rank + 2^k; at the end it turns them into the order of ranks.
+/// In step k a rank sends to rank - 2^k the first 2^k blocks that it has, or as many as that rank still lacks, and receives
+/// equally many from rank + 2^k; at the end it puts them into the order of ranks.
 /// Cost: ceil(log2 P) steps for any P; scratch for all blocks.
 /// Source: Bruck et al.
 Program bruck_all_gather(const Request& q, int rank);
 
-// Reduce-scatter. Both add up in scratch as large as the input, which stays as it was.
+// Reduce-scatter. Both add up in scratch as large as the input, which is not changed.
 
-/// Around a ring: a block starts at the rank after its owner and is added to on its way home.
+/// Around a ring: a block starts at the rank after its owner, and each rank on the way to the owner adds its own part.
 /// Cost: P - 1 steps; each rank sends and receives one block in each.
 Program ring_reduce_scatter(const Request& q, int rank);
 
-/// Recursive halving: in each step a rank sends its partner the half of the blocks that the partner keeps. Where P is no
+/// Recursive halving: in each step a rank sends its partner the half of the blocks that the partner keeps. Where P is not a
 /// power of two, see Fold.
-/// Cost: log2 P steps (2 more than floor(log2 P) for no power of two, in which some send or receive all blocks).
+/// Cost: log2 P steps (floor(log2 P) + 2 where P is not a power of two; in the 2 more some ranks send or receive all blocks).
 /// Source: Thakur et al., 4.4.
 Program halving_reduce_scatter(const Request& q, int rank);
 
@@ -128,10 +128,10 @@ Program pairwise_all_to_all(const Request& q, int rank);
 Program pairwise_all_to_all(int rank, int size, std::span<const int64_t> send_counts,
                             std::span<const int64_t> receive_counts);
 
-/// A block that has i ranks to go travels by the powers of two in i; in step k each rank sends all it has whose distance
-/// has bit k, in one message, to rank + 2^k. So a rank passes on what others send to others.
-/// Cost: ceil(log2 P) steps in which a block moves as often as its distance has bits, about (log2 P) / 2 times; scratch
-/// for all that passes.
+/// A block that has i ranks to go travels by the powers of two in i. In step k each rank sends all blocks whose distance has
+/// bit k to rank + 2^k, in one message. So a rank also passes on blocks between other ranks.
+/// Cost: ceil(log2 P) steps in which a block moves once for each bit set in its distance, about (log2 P) / 2 times; scratch for
+/// all blocks that pass through.
 /// Source: Bruck et al.
 Program bruck_all_to_all(const Request& q, int rank);
 

@@ -12,7 +12,7 @@ namespace adjoin::host {
 namespace {
 
 int64_t small_bytes_for(const Patience& patience, size_t ranks) {
-  constexpr size_t kRoom = 1 << 20;  // of a group; more ranks than 128 have less each
+  constexpr size_t kRoom = 1 << 20;  // for one group; with more than 128 ranks each has less
   if (patience.spins > 0) return 512;
   return static_cast<int64_t>(std::clamp<size_t>(kRoom / (2 * ranks), 512, 4096));
 }
@@ -81,10 +81,10 @@ bool Group::all_came(uint64_t sequence) const {
   return true;
 }
 
-/// Whether all have come, whose calls then agree; otherwise the world is aborted.
+/// Whether all ranks have come; then their calls agree. Otherwise the world is aborted.
 bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
   if (!waiter.wait_briefly(world_->patience(), [&] { return all_came(sequence) || world_->aborted(); })) {
-    compare(rank, sequence);  // some may come much later, or never
+    compare(rank, sequence);  // some ranks may come much later, or never
     const auto missing = [&] {
       std::vector<int> ranks;
       for (int peer = 0; peer < size(); ++peer)
@@ -92,12 +92,12 @@ bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
       return ranks;
     };
     const auto text = [&] { return text_of(rank, sequence) + name(); };
-    // By reference, as a function of many captures allocates.
+    // By reference, as a std::function with many captures allocates.
     waiter.sleep(
         parking_,
         {.is_over = [&] { return all_came(sequence); }, .needs = std::ref(missing), .describe = std::ref(text)});
   }
-  const bool came = all_came(sequence);  // before they are compared: one may come later, into a world that is aborted
+  const bool came = all_came(sequence);  // read before the comparison: one may come later, into an aborted world
   compare(rank, sequence);
   return came;
 }
@@ -115,7 +115,7 @@ void Group::meet_to_work(Waiter& waiter, int rank, uint64_t sequence) {
   leave();
 }
 
-/// Checks the calls of those who have come against this rank's.
+/// Checks this rank's call against those of the ranks that have come.
 void Group::compare(int rank, uint64_t sequence) {
   const Signature& mine = call_of(rank, sequence).signature;
   for (int peer = 0; peer < size(); ++peer)
@@ -126,10 +126,10 @@ void Group::compare(int rank, uint64_t sequence) {
 }
 
 /// Whether this rank may touch its peers' memory. An abort may reach ranks between their arrival and their leaving, and
-/// no rank may leave (and free its buffers) while a peer goes ahead. So:
-/// who finds everybody here and then no abort goes ahead; who finds an abort and then somebody missing leaves, and both
-/// cannot happen in one call, because the missing one comes after the abort. Who finds an abort with everybody here
-/// asks all peers, each of which is in the same call and says soon what it found, and does as they do.
+/// no rank may leave (and free its buffers) while a peer goes ahead. So: a rank that finds all ranks here, and after
+/// that no abort, goes ahead. A rank that finds an abort, and after that a rank missing, leaves. Both cannot happen in
+/// one call, because the missing rank comes after the abort. A rank that finds an abort with all ranks here asks its
+/// peers, each of which is in the same call and soon says what it found, and does as they do.
 bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
   std::atomic<uint64_t>& mine = progress(rank).decided;
   if (!world_->aborted()) {
@@ -147,7 +147,7 @@ bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
   return anybody;
 }
 
-/// Whether the ranks of an all_to_all send what their peers receive; true for other collectives.
+/// Whether the ranks of an all_to_all send what their peers expect to receive; true for other collectives.
 bool Group::sends_what_is_received(uint64_t sequence) const {
   if (call_of(0, sequence).signature.collective != Collective::all_to_all) return true;
   for (int from = 0; from < size(); ++from)
@@ -166,10 +166,10 @@ std::string Group::text_of(int rank, uint64_t sequence) const {
   return describe(shown.text, {shown.counts, has_counts ? ranks : 0}, {shown.receive_counts, receives ? ranks : 0});
 }
 
-/// Ends the world with the calls of those who have come.
+/// Ends the world with a report of the calls of those ranks that have come.
 ///
-/// Calls of threads lie on their stacks. Nobody who took part in a mismatch leaves but by leave(), which waits for the
-/// lock, and who takes the lock after the world has ended reads nothing.
+/// Calls of threads are on their stacks. A rank that took part in a mismatch leaves by leave() only, which waits for
+/// the lock; a rank that takes the lock after the world has ended reads nothing.
 void Group::end_mismatched(uint64_t sequence) {
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
@@ -181,7 +181,7 @@ void Group::end_mismatched(uint64_t sequence) {
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
 }
 
-/// Leaves a call because the world has ended, once nobody tells of it any more.
+/// Leaves a call because the world has ended, once no rank reports the call any more.
 void Group::leave() {
   { const std::lock_guard lock(telling_); }
   world_->throw_aborted();
@@ -196,7 +196,7 @@ void Group::finish(int rank, uint64_t sequence) {
   parking_.wake();
   for (int peer = 0; peer < size(); ++peer) {
     const auto has_finished = [&] { return progress(peer).finished.load() >= sequence; };
-    // Peers that have come to the call are at work: no deadlock can lie here.
+    // Peers that have come to the call are working: there can be no deadlock here.
     if (!Parking::wait_briefly(world_->patience(), has_finished)) parking_.sleep(has_finished);
   }
 }

@@ -14,57 +14,57 @@
 
 namespace adjoin::host {
 
-/// One rank's pending collective, as its peers see it. What threads point to lies on the rank's stack: it is there until
-/// finish(), and while a mismatch is told.
+/// One rank's pending collective, as its peers see it. For threads, the pointers refer to the rank's stack: they are valid
+/// until finish(), and while a mismatch is being reported.
 struct Shown {
   Signature signature;
   const void* in = nullptr;
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
-  const Call* call = nullptr;  // of a thread
-  CallText text;               // of a process
+  const Call* call = nullptr;  // set between threads
+  CallText text;               // set between processes
 };
 
-/// What the members of one group share: their pending calls, where they meet, and their mailboxes. Threads have one of it,
-/// processes one each of the same memory.
+/// What the members of one group share: their pending calls, the place where they meet, and their mailboxes. Threads share one
+/// object; each process has its own object over the same memory.
 ///
-/// A collective is a meeting: every rank publishes its call and waits for those of all. A rank publishes its calls in two
-/// places in turn: who publishes call n + 2, in the place of call n, has seen all come to call n + 1, and so done with
-/// reading call n.
+/// A collective is a meeting: every rank publishes its call and waits for the calls of all. A rank publishes in two places in
+/// turn. When it publishes call n + 2, in the place of call n, all ranks have come to call n + 1, and so none of them reads
+/// call n any more.
 class Group {
  public:
-  /// In memory that the group shares, from memory_for().
+  /// `memory` is shared by the group and comes from memory_for().
   Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::shared_ptr<void> memory);
-  /// What so many ranks share, made new in memory of the world's.
+  /// Newly made memory, from the world's, for what `ranks` ranks share.
   static std::shared_ptr<void> memory_for(World& world, size_t ranks);
-  /// A process says that it uses what a group shares no more; how many have.
+  /// let_go: this process no longer uses the memory that a group shares. users_gone: how many have said so.
   static void let_go(void* memory);
   static int users_gone(const void* memory);
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
-  /// Up to so many bytes travel inside the published call instead of being read in place, which saves a meeting. Where
-  /// every rank has a core a meeting costs less than the copy of some hundred bytes, else as much as that of many.
+  /// Up to this many bytes travel inside the published call instead of being read in place, which saves a meeting. Where every
+  /// rank has a core, a meeting costs less than a copy of some hundred bytes, else as much as a copy of many hundred.
   int64_t small_bytes() const { return small_bytes_; }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
-  /// " on group {2, 3}", or nothing where the group is the whole world.
+  /// " on group {2, 3}"; "" where the group is the whole world.
   std::string name() const;
 
-  // A collective of a rank is publish() and then meet(), or meet_to_work() and finish(). They throw CommunicationError on
+  // For a collective a rank calls publish() and then meet(), or meet_to_work() and finish(). They throw CommunicationError on
   // all ranks where calls differ or the world is aborted.
 
-  /// Shows the rank's next call to its peers, and gives its number, from 1. With `small_bytes`, that many bytes of its
-  /// input travel with it. A process copies its counts to `room`, which it leaves as it is until its next call but one.
+  /// Shows the rank's next call to its peers, and returns its number, from 1. With `small_bytes` > 0, that many bytes of its
+  /// input travel with it. A process copies its counts to `room`, which must stay unchanged until its next call but one.
   uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room);
   /// Waits until all ranks have published their calls, and checks that they agree.
   void meet(Waiter& waiter, int rank, uint64_t sequence);
-  /// The same, and what follows until finish() cannot be interrupted, as peers work on each other's memory.
+  /// The same; what follows until finish() cannot be interrupted, as peers work on each other's memory.
   void meet_to_work(Waiter& waiter, int rank, uint64_t sequence);
-  /// Waits until all ranks have come here after their meet_to_work().
+  /// Waits until all ranks have called finish() after their meet_to_work().
   void finish(int rank, uint64_t sequence);
 
   bool has_come(int rank, uint64_t sequence) const { return place(rank, sequence).sequence.load() >= sequence; }
-  /// The call that `rank` published; its `in` is readable until finish(), or where it was small until the next call.
+  /// The call that `rank` published; its `in` is readable until finish() or, where it was small, until the next call.
   const Shown& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
 
   Mailbox& mailbox(int rank) { return member(rank).mailbox; }
@@ -75,20 +75,20 @@ class Group {
   static constexpr uint64_t kPlaces = 2;
 
   struct alignas(64) Place {
-    std::atomic<uint64_t> sequence = 0;  // of the call that was published last
+    std::atomic<uint64_t> sequence = 0;  // of the call published last
     Shown shown;
   };
   struct alignas(64) Progress {
     std::atomic<uint64_t> finished = 0;
-    std::atomic<uint64_t> decided = 0;  // about its latest call: 2 * sequence, plus one where it goes ahead
-    uint64_t calls = 0;                 // the rank's own: how many it has published
+    std::atomic<uint64_t> decided = 0;  // on its latest call: 2 * sequence, plus one where it goes ahead
+    uint64_t calls = 0;                 // how many calls the rank has published; used by the rank alone
   };
   struct alignas(64) Member {
     Place places[kPlaces];
     Progress progress;
     Mailbox mailbox;
   };
-  /// What the group shares begins with this; the members follow, and then the room for small messages.
+  /// The group's shared memory begins with this; the members follow, and then the room for small messages.
   struct alignas(64) Head {
     Parking parking;
     std::atomic<int> users_gone = 0;
@@ -116,7 +116,7 @@ class Group {
   Parking& parking_;
   Member* const members_;
   std::byte* const small_;
-  std::mutex telling_;  // held while the calls of peers are told, which lie on the peers' stacks
+  std::mutex telling_;  // held while the peers' calls, which are on the peers' stacks, are reported
 };
 
 }  // namespace adjoin::host

@@ -15,7 +15,7 @@ using host::Room;
 
 namespace {
 
-/// Shorter messages are copied by whoever posts second, which saves waking the other.
+/// Shorter messages are copied by the rank that posts second, which saves waking the other one.
 constexpr int64_t kLeastForReceiver = 16 << 10;
 
 /// What an exchange waits for: ", has yet to send to rank 1 and receive from rank 2".
@@ -35,8 +35,8 @@ int64_t in_lines(int64_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-/// Has the message of a posting say all in memory that peers reach: the box in the posting, and in `copy`, unless that is
-/// null, what is sent.
+/// Makes the message of a posting refer only to memory that peers reach: the box is stored in the posting, and the data to send
+/// in `copy`, unless that is null.
 void make_reachable(Posting& posting, void* copy) {
   Message& message = posting.message;
   if (copy) {
@@ -70,7 +70,7 @@ void HostBackend::exchange(std::span<const Message> messages, const Call& call) 
   wait_for(postings_);
 }
 
-/// What a peer finds of the send: call, message and posting, which an exchange has on its stack.
+/// What a peer reads of the send: call, message and posting. An exchange has these on its stack.
 class HostBackend::PostedSend final : public Sending {
  public:
   PostedSend(std::shared_ptr<HostBackend> backend, const Message& message, const Call& call)
@@ -85,7 +85,7 @@ class HostBackend::PostedSend final : public Sending {
     if (!goes_on && !backend_->fail(nullptr) && backend_->take_back(postings_.all()[0])) return;
     try {
       wait();
-    } catch (const CommunicationError&) {  // the world has ended, of which the next call tells
+    } catch (const CommunicationError&) {  // the world has ended; the next call reports it
     }
   }
   void wait() override { backend_->wait_for(postings_); }
@@ -147,7 +147,7 @@ void HostBackend::post(Posting& mine) {
     host::end(send, receive, Posting::State::failed);
   } else if (mine.message.buffer.bytes() > kLeastForReceiver || receive.only_owner_copies) {
     host::give_to_receiver(send, receive);
-    if (!is_send) return;  // once all is posted
+    if (!is_send) return;  // copied once all messages are posted
   } else {
     host::complete(send, receive);
   }
@@ -187,11 +187,11 @@ void HostBackend::wait_for(const host::Postings& postings) {
     if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
       waiter().sleep(parking, {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text});
     copy_matched(postings);
-    if (pending.to_copy.load() > 0) std::this_thread::yield();  // to a peer that is about to say which
+    if (pending.to_copy.load() > 0) std::this_thread::yield();  // lets a peer run that is about to say which one
   }
   for (Posting& posting : postings.all())
     if (pending.left.load() > 0) take_back(posting);
-  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings);  // or a peer is copying
+  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings);  // a peer may still be copying
   for (const Posting& posting : postings.all())
     if (posting.state.load() == Posting::State::failed) world.throw_aborted();
 }

@@ -13,11 +13,11 @@ namespace adjoin {
 
 /// One worker's view of a group of ranks that reach each other's memory, threads or processes of one host.
 ///
-/// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet,
-/// each does its share, and meet again. A small message travels with the published call and needs only the first
-/// meeting. Reductions go in rank order, 16-bit floats in float32 rounded once, so results repeat bit for bit. Calls that
-/// do not agree end the world at once with every pending call. Where processes are given memory that their peers do not
-/// reach, as stacks and what malloc gives, it is copied to and from memory that they do.
+/// Collectives work on each other's buffers in place, by blocks, without messages: ranks publish their calls, meet, each does
+/// its share, and they meet again. A small message travels with the published call and needs only the first meeting. Reductions
+/// go in rank order, and 16-bit floats are combined in float32 and rounded once, so results repeat bit for bit. Calls that do
+/// not agree end the world at once with every pending call. Where a process gives memory that its peers do not reach, such as a
+/// stack or memory from malloc, it is copied to and from memory that they do reach.
 class HostBackend : public Backend {
  public:
   int rank() const override { return rank_; }
@@ -29,7 +29,7 @@ class HostBackend : public Backend {
 
  protected:
   HostBackend(std::shared_ptr<host::Group> group, int rank);
-  /// The thread that calls.
+  /// The waiter of the thread that calls.
   virtual host::Waiter& waiter() = 0;
 
  private:
@@ -45,25 +45,25 @@ class HostBackend : public Backend {
   void reduce_scatter(const Call& call);
   void all_to_all(const Call& call);
   void carry_out_in_place(const Call& call);
-  /// Of memory that peers do not reach.
+  /// The same for memory that peers do not reach.
   void carry_out_staged(const Call& call);
 
-  /// Whether what each rank gives travels with its call.
+  /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
-  /// Publishes the collective and meets all; true where it is small and must not be finished. With `gives`, this rank's
-  /// input travels with a small one.
+  /// Publishes the collective and meets all ranks. True where the collective is small and must not be finished. With `gives`,
+  /// this rank's input travels with a small collective.
   bool begin(const Call& call, bool gives);
   const host::Shown& call_of(int rank) const { return group_->call_of(rank, sequence_); }
-  /// Where each rank's input and output is, `offset` bytes in.
+  /// The address of each rank's input and output, plus `offset` bytes.
   const std::vector<const void*>& inputs(int64_t offset);
   const std::vector<void*>& outputs(int64_t offset);
 
   /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
   void collect(const Call& call) const;
-  /// Copies elements [first, first + count) of the outputs, which `from` has from `start` on, into every rank's output.
+  /// Copies elements [first, first + count) of the outputs into every rank's output; `from` holds them from element `start` on.
   void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
 
-  /// Posts all, with copies of what peers could not read, which live as long as the postings.
+  /// Posts all messages, with copies of data that peers could not read. The copies must live as long as the postings.
   [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings);
   void post(host::Posting& mine);
   /// False where a peer has matched it and is about to finish it.
@@ -73,10 +73,10 @@ class HostBackend : public Backend {
 
   const std::shared_ptr<host::Group> group_;
   const int rank_;
-  uint64_t sequence_ = 0;  // of the latest collective
+  uint64_t sequence_ = 0;  // number of the latest collective
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  std::array<std::pmr::vector<int64_t>, 2> counts_;  // that the latest two calls have shown
+  std::array<std::pmr::vector<int64_t>, 2> counts_;  // shown in the latest two calls
   host::Postings postings_;
 };
 

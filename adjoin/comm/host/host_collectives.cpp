@@ -1,4 +1,4 @@
-// The collectives of HostBackend; what is said of `meet` and `finish` in host/group.hpp holds them together.
+// The collectives of HostBackend. Their safety rests on what host/group.hpp says about `meet` and `finish`.
 
 #include <algorithm>
 #include <utility>
@@ -16,9 +16,10 @@ using host::Shown;
 
 namespace {
 
-/// Bytes that are worked on and handed to all ranks while they are in the nearest caches.
+/// Bytes that are processed and given to all ranks while they are in the nearest caches.
 constexpr int64_t kBlockBytes = 16 * 1024;
-/// Elements that a rank's share is a multiple of, so that no two ranks write to one cache line of an aligned buffer.
+/// A rank's share is a multiple of this many elements, so that no two ranks write to one cache line of an aligned
+/// buffer.
 constexpr int64_t kShareUnit = 64;
 
 char* at(void* base, int64_t bytes) {
@@ -32,7 +33,7 @@ struct Share {
   int64_t begin, count;
 };
 
-/// The elements that `rank` works on in a collective whose work does not follow from the counts.
+/// The elements that `rank` works on in a collective whose work is not divided by the counts.
 Share share_of(int rank, int size, int64_t count) {
   const int64_t units = (count + kShareUnit - 1) / kShareUnit;
   const int64_t begin = std::min(count, units * rank / size * kShareUnit);
@@ -40,7 +41,7 @@ Share share_of(int rank, int size, int64_t count) {
   return {begin, end - begin};
 }
 
-/// Calls `work(begin, count)` for blocks of elements of a share in turn.
+/// Calls `work(begin, count)` for each block of elements of a share, one after another.
 template <class Work>
 void for_each_block(const Share& share, ElementType type, Work work) {
   const int64_t step = kBlockBytes / size_of(type), end = share.begin + share.count;
@@ -79,7 +80,7 @@ void HostBackend::carry_out_staged(const Call& call) {
   const bool is_root = call.root == rank_ || call.root < 0;
   const bool peers_read = c != C::gather && (is_root || c == C::reduce);
   const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
-  const bool is_broadcast = c == C::broadcast;  // into all
+  const bool is_broadcast = c == C::broadcast;  // into every rank's output
   const bool stages_out = (peers_write || is_broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
   const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
   if (!stages_in && !stages_out) return carry_out_in_place(call);
@@ -155,7 +156,7 @@ void HostBackend::broadcast(const Call& call) {
     if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
     return;
   }
-  // Each rank, the root too, writes its share into every rank's buffer.
+  // Each rank, including the root, writes its share into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
   group_->finish(rank_, sequence_);
@@ -202,7 +203,7 @@ void HostBackend::scatter(const Call& call) {
 
 void HostBackend::all_gather(const Call& call) {
   if (begin(call, true)) return collect(call);
-  // Each rank writes its share of the result, whosever blocks it consists of, into every rank's output.
+  // Each rank writes its share of the result into every rank's output, whichever ranks' blocks are in that share.
   const Share mine = share_of(rank_, size(), call.out.count);
   const Copy copy = copy_for(size() * call.out.bytes());
   int64_t start = 0;
@@ -238,7 +239,7 @@ void HostBackend::all_to_all(const Call& call) {
 void HostBackend::collect(const Call& call) const {
   const int64_t item = size_of(call.in.type);
   const auto place_of = [&](int peer) { return at(call.out.data, start_of(call.counts, peer) * item); };
-  // The own block at once: the published copy is not the caller's memory, and `in` may lie in `out`.
+  // The own block is copied at once: the published copy is not the caller's memory, and `in` may be inside `out`.
   copy_bytes(place_of(rank_), call.in.data, call.in.bytes());
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank_) copy_bytes(place_of(peer), call_of(peer).in, call.counts[static_cast<size_t>(peer)] * item);

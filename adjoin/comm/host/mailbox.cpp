@@ -14,7 +14,7 @@ std::string describe_side(const Posting& posting) {
          (posting.call ? describe(*posting.call) : describe(*posting.text));
 }
 
-/// Takes the first posting out that `is_wanted`, if there is one, from a list that begins at `first`.
+/// Removes the first posting for which `is_wanted` is true, if there is one, from the list that begins at `first`.
 template <class IsWanted>
 Posting* take_out(Posting*& first, IsWanted is_wanted) {
   for (Posting** place = &first; *place; place = &(*place)->next) {
@@ -98,7 +98,7 @@ std::optional<std::string> difference(const Posting& send, const Posting& receiv
 void give_to_receiver(Posting& send, Posting& receive) {
   receive.match = &send;
   receive.pending->to_copy.fetch_add(1);
-  receive.state.store(Posting::State::matched);  // from here on it may be over
+  receive.state.store(Posting::State::matched);  // from here on the receiver may end it
 }
 
 void complete(Posting& send, Posting& receive) {

@@ -12,10 +12,10 @@
 
 namespace adjoin::host {
 
-/// The messages that one call has posted together, for the rank that waits for them.
+/// The messages that one call has posted together, as the posting rank waits for them.
 struct Pending {
-  std::atomic<int> left = 0;     // whoever ends a message counts down and is then done with it
-  std::atomic<int> to_copy = 0;  // matched receives, which the rank itself copies
+  std::atomic<int> left = 0;     // messages not yet ended; whoever ends one decrements it and does not touch it again
+  std::atomic<int> to_copy = 0;  // matched receives that the rank itself copies
 
   bool is_over() const { return left.load() == 0 || to_copy.load() > 0; }
 };
@@ -28,28 +28,29 @@ struct Posting {
   Message message;
   int owner = 0;                           // the rank in the group that posted it
   bool only_owner_copies = false;          // a receive into memory that the peer does not reach
-  const Call* call = nullptr;              // of a thread: that it is part of
+  const Call* call = nullptr;              // of a thread: the call that it is part of
   const CallText* text = nullptr;          // of a process: the same
-  Signature signature;                     // of a collective that it is part of
+  Signature signature;                     // where it is part of a collective
   std::array<int64_t, 2 * kMostDims> box;  // of a process: what the message's sizes and strides point to
   std::atomic<State> state = State::waiting;
-  Pending* pending = nullptr;  // of the owner's messages
-  Posting* match = nullptr;    // of a matched receive: what it is to copy
+  Pending* pending = nullptr;  // the owner's messages of the same call
+  Posting* match = nullptr;    // of a matched receive: the send to copy from
   Posting* next = nullptr;     // in the mailbox
 
   int sender() const { return message.is_send() ? owner : message.peer; }
   int receiver() const { return message.is_send() ? message.peer : owner; }
 };
 
-/// The messages to one rank of a group that have been posted on one side only, in the order of posting. Plain data.
+/// The messages to one rank of a group that only one side has posted so far, in the order of posting. Plain data.
 class Mailbox {
  public:
-  /// Takes out the first posting of the other side with the same sender and tag, or leaves this one and gives nullptr.
+  /// Removes and returns the first posting of the other side with the same sender and tag; where there is none, adds this one
+  /// and returns nullptr.
   Posting* match_or_leave(Posting& posting);
   /// Takes a posting back; false where a peer has matched it and is about to finish it.
   bool withdraw(Posting& posting);
 
-  /// Where this rank waits for its own postings, in whichever mailbox they are.
+  /// Where this rank waits for its own postings, whichever mailboxes they are in.
   Parking& parking() { return parking_; }
 
  private:
@@ -58,7 +59,7 @@ class Mailbox {
   Parking parking_;
 };
 
-/// The postings of one call, with what they share. Kept for the next call, so that none allocates.
+/// The postings of one call and the data that they share. Kept for the next call, so that no call allocates.
 class Postings {
  public:
   explicit Postings(std::pmr::memory_resource& memory) : memory_(memory) {}
@@ -66,7 +67,7 @@ class Postings {
   Postings(const Postings&) = delete;
   Postings& operator=(const Postings&) = delete;
 
-  /// New ones, for so many messages of `call`, none of which is posted; `as_text`: for other processes.
+  /// New postings for `messages` messages of `call`, none of them posted yet; `as_text`: for other processes to read.
   std::span<Posting> take(size_t messages, const Call& call, int owner, bool as_text);
   std::span<Posting> all() const { return {postings_, count_}; }
   Pending& pending() const { return shared_->pending; }
@@ -84,13 +85,13 @@ class Postings {
   size_t count_ = 0, room_ = 0;
 };
 
-/// What keeps a send and a receive that met from being one message: their calls, element types or lengths.
+/// How a send and a receive that met differ: in their calls, element types or lengths; none where they fit.
 std::optional<std::string> difference(const Posting& send, const Posting& receive);
 
-/// Leaves the copying of a matched pair to the receiver: that is quicker where two ranks send to each other, and both are
-/// then at work. The receiver is to be woken.
+/// Leaves the copying of a matched pair to the receiver: this is faster where two ranks send to each other, as both then work.
+/// The caller must wake the receiver.
 void give_to_receiver(Posting& send, Posting& receive);
-/// Moves the data of a matched pair and ends both, or ends them otherwise. The other rank's posting may be gone on return.
+/// Copies the data of a matched pair and ends both, or ends them as failed. The other rank's posting may be gone on return.
 void complete(Posting& send, Posting& receive);
 void end(Posting& send, Posting& receive, Posting::State state);
 

@@ -8,7 +8,7 @@
 
 namespace adjoin::host {
 
-// Not FUTEX_PRIVATE_FLAG, as the word may lie in memory of several processes.
+// Not FUTEX_PRIVATE_FLAG, as the word may be in memory that processes share.
 
 void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds at_most) {
   const timespec time{.tv_sec = at_most.count() / 1'000'000'000, .tv_nsec = at_most.count() % 1'000'000'000};

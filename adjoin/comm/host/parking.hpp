@@ -10,13 +10,13 @@ namespace adjoin::host {
 
 /// How long a waiter keeps its core before it sleeps.
 struct Patience {
-  int spins = 0;   // with a pause each; only where every rank has a core of its own
-  int yields = 0;  // then, giving the core to whoever wants it
+  int spins = 0;   // with a pause each; only where every rank has its own core
+  int yields = 0;  // after the spins; each offers the core to other threads
 
-  /// For `ranks` workers that share `cores`.
+  /// For `ranks` workers that share `cores` cores.
   static Patience for_ranks(int ranks, int cores) {
-    // Ranks that come together meet within the spins, of 2 us. Longer ones would be lost whenever two ranks share a core
-    // because another program has one: each meeting then lasts as long as a waiter spins.
+    // Ranks that arrive together meet within the spins, about 2 us. Longer spins would be wasted whenever two ranks share a
+    // core because another program occupies one: each meeting then lasts as long as a waiter spins.
     return {.spins = ranks <= cores ? 50 : 0, .yields = 200};
   }
 };
@@ -27,9 +27,9 @@ inline void pause_briefly() {
 #endif
 }
 
-// What follows is plain data: all zero is its state at the beginning, and it works between processes that share it.
+// What follows is plain data: its initial state is all zero, and it works between processes that share it.
 
-/// Waits until `word` is no more `seen`, for at most so long, or for no reason.
+/// Waits until `word` differs from `seen`, at most for `at_most`; may also return without a reason.
 void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds at_most);
 void wake_waiters(std::atomic<uint32_t>& word, int at_most);
 
@@ -46,16 +46,16 @@ class Lock {
   }
 
  private:
-  std::atomic<uint32_t> state_ = 0;  // 1: held; 2: held, and somebody may wait
+  std::atomic<uint32_t> state_ = 0;  // 1: held; 2: held, and another thread may wait
 };
 
-/// A place where ranks wait for conditions on atomics, and are woken when these may have changed.
+/// Where ranks wait for conditions on atomics, and are woken when these may have changed.
 ///
 /// Whoever changes a condition stores with seq_cst and then calls wake(); conditions load with seq_cst. So either the
 /// waker sees the sleeper or the sleeper sees the change.
 class Parking {
  public:
-  /// Spins, calls `before_yields`, then yields; whether the condition came to hold meanwhile.
+  /// Spins, calls `before_yields`, then yields; returns whether the condition became true.
   template <class Condition, class Action = decltype([] {})>
   static bool wait_briefly(const Patience& patience, Condition holds, Action before_yields = {}) {
     for (int i = 0; i < patience.spins; ++i) {
@@ -70,7 +70,7 @@ class Parking {
     return holds();
   }
 
-  /// Sleeps until the time, at most; whether the condition holds.
+  /// Sleeps at most until the given time; returns whether the condition holds.
   template <class Condition>
   bool sleep(Condition holds,
              std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) {

@@ -14,24 +14,24 @@
 /// Ranks of one host that reach each other's memory: threads of a process, or processes that share their tensors' memory.
 namespace adjoin::host {
 
-/// What a blocked thread waits for; it lives on that thread's stack. Others ask it while the thread sleeps.
+/// What a blocked thread waits for; stored on that thread's stack. Other threads read it while the thread sleeps.
 struct Waiting {
-  std::function<bool()> is_over;            // whether all has happened; once true it stays so
-  std::function<std::vector<int>()> needs;  // the ranks of the world, each of which must yet act
+  std::function<bool()> is_over;            // whether all has happened; once true, stays true
+  std::function<std::vector<int>()> needs;  // the ranks of the world that must all still act
   std::function<std::string()> describe;
 };
 
-/// One thread of a rank, as it waits.
+/// One thread of a rank that waits.
 class Waiter {
  public:
   virtual ~Waiter() = default;
 
-  /// Waits for a short time, at the price of the core; whether the condition came to hold. Sleep where it did not.
+  /// Waits for a short time while it occupies the core; returns whether the condition became true. Sleep where it did not.
   template <class Condition>
   bool wait_briefly(const Patience& patience, Condition holds) {
     return Parking::wait_briefly(patience, holds, [&] { step_aside(); });
   }
-  /// Sleeps at `parking` until `waiting` is over or the world is aborted, which it is where that would be never.
+  /// Sleeps at `parking` until `waiting` is over or the world is aborted, which happens where it would never be over.
   virtual void sleep(Parking& parking, const Waiting& waiting) = 0;
 
  protected:
@@ -39,7 +39,7 @@ class Waiter {
   virtual void step_aside() = 0;
 };
 
-/// Bytes that are given back when it dies; none where there are none.
+/// Memory that is freed when this object dies; nullptr where `bytes` is 0.
 class Room {
  public:
   Room(std::pmr::memory_resource& memory, int64_t bytes)
@@ -63,7 +63,7 @@ class Room {
   void* data_;
 };
 
-/// What all ranks of one launch have in common.
+/// What all ranks of one launch share.
 class World {
  public:
   World(int ranks, const Patience& patience) : size_(ranks), patience_(patience) {}
@@ -72,18 +72,18 @@ class World {
   int size() const { return size_; }
   const Patience& patience() const { return patience_; }
 
-  /// Whether the world has ended, which ends every rank's blocked and later calls. Processes end instead.
+  /// Whether the world has ended; then every rank's blocked and later calls end. Processes terminate instead.
   bool aborted() const { return aborted_.load(); }
   /// Throws CommunicationError with the reason.
   [[noreturn]] void throw_aborted() const { throw CommunicationError(reason_of_end()); }
-  /// The runtime found what is wrong, and ends the world.
+  /// Ends the world with an error that the runtime found.
   virtual void end(const std::string& diagnosis) noexcept = 0;
-  /// Whether a rank has returned, and never calls again.
+  /// Whether a rank has returned, after which it never calls again.
   virtual bool has_left(int rank) const = 0;
 
-  /// Gives memory that all ranks reach, at the same addresses.
+  /// Allocates memory that all ranks reach, at the same addresses.
   virtual std::pmr::memory_resource& memory() { return *std::pmr::new_delete_resource(); }
-  /// Whether the ranks are processes, which reach some memory of each other alone: not stacks, for one.
+  /// Whether the ranks are processes, which reach only some of each other's memory (for example no stacks).
   virtual bool is_of_processes() const { return false; }
   virtual bool reaches(const void* memory) const { return memory != nullptr; }
 

@@ -17,8 +17,8 @@ bool are_equal(std::span<const int64_t> counts) {
   return std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
 }
 
-/// Copies in pieces, for which the C library's memcpy does not write past the caches as it does for long ones: what was
-/// sent and received is partly there, and in the caches this is up to a tenth of a large collective quicker.
+/// Copies in pieces. For long copies the C library's memcpy writes past the caches, but part of the data sent and received is
+/// in the caches, and so this makes a large collective up to a tenth faster.
 void copy_cached(void* to, ConstBuffer from) {
   constexpr int64_t kPiece = 128 << 10;
   char* out = static_cast<char*>(to);
@@ -29,7 +29,7 @@ void copy_cached(void* to, ConstBuffer from) {
 
 }  // namespace
 
-/// An all_to_all goes by messages: whether its blocks can be counted no rank knows alone.
+/// An all_to_all goes by messages, as no rank alone knows whether MPI's counts can hold its blocks.
 bool Transport::is_countable(const Call& call) const {
   return call.collective == Collective::all_to_all || algorithm::total_of(call.counts) <= options_.largest_piece;
 }
@@ -47,7 +47,7 @@ void Transport::call_in_pieces(const Call& call) {
   const bool is_root = rank_ == call.root;
   const MPI_Datatype type = type_of(call.in.type);
   int64_t begin = 0;
-  do {  // once for nothing at all
+  do {  // once even where there is nothing
     const int64_t piece = std::min(call.in.count - begin, options_.largest_piece);
     const int count = static_cast<int>(piece);
     const void* in = call.in.slice(begin, piece).data;
@@ -87,9 +87,9 @@ void Transport::call_with_blocks(const Call& call) {
                                     sizes_[rank], type, call.root, comm_),
                        call.name);
     }
-    case Collective::all_gather:  // MPI wants all ranks to be in place or none
+    case Collective::all_gather:  // MPI requires all ranks to be in place, or none
       if (in.data != own_block_of(out)) copy_cached(own_block_of(out), in);
-      return check_mpi(are_equal(call.counts)  // for which MPI has quicker algorithms
+      return check_mpi(are_equal(call.counts)  // MPI has faster algorithms for equal counts
                            ? MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes_[0], type, comm_)
                            : MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out.data, sizes_.data(), starts_.data(),
                                             type, comm_),
@@ -102,10 +102,10 @@ void Transport::call_with_blocks(const Call& call) {
 
 void Transport::reduce_scatter(const Call& call, bool is_in_place) {
   const Buffer& out = call.out;
-  if (is_in_place) block_.resize(static_cast<size_t>(out.bytes()));  // MPI wants buffers that do not overlap
+  if (is_in_place) block_.resize(static_cast<size_t>(out.bytes()));  // MPI requires buffers that do not overlap
   void* to = is_in_place ? block_.data() : out.data;
   const MPI_Datatype type = type_of(out.type);
-  // OpenMPI has other algorithms for equal blocks, measured to be up to four times as slow below this, and quicker above.
+  // For equal blocks OpenMPI has other algorithms, measured as up to four times as slow below this size, and faster above.
   constexpr int64_t kLarge = 32 << 20;
   check_mpi(call.in.bytes() >= kLarge && are_equal(call.counts)
                 ? MPI_Reduce_scatter_block(call.in.data, to, sizes_[0], type,
@@ -116,7 +116,7 @@ void Transport::reduce_scatter(const Call& call, bool is_in_place) {
   if (is_in_place) std::memcpy(out.data, to, static_cast<size_t>(out.bytes()));
 }
 
-/// As OpenMPI does, but each rank may be in place or not.
+/// As OpenMPI does it, but each rank may be in place or not.
 void Transport::all_gather_of_two(const Call& call) {
   const int64_t first = call.counts[0], second = call.counts[1];
   const Buffer lower = call.out.slice(0, first), upper = call.out.slice(first, second);
@@ -128,7 +128,7 @@ void Transport::all_gather_of_two(const Call& call) {
   if (call.in.data != own) copy_cached(own, call.in);
 }
 
-/// As OpenMPI's own linear algorithm.
+/// Works like OpenMPI's own linear algorithm.
 void Transport::all_to_all(const Call& call) {
   posted_.clear();
   ConstBuffer from = call.in.slice(0, 0), own_in;

@@ -14,12 +14,13 @@ using State = AgentEntry::State;
 
 namespace {
 
-/// A count has one writer, as a group is in one call of a rank at a time.
+/// A count has one writer, as a rank is in one call of a group at a time.
 void increase(std::atomic<uint64_t>& count, int64_t number) {
   count.store(count.load(std::memory_order_relaxed) + static_cast<uint64_t>(number), std::memory_order_release);
 }
 
-/// A collective by one algorithm is another one than that by another, or by none: messages of theirs never meet.
+/// A collective by one algorithm is counted apart from the same one by another algorithm, or by none: their messages never
+/// meet.
 int what_of(const Call& call) {
   const uint64_t algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm) % (1 << 20) + 1;
   return static_cast<int>(algorithm << 8) | static_cast<int>(*call.collective);
@@ -44,7 +45,7 @@ void Agent::rest(bool rests) noexcept {
   entry_->change(rests ? State::rests : State::computes);
 }
 
-/// Adds to what is counted of the call.
+/// Adds to the counts of the call.
 void Watched::add_to(std::atomic<uint64_t> Count::*counted, int64_t number) {
   if (!counts_) return;
   const auto visit = [&](int peer, uint64_t key, uint64_t peers_key) {
@@ -81,11 +82,11 @@ Watched::~Watched() {
   add_to(&Count::ended);
 }
 
-/// The time in which a process makes one group and no other.
+/// The time during which a process makes one group and no other.
 ///
-/// OpenMPI serves the groups that threads of a process make at once in the order of their parents, so processes may wait for
-/// each other in a circle. Hence the members' locks are taken in one order: a token goes through them by their ranks in the
-/// world, and who gets it takes the lock of its process, then passes it on.
+/// When threads of a process make groups at the same time, OpenMPI serves the groups in the order of their parents, so
+/// processes may wait for each other in a circle. Hence the members' locks are taken in one order: a token goes through the
+/// members by their ranks in the world. Each one that receives it takes the lock of its process and then passes the token on.
 class Group::Turn {
  public:
   Turn(const Group& parent, std::span<const int> ranks, uint64_t hash)
@@ -103,7 +104,7 @@ class Group::Turn {
   }
 
  private:
-  /// Above those of messages; OpenMPI has 2^31 of them, so that two groups hardly share one.
+  /// Above the tags of messages. OpenMPI has 2^31 tags, so two groups hardly ever share one.
   static int tag_of(MPI_Comm comm, uint64_t hash) {
     constexpr uint64_t kFirst = kMaxTag + 16;
     int* most = nullptr;
@@ -130,7 +131,7 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
   for (const int rank : ranks) members.push_back(world_ranks_[static_cast<size_t>(rank)]);
   auto made = std::make_shared<Group>(shared_, next_id(ranks), std::move(members));
   const Watched watched(agent, made->entry_, call);
-  // Threads of a rank may make groups of other members at the same time, which their tags keep apart.
+  // Threads of a rank may make groups with other members at the same time; their tags keep these apart.
   const uint64_t hash = hash_of(ranks);
   const int tag = static_cast<int>(hash % kMaxTag);
   const Turn turn(*this, ranks, hash);
@@ -164,7 +165,7 @@ void Group::begin() {
     in_memory_ = ProcessWorld::make_group(shared_->host_world, comm_, world_ranks_);
 }
 
-/// The ranks of this one of equal `color`, unwatched; MPI_UNDEFINED is of none. Called on all ranks.
+/// The group of this group's ranks with equal `color`, not watched; ranks with MPI_UNDEFINED are in none. Called on all ranks.
 std::shared_ptr<Group> Group::split(int color) const {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, color, rank_, &comm), "MPI_Comm_split");
@@ -180,7 +181,7 @@ std::shared_ptr<Group> Group::split(int color) const {
   return part;
 }
 
-/// All ranks of a host that share memory are a part; else each is one.
+/// All ranks of a host that share memory form a part; where they share none, each rank is a part.
 void Group::make_parts() {
   const int host = shared_->host_of[static_cast<size_t>(shared_->world_rank)];
   const auto own = split(shared_->host_world ? host : shared_->world_size + rank_);
@@ -215,7 +216,7 @@ bool Group::is_one_a_host() const {
   return hosts.size() > 1 && hosts.size() == world_ranks_.size();
 }
 
-/// The same number on all members of the subset, who make their groups in one order.
+/// The same number on all members of the subset, which make their groups in the same order.
 uint64_t Group::next_id(std::span<const int> ranks) {
   const std::lock_guard lock(mutex_);
   return hash_of(ranks, mix(id_) + subsets_made_[{ranks.begin(), ranks.end()}]++);

@@ -17,7 +17,7 @@
 
 namespace adjoin::mpi {
 
-/// One thread of this process that may call, and its entry in the host's table.
+/// One thread of this process that may call, and its entry in the table of the host.
 class Agent {
  public:
   Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread, bool is_ranks_own = false);
@@ -32,18 +32,19 @@ class Agent {
   friend class Watched;
 
   const std::shared_ptr<MpiShared> shared_;
-  AgentEntry* const entry_;  // nullptr where there was no room; gone with the table
+  AgentEntry* const entry_;  // nullptr where the table had no room; invalid once the table is gone
   ThreadOwner owner_;
   const bool is_ranks_own_;
 };
 
-/// Shows the watchdog a call, for as long as it lives.
+/// Shows a call to the watchdog for as long as this object lives.
 class Watched {
  public:
-  /// The end of a send is waited for after its beginning was watched, as one that asks nobody to act.
+  /// all: a whole call. end: waiting for the end of a send whose beginning was watched before; this needs no peer to
+  /// act.
   enum class Part { all, end };
 
-  /// `group` is where the call is, or what it makes; nullptr where the table had no room for it.
+  /// `group` is the group on which the call is made, or which it makes; nullptr where the table had no room for it.
   /// Cost: some tens of nanoseconds: some twenty stores, and a few more for each message
   Watched(const Agent& agent, const GroupEntry* group, const Call& call, Part part = Part::all);
   ~Watched();
@@ -60,7 +61,8 @@ class Watched {
   Count* of_all_ = nullptr;  // of a collective, once found
 };
 
-/// One group of ranks, as all threads of this process share it: MPI's communicator and the entry in the host's table.
+/// One group of ranks, shared by all threads of this process: MPI's communicator and the entry in the table of the
+/// host.
 class Group {
  public:
   /// The group of all ranks; called by all.
@@ -68,7 +70,7 @@ class Group {
   /// The group of `ranks` of this one; called by its members only, on the agent's thread.
   std::shared_ptr<Group> subset(std::span<const int> ranks, const Agent& agent, const Call& call);
 
-  /// `id` is the same on all members; 0 for one that is not watched.
+  /// `id` is the same on all members; 0 for a group that is not watched.
   Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> world_ranks);
   ~Group();
 
@@ -76,7 +78,7 @@ class Group {
   int rank() const { return rank_; }
   /// nullptr where its ranks share no memory.
   const std::shared_ptr<host::Group>& in_memory() const { return in_memory_; }
-  /// Of a group over several hosts, nullptr where no two of its ranks share memory.
+  /// Set for a group over several hosts; nullptr where no two of its ranks share memory.
   const HostParts* parts() const { return parts_.get(); }
   const GroupEntry* entry() const { return entry_; }  // nullptr where the table had no room
   std::span<const int> world_ranks() const { return world_ranks_; }

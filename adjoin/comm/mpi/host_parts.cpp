@@ -29,16 +29,16 @@ bool Transport::goes_by_parts(const Call& call) const {
     case Collective::gather:
     case Collective::scatter:
     case Collective::all_to_all:
-      return false;  // of which each block goes over the network once in any case
+      return false;  // each block goes over the network once in any case
     case Collective::all_gather:
     case Collective::reduce_scatter:
-      return std::ranges::is_sorted(group_->parts()->leader_of);  // so that a part's blocks are one
+      return std::ranges::is_sorted(group_->parts()->leader_of);  // so that a part's blocks are contiguous
     default:
       return true;
   }
 }
 
-/// A collective of this rank's part: the call of the user's, so that it is named so, with other buffers.
+/// A collective within this rank's part: the user's call, so that it is reported as such, with other buffers.
 void Transport::call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root) {
   if (!part_) return;
   Call of_part = call;
@@ -53,7 +53,7 @@ void Transport::call_in_part(const Call& call, Collective collective, ConstBuffe
   part_->HostBackend::carry_out(of_part);
 }
 
-/// The same collective between the leaders; `root` is a place among them.
+/// The same collective between the leaders; `root` is a rank among them.
 void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root) {
   if (!leaders_) return;
   Call of_leaders = call;
@@ -72,9 +72,10 @@ void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer ou
   leaders_->call_between_hosts(of_leaders);
 }
 
-/// Each rank is on another host.
+/// A collective of a group whose ranks are all on different hosts.
 void Transport::call_between_hosts(const Call& call) {
-  // OpenMPI reduces to one rank and broadcasts, also where there are two, so that half of a cable is idle at a time.
+  // Even between two ranks OpenMPI reduces to one and then broadcasts, so that one direction of the cable is idle at
+  // any time.
   constexpr int64_t kLong = 64 << 10;
   const bool is_long_sum = *call.collective == Collective::all_reduce && call.in.bytes() >= kLong;
   is_long_sum ? Backend::carry_out(call) : call_mpi(call);
@@ -123,7 +124,7 @@ void Transport::call_by_parts(const Call& call) {
   }
 }
 
-/// Those elements of `all` blocks that are of this rank's part.
+/// Those elements of the blocks `all` that belong to this rank's part.
 Buffer Transport::blocks_of_part(const Call& call, Buffer all) const {
   const auto first = static_cast<size_t>(group_->parts()->own_leader),
              ranks = part_ ? static_cast<size_t>(part_->size()) : 1;
@@ -131,7 +132,7 @@ Buffer Transport::blocks_of_part(const Call& call, Buffer all) const {
                    algorithm::total_of(call.counts.subspan(first, ranks)));
 }
 
-/// What the ranks of this part give, added up in `sum` on its leader.
+/// Adds up the inputs of this part's ranks in `sum` on its leader.
 void Transport::sum_of_part(const Call& call, Buffer sum) {
   if (part_)
     call_in_part(call, Collective::reduce, call.in, sum, 0);
@@ -142,7 +143,7 @@ void Transport::sum_of_part(const Call& call, Buffer sum) {
 void Transport::reduce_by_parts(const Call& call) {
   const HostParts& parts = *group_->parts();
   const bool is_root = rank_ == call.root, has_root = parts.has(call.root);
-  // The leader's sum lies where the result is to be, or else apart: what a rank gives is not written.
+  // The leader's sum is stored where the result goes, else in its own memory: a rank's input is never written.
   const std::shared_ptr<void> room = leaders_ && !is_root ? host_memory(static_cast<size_t>(call.in.bytes())) : nullptr;
   const Buffer sum = is_root ? call.out : Buffer{room.get(), call.in.count, call.in.type};
   sum_of_part(call, sum);

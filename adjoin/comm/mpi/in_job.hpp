@@ -10,10 +10,10 @@
 
 namespace adjoin::mpi {
 
-/// A backend of a group for one thread of this process: in memory where its ranks share some, else by MPI's messages.
+/// A backend of a group for one thread of this process: in memory where its ranks share memory, else by MPI's messages.
 std::shared_ptr<Backend> backend_on(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
 
-/// What every backend of a process in an MPI job does alike, on a transport `Base`.
+/// What every backend of a process in an MPI job does alike, on top of a transport `Base`.
 template <class Base>
 class InJob : public Base {
  public:
@@ -21,7 +21,7 @@ class InJob : public Base {
     return backend_on(group_->subset(ranks, *agent_, call), agent_);
   }
   void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
-  /// Operations that are under way cannot be ended; their peers may be about to complete them.
+  /// Operations that are running cannot be ended: their peers may be about to complete them.
   bool fail(std::exception_ptr cause) noexcept override {
     if (!cause) return false;
     group_->shared()->end_job(message_of(cause), exit_code_of(cause));

@@ -11,39 +11,40 @@
 
 namespace adjoin {
 
-/// What all groups of one process share of MPI; its members know mpi.h.
+/// What all groups of one process share of MPI; defined where mpi.h is known.
 struct MpiShared;
 
 struct MpiOptions {
-  /// No MPI call counts more elements, as MPI 3 counts in int: longer collectives are cut, messages are derived types.
+  /// No MPI call counts more elements than this, as MPI 3 counts in int: longer collectives are cut, and messages use derived
+  /// types.
   int64_t largest_piece = int64_t{1} << 30;
   /// As in LaunchOptions.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
   bool checked = false;
   HostMemory host_memory = host_memory_from_environment();
   std::function<std::string(const std::string& failure)> at_failure = {};
-  /// As if each host had no more ranks than these; 0: as it is.
+  /// Behaves as if each host had at most this many ranks; 0: as it is.
   int ranks_of_a_host = 0;
 };
 
-/// MPI for as long as it lives: initialised where nobody has (and then finalised), at thread level multiple where the
-/// library offers it. Called on all ranks of the job together.
+/// Keeps MPI running for as long as it lives: initialises it where it is not initialised (and then finalises it), at thread
+/// level multiple where the library offers that. Called on all ranks of the job together.
 class MpiSession {
  public:
   explicit MpiSession(const MpiOptions& options = {});
-  /// Waits for all ranks to come here.
+  /// Waits until all ranks have come here.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// All ranks of the job. Groups within a host work in memory that its processes share, where they do; else collectives are MPI's
-  /// own. A send is synchronous. One process of each host
-  /// watches the pending calls of all: a deadlock within the host is told after a second, a call that takes longer than
-  /// the deadline when it does, with every rank's call, and ends the job.
+  /// All ranks of the job. Groups within a host work in memory that its processes share, where they do; otherwise collectives
+  /// are MPI's own. A send is synchronous. One process of each host watches the pending calls of all its processes. It reports
+  /// a deadlock within the host after a second, and a call that takes longer than the deadline when it does; the report has
+  /// every rank's call, and the job ends.
   ///
-  /// abort() and fail() end all processes of the job by MPI_Abort, with exit code 2 for InvalidArgument and IoError, else
-  /// 1. The first that does so on each host prints "adjoin: rank N: message" on stderr; what follows from it is not
-  /// printed.
+  /// abort() and fail() end all processes of the job by MPI_Abort, with exit code 2 for InvalidArgument and IoError, else 1.
+  /// The first process of each host that does so prints "adjoin: rank N: message" on stderr; failures that follow from it are
+  /// not printed.
   std::shared_ptr<Backend> world() const;
 
  private:

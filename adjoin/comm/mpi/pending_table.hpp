@@ -12,17 +12,17 @@
 
 #include "adjoin/comm/call_text.hpp"
 
-/// What the processes of one host write into the memory that they share, so that a watchdog sees what each is in. Plain
+/// What the processes of one host write into the memory that they share, so that a watchdog sees which call each is in. Plain
 /// data at fixed places: each process writes its own entries, and readers take what they find.
 namespace adjoin::mpi {
 
-/// How often a process has begun and ended the same on one group: a collective, or the making of the group, with all; or
-/// messages with a peer. Counts only grow, so what a process did before it was stopped, or left, stays told.
+/// How often a process has begun and ended one kind of call on one group: a collective, or the making of the group, with all
+/// ranks; or messages with one peer. Counts only grow, so what a process did before it was stopped or left stays known.
 struct Count {
   static constexpr int kAll = -1, kMaking = kCollectives;
 
   std::atomic<uint64_t> key = 0;  // 0: free
-  uint64_t peers_key = 0;         // of what the peer then begins
+  uint64_t peers_key = 0;         // the key that the peer counts the same call under
   int32_t peer = kAll;            // in the group
   std::atomic<uint64_t> begun = 0, ended = 0;
 };
@@ -32,16 +32,16 @@ constexpr uint64_t key_of(int peer, int what, bool is_send = false) {
   return static_cast<uint64_t>(peer + 2) << 32 | static_cast<uint64_t>(what) << 1 | is_send;
 }
 
-/// Those of one process on one group.
+/// The counts of one process on one group.
 struct Counts {
   std::array<Count, 128> of;
 
-  /// The count of this key, which is made where there is none; nullptr where there is no room.
+  /// The count of this key, made where there is none; nullptr where there is no room.
   Count* make(int peer, uint64_t key, uint64_t peers_key);
   uint64_t begun(uint64_t key) const;
 };
 
-/// One group with members on this host, until all of them have freed it: they may wait for what others have done.
+/// One group with members on this host. It is kept until all of them have freed it: they may wait for what others have done.
 struct GroupEntry {
   static constexpr size_t kMostMembers = 1024;
 
@@ -52,13 +52,13 @@ struct GroupEntry {
   std::span<const int> members() const { return {world_ranks, static_cast<size_t>(size.load())}; }
 };
 
-/// What one thread of one process is in.
+/// What one thread of one process is doing.
 struct AgentEntry {
   enum class State : int32_t { free, computes, calls, rests };
 
   std::atomic<State> state = State::free;
   std::atomic<uint64_t> version = 0;  // counts the changes of the state
-  std::atomic<int32_t> group = -1;    // of the call: its place in HostEntry::groups
+  std::atomic<int32_t> group = -1;    // of the call: its index in HostEntry::groups
   CallText text;
 
   void change(State to);
@@ -70,7 +70,7 @@ struct ProcessEntry {
 
   std::atomic<int32_t> world_rank = -1;  // -1 until the process has begun
   std::atomic<int32_t> pid = 0;
-  std::atomic<bool> lacks_room = false;  // once it did: then nobody knows what it has done
+  std::atomic<bool> lacks_room = false;  // stays true once set: then its calls are not all known
   std::array<AgentEntry, kMostAgents> agents;
   std::array<Counts, kMostGroups> counts;
 
@@ -81,7 +81,7 @@ struct ProcessEntry {
 /// What belongs to all processes of the host.
 struct HostEntry {
   std::atomic<bool> somebody_failed = false, has_warned = false;
-  std::atomic<bool> is_locked = false;  // while somebody takes a group
+  std::atomic<bool> is_locked = false;  // while a process takes a group
   std::array<GroupEntry, ProcessEntry::kMostGroups> groups;
 };
 
@@ -92,23 +92,23 @@ struct PendingTable {
 
   static size_t bytes_for(int processes);
   static PendingTable at(void* memory, int processes);
-  /// Makes the entries new; by one process, before the others look.
+  /// Initialises the entries; called by one process, before the others read.
   void clear() const;
 
   /// The entry of a rank of the world; nullptr where it is on another host.
   ProcessEntry* process_of(int world_rank) const;
-  /// The entry of this group, which the first of its members makes; nullptr where there is no room.
+  /// The entry of this group, made by the first of its members; nullptr where there is no room.
   GroupEntry* take_group(uint64_t id, std::span<const int> world_ranks) const;
   int place_of(const GroupEntry& group) const { return static_cast<int>(&group - host->groups.data()); }
 };
-/// By each member on this host once.
+/// Called once by each member on this host.
 void free_group(GroupEntry& group);
 
-/// A thread that looks at a host's table again and again and calls `report`, once, with what can never end or takes longer
-/// than the deadline. Every process has one: it looks where all processes before it on the host are stopped or gone.
+/// A thread that scans a host's table repeatedly and calls `report`, once, about calls that can never end or take longer than
+/// the deadline. Every process has one: it scans where all processes before it on the host are stopped or gone.
 ///
-/// Processes write while it reads, and MPI may have moved a message whose owner has not heard of it. So what looks stuck
-/// is believed when it has looked so, unchanged, for a second.
+/// Processes write while it reads, and MPI may have moved a message whose owner does not know it yet. So what looks stuck is
+/// reported only when it has looked so, unchanged, for a second.
 std::jthread watch(PendingTable table, const ProcessEntry& own, int world_size, std::chrono::milliseconds deadline,
                    std::function<void(const std::string&)> report);
 

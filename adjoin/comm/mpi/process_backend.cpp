@@ -21,8 +21,8 @@ void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
 }
 
-/// MPI moves what this rank sends to other hosts only while the rank is in a call of MPI's, and a peer may wait for it that this
-/// rank's peers here wait for.
+/// MPI moves what this rank sends to other hosts only while the rank is in a call of MPI. A peer that this rank's peers on this
+/// host wait for may be waiting for that data.
 void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::microseconds(500);
@@ -44,7 +44,7 @@ void ProcessBackend::carry_out(const Call& call) {
   HostBackend::carry_out(call);
 }
 
-/// The end of a send is waited for watched.
+/// The wait for the end of the send is watched.
 class ProcessBackend::WatchedSend final : public Sending {
  public:
   WatchedSend(std::shared_ptr<ProcessBackend> backend, const Message& message, const Call& call)

@@ -8,8 +8,8 @@
 
 namespace adjoin::mpi {
 
-/// A group of processes that share memory, for one thread of this one. The table of pending calls shows its calls too, so that
-/// deadlocks are found as over MPI.
+/// A group of processes that share memory, for one thread of this process. The table of pending calls shows its calls too, so
+/// that deadlocks are found as over MPI.
 class ProcessBackend final : public InJob<HostBackend> {
  public:
   ProcessBackend(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);

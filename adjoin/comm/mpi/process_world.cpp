@@ -27,7 +27,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// What `step` throws on the first process where it does, the same on all; "" where all is well.
+/// The error that `step` throws on the first process that throws one, the same text on all; "" where no process throws.
 template <class Step>
 std::string failure_of_all(MPI_Comm host, Step step) {
   char text[256] = {};
@@ -44,8 +44,8 @@ std::string failure_of_all(MPI_Comm host, Step step) {
   return text;
 }
 
-/// The cores of all processes of the host, of which each may be bound to some: the same number on all, as it decides how
-/// a group's memory is cut.
+/// The number of cores of all processes of the host, each of which may be bound to some of them. It is the same on all, as it
+/// decides how a group's memory is divided.
 int cores_of_all(MPI_Comm host) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -57,8 +57,8 @@ int cores_of_all(MPI_Comm host) {
   return number;
 }
 
-/// Memory of groups that are no more in this process, until all members have let it go, as they may still use it: also later
-/// than the launch that made them, so it is never destroyed.
+/// Memory of groups that no longer exist in this process. It is kept until all members have let it go, as they may still use
+/// it. That may be later than the launch that made the groups, so this object is never destroyed.
 struct KeptMemory {
   std::mutex mutex;
   std::vector<std::pair<std::shared_ptr<void>, int>> all;  // with the number of members
@@ -69,7 +69,8 @@ KeptMemory& kept_memory() {
   return kept;
 }
 
-/// The same memory of a group, of which what is kept is freed when the next is made.
+/// The given memory of a group, which is kept as above once this process releases it. Kept memory that all members have
+/// released is freed here.
 std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members) {
   {
     KeptMemory& kept = kept_memory();
@@ -90,7 +91,7 @@ std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members
 std::string share_host_memory(MPI_Comm host) {
   const int processes = size_of(host), own = rank_in(host);
   if (processes == 1) return "this is the only rank on its host";
-  if (SharedMemory::current() != nullptr)  // of an earlier launch, of all processes or of none
+  if (SharedMemory::current() != nullptr)  // from an earlier launch; all processes have it, or none
     return failure_of_all(host, [&] {
       if (SharedMemory::current()->processes() != processes)
         throw CommunicationError("an earlier launch had another number of ranks on this host");

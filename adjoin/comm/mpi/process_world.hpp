@@ -18,7 +18,8 @@ struct MpiShared;
 
 namespace adjoin::mpi {
 
-/// Gives the processes of `host` memory that they share, all or none: why there is none, the same on all. Called on all.
+/// Gives the processes of `host` memory that they share, all of them or none. Returns why there is none, the same text on all.
+/// Called on all.
 std::string share_host_memory(MPI_Comm host);
 
 /// The processes of a job on one host, which share memory.
@@ -27,7 +28,8 @@ class ProcessWorld final : public host::World {
   /// Called on all processes of `host`.
   ProcessWorld(const MpiShared& shared, SharedMemory& memory, MPI_Comm host);
 
-  /// The group of these processes, in memory that its first rank gives; nullptr where that has no room. Called on all of `group`.
+  /// The group of these processes, in memory that its first rank allocates; nullptr where there is no room for it. Called on
+  /// all of `group`.
   static std::shared_ptr<host::Group> make_group(const std::shared_ptr<ProcessWorld>& world, MPI_Comm group,
                                                  std::vector<int> world_ranks);
 
@@ -39,7 +41,7 @@ class ProcessWorld final : public host::World {
   void step_aside() { placement_.step_aside(place_); }
 
  private:
-  std::string reason_of_end() const override { return ""; }  // nobody lives to hear it
+  std::string reason_of_end() const override { return ""; }  // no process lives to read it
 
   const MpiShared& shared_;
   SharedMemory& memory_;

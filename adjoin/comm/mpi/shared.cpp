@@ -73,7 +73,7 @@ void MpiShared::share_table(MPI_Comm host) {
   own = &table.processes[static_cast<size_t>(host_rank)];
   own->pid.store(::getpid());
   own->world_rank.store(world_rank);
-  MPI_Barrier(host);  // nobody looks like one that has returned
+  MPI_Barrier(host);  // until then no process may look as if it had returned
   watchdog_ = mpi::watch(table, *own, world_size, options.deadline,
                          [this](const std::string& report) { end_diagnosed(report); });
 }
@@ -82,7 +82,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
   int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
   MPI_Comm_size(host, &host_size);
-  // Ranks may have been given different words; all do as any of them wants.
+  // Ranks may have been given different values: off on one rank counts for all ranks, otherwise on does.
   int words[] = {options.host_memory == HostMemory::off ? 1 : 0, options.host_memory == HostMemory::on ? 1 : 0};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   const auto [is_off, is_on] = words;
@@ -96,7 +96,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
   }
   if (is_on == 0 || host_size == 1) return;
   if (host_rank == 0) end_job("--host-memory on: the ranks of this host share no memory: " + why_none, 2);
-  MPI_Barrier(host);  // which ends with the job
+  MPI_Barrier(host);  // ends with the job
 }
 
 void MpiShared::leave() noexcept {
@@ -137,7 +137,7 @@ void MpiShared::end(const std::string& text, int exit_code) const noexcept {
     const std::string more = options.at_failure ? options.at_failure(text) : "";
     say("adjoin: " + text + (more.empty() ? "" : "\nadjoin: " + more));
   } else {
-    std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends us
+    std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends this process
   }
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);

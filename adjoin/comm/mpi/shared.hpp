@@ -19,31 +19,32 @@ namespace mpi {
 class ProcessWorld;
 }
 
-/// Throws CommunicationError with MPI's own words unless `code` is success.
+/// Throws CommunicationError with MPI's error text unless `code` is success.
 void check_mpi(int code, std::string_view call);
 
 bool mpi_is_alive();
 
-/// What all groups of one process share of MPI: the table of pending calls of this host with the watchdog that reads it,
-/// and who speaks first when the job fails.
+/// What all groups of one process share of MPI: the table of pending calls of this host with the watchdog that reads it, and
+/// which process reports first when the job fails.
 struct MpiShared {
   explicit MpiShared(const MpiOptions& options);
 
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
-  /// The same for what the runtime found, which is no one rank's message.
+  /// The same for an error that the runtime found, which is not one rank's message.
   [[noreturn]] void end_diagnosed(const std::string& report) const noexcept;
-  /// Says that this process has more at once than the table has room for, which the first of the host warns of.
+  /// Records that this process has more of something at once than the table has room for; the first process of the host warns
+  /// of it.
   void note_lack_of_room(const char* of, size_t most) const;
 
-  /// Waits for all ranks to come here, watched, so that one that left early is told of where others wait for it. Then gives
-  /// up what needs MPI, before it is finalised.
+  /// Waits for all ranks to come here, watched, so that a rank that left early is reported where others wait for it. Then
+  /// releases what needs MPI, before MPI is finalised.
   void leave() noexcept;
 
   const MpiOptions options;
   int world_rank = 0, world_size = 1;
-  std::vector<int> host_of;  // of each rank of the world, the first rank on its host
+  std::vector<int> host_of;  // for each rank of the world: the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
-  mutable std::atomic<int> sends = 0;             // of MPI's that have begun and are held
+  mutable std::atomic<int> sends = 0;             // sends by MPI that have begun and are held
   std::mutex making;                              // held while this process makes a group
   mpi::PendingTable table;                        // empty where the processes of this host share no memory
   std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory

@@ -27,7 +27,7 @@ int tag_of(const Message& message) {
                            came);
 }
 
-/// Of a message in an exchange of which one has failed.
+/// Throws for a message in an exchange in which one has failed.
 void check_error(const Message& message, int error, const Call& call) {
   if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
   int error_class = 0;
@@ -36,7 +36,7 @@ void check_error(const Message& message, int error, const Call& call) {
   check_mpi(error, call.name);
 }
 
-/// What every rank gives, in their order.
+/// The value of every rank, in the order of ranks.
 template <class T>
 std::vector<T> gather_all(const Group& group, const T& mine) {
   std::vector<T> all(group.world_ranks().size());
@@ -55,7 +55,7 @@ std::vector<T> gather_all(const Group& group, const T& mine) {
                            diagnosis::list_of(calls));
 }
 
-/// Whether the ranks of an all_to_all send what their peers receive.
+/// Whether the ranks of an all_to_all send what their peers expect to receive.
 bool counts_fit(const Group& group, const Call& call) {
   std::vector<int64_t> sent_to_me(call.counts.size());
   check_mpi(MPI_Alltoall(call.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, group.comm()),
@@ -115,7 +115,7 @@ class Transport::PostedSend final : public Sending {
       finish();
       return;
     }
-    for (MPI_Request& request : requests_)  // whoever catches the exception tells the cause and ends the job
+    for (MPI_Request& request : requests_)  // whoever catches the exception reports the cause and ends the job
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
   int finish() {
@@ -148,13 +148,13 @@ void Transport::carry(std::span<const Message> messages, const Call& call) {
   headers_.resize(has_headers ? messages.size() : 0);
   requests_.assign(messages.size() + headers_.size(), MPI_REQUEST_NULL);
   statuses_.resize(requests_.size());
-  for (const bool sends : {false, true})  // so that what comes finds its place
+  for (const bool sends : {false, true})  // receives first, so that incoming data finds its place
     for (size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].is_send() != sends) continue;
       if (has_headers) post_header(messages[i], headers_[i], requests_[messages.size() + i]);
       post(messages[i], requests_[i]);
     }
-  // One after another: OpenMPI 4.1's MPI_Waitall may wait for ever where a message is longer than expected.
+  // One after another: OpenMPI 4.1's MPI_Waitall may wait forever where a message is longer than expected.
   for (size_t i = 0; i < requests_.size(); ++i) {
     const int code = MPI_Wait(&requests_[i], &statuses_[i]);
     if (i < messages.size()) check_error(messages[i], code, call);

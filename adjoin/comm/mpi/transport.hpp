@@ -28,7 +28,7 @@ class Transport final : public InJob<Backend> {
   void carry_out(const Call& call) override;
 
  private:
-  /// What goes before each message of users in checked mode, as MPI itself compares only lengths.
+  /// In checked mode it goes before each message of users, as MPI itself compares only lengths.
   struct Header {
     int64_t type = 0, count = 0;
   };
@@ -41,7 +41,7 @@ class Transport final : public InJob<Backend> {
   void check_what_came(const Message& message, size_t place, const Call& call) const;
 
   // MPI's own collectives; collectives.cpp.
-  /// Whether MPI can count the blocks of all ranks together.
+  /// Whether MPI's counts can hold the blocks of all ranks together.
   bool is_countable(const Call& call) const;
   void call_mpi(const Call& call);
   void call_in_pieces(const Call& call);
@@ -50,7 +50,7 @@ class Transport final : public InJob<Backend> {
   void all_gather_of_two(const Call& call);
   void all_to_all(const Call& call);
 
-  // Within hosts by memory; host_parts.cpp.
+  // Through memory within each host; host_parts.cpp.
   bool goes_by_parts(const Call& call) const;
   void call_by_parts(const Call& call);
   void reduce_by_parts(const Call& call);
@@ -60,23 +60,23 @@ class Transport final : public InJob<Backend> {
   Buffer blocks_of_part(const Call& call, Buffer all) const;
   void sum_of_part(const Call& call, Buffer sum);
 
-  /// Compares the collective that each rank is about to begin.
-  /// Throws: CommunicationError with every rank's call, the same on all ranks, where they do not fit
-  /// Cost: one all-gather of 32 bytes a rank; for an all_to_all also an all-to-all of its counts and an all-gather
+  /// Compares the collectives that the ranks are about to begin.
+  /// Throws: CommunicationError with every rank's call, the same on all ranks, where the calls do not match
+  /// Cost: one all-gather of 32 bytes per rank; for an all_to_all also an all-to-all of its counts and an all-gather
   void check_all_call_alike(const Call& call) const;
 
   const MPI_Comm comm_;
   const MpiOptions& options_;
   const int rank_, size_;
   const bool one_a_host_;  // each rank is on another host
-  // Of a group over hosts: those who share memory with this rank, and the leaders where it is one.
+  // For a group over several hosts: the ranks that share memory with this one, and the leaders where it is one.
   std::unique_ptr<ProcessBackend> part_;
   std::unique_ptr<Transport> leaders_;
   BoxTypes box_types_;
   // Kept for the next call, so that none allocates.
-  std::vector<MPI_Request> requests_;  // of each message, and then of each header
+  std::vector<MPI_Request> requests_;  // one for each message, then one for each header
   std::vector<MPI_Status> statuses_;
-  std::vector<Header> headers_;      // of each message in checked mode
+  std::vector<Header> headers_;      // one for each message in checked mode
   std::vector<int> sizes_, starts_;  // of the ranks' blocks
   std::vector<Message> posted_;      // by an all_to_all
   std::vector<char> block_;          // of a reduce_scatter in place

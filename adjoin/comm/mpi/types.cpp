@@ -30,8 +30,8 @@ std::array<MPI_Op, kReductions> make_ours(std::integer_sequence<int, R...>) {
   return ours;
 }
 
-/// MPI's own operation, by the order of Reduction; of an average there is none, pairwise_of gives sum. On bool all is "or"
-/// or "and".
+/// MPI's own operation, in the order of Reduction. There is none for an average, for which pairwise_of gives sum. On bool every
+/// operation is "or" or "and".
 MPI_Op builtin_of(ElementType type, Reduction reduction) {
   static const MPI_Op on_numbers[kReductions] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
                                                  MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
@@ -40,7 +40,7 @@ MPI_Op builtin_of(ElementType type, Reduction reduction) {
   return (type == ElementType::boolean ? on_bool : on_numbers)[static_cast<size_t>(reduction)];
 }
 
-/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, it knows no 16-bit floats, and its
+/// Whether MPI's own operation means the same as ours: its MIN and MAX may lose a NaN, it does not know 16-bit floats, and its
 /// sums of bytes saturate where they are vectorised.
 bool has_builtin(ElementType type, Reduction reduction) {
   const bool is_half = type == ElementType::float16 || type == ElementType::bfloat16;
@@ -51,7 +51,8 @@ bool has_builtin(ElementType type, Reduction reduction) {
   return !is_half && !(is_float && is_order) && !may_saturate;
 }
 
-/// `n` rows, `stride` bytes apart. MPI 3 counts in int: more than `most` are rows of rows, and what remains.
+/// `n` rows, `stride` bytes apart. MPI 3 counts in int: where there are more than `most` rows, the type is rows of rows, plus
+/// the remaining ones.
 MPI_Datatype repeated(MPI_Datatype row, int64_t n, MPI_Aint stride, int64_t most) {
   MPI_Datatype all;
   if (n <= most) {
@@ -109,7 +110,7 @@ MPI_Datatype BoxTypes::type_of(ElementType element, std::span<const int64_t> siz
   if (found != entries_.end()) return found->type;
   Entry& entry = entries_[next_];
   next_ = (next_ + 1) % kMost;
-  if (entry.type != MPI_DATATYPE_NULL) MPI_Type_free(&entry.type);  // what uses it still goes on
+  if (entry.type != MPI_DATATYPE_NULL) MPI_Type_free(&entry.type);  // calls that still use it go on
   entry = {.element = element,
            .sizes = {sizes.begin(), sizes.end()},
            .strides = {strides.begin(), strides.end()},

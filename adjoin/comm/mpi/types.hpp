@@ -12,22 +12,22 @@
 
 namespace adjoin::mpi {
 
-/// Of each element type another one, so that a reduction of ours knows what it is given.
+/// A different MPI type for each element type, so that our reductions know the type of their operands.
 MPI_Datatype type_of(ElementType type);
 
-/// What MPI applies to two operands; finish_reduction makes the rest. It lives as long as MPI.
+/// What MPI applies to two operands; finish_reduction does the rest. The operation lives as long as MPI.
 MPI_Op operation_of(ElementType type, Reduction reduction);
 
-/// MPI's types of the boxes that were sent and received lately, so that an exchange that is repeated makes none.
+/// MPI's types of the boxes that were sent and received recently, so that a repeated exchange makes none.
 class BoxTypes {
  public:
-  /// No MPI call counts more than `most`.
+  /// No MPI call counts more than `most` elements.
   explicit BoxTypes(int64_t most) : most_(most) {}
   ~BoxTypes();
   BoxTypes(const BoxTypes&) = delete;
   BoxTypes& operator=(const BoxTypes&) = delete;
 
-  /// A box of strided memory as one element of a committed type. It lives until kMost others have been asked for.
+  /// A box of strided memory as one element of a committed type. The type lives until kMost others have been requested.
   MPI_Datatype type_of(ElementType element, std::span<const int64_t> sizes, std::span<const int64_t> strides);
 
  private:
@@ -40,7 +40,7 @@ class BoxTypes {
 
   const int64_t most_;
   std::array<Entry, kMost> entries_;
-  size_t next_ = 0;  // the one that was made first
+  size_t next_ = 0;  // the oldest one
 };
 
 }  // namespace adjoin::mpi

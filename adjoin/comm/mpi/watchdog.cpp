@@ -22,7 +22,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kTakeOverWithin = std::chrono::milliseconds(500);
 constexpr auto kBelieveAfter = std::chrono::seconds(1);
 
-/// The kernel's letter for the state of the process; 'X' where it is gone.
+/// The kernel's letter for the state of the process; 'X' where the process is gone.
 char state_of(const ProcessEntry& process) {
   std::ifstream in("/proc/" + std::to_string(process.pid.load()) + "/stat");
   std::string line;
@@ -31,12 +31,12 @@ char state_of(const ProcessEntry& process) {
   return name_end != line.npos && name_end + 2 < line.size() ? line[name_end + 2] : 'X';
 }
 
-/// Whether a debugger or a signal has stopped the process, which then goes on some time.
+/// Whether a debugger or a signal has stopped the process; it will go on some time later.
 bool is_stopped(char state) {
   return state == 'T' || state == 't';
 }
 
-/// Whether none of the processes before this one can look.
+/// Whether none of the processes before this one on the host can look.
 bool is_first_that_runs(const PendingTable& table, const ProcessEntry& own) {
   for (const ProcessEntry& process : table.processes) {
     if (&process == &own) break;
@@ -46,7 +46,7 @@ bool is_first_that_runs(const PendingTable& table, const ProcessEntry& own) {
   return true;
 }
 
-/// The ranks of the world that have yet to begin what the process has begun on a group and not ended.
+/// The ranks of the world that have not yet begun what the process has begun on a group and not ended.
 std::vector<int> missing_ranks(const PendingTable& table, const ProcessEntry& process, size_t place) {
   const std::span<const int> members = table.host->groups[place].members();
   std::vector<int> missing;
@@ -74,10 +74,11 @@ Worker worker_of(const PendingTable& table, const ProcessEntry& process, const A
   return worker;
 }
 
-/// What all threads of all ranks are in, as the table shows it. Who is on another host, or had no room, counts as running.
+/// What all threads of all ranks are doing, as the table shows it. Ranks on other hosts, and those without room in the table,
+/// count as running.
 struct Seen {
   std::vector<Worker> workers;
-  std::vector<const AgentEntry*> agents;  // of each worker; nullptr for what stands for more than the table shows
+  std::vector<const AgentEntry*> agents;  // of each worker; nullptr for one that stands for more than the table shows
 
   void add(Worker worker, const AgentEntry* agent) {
     workers.push_back(std::move(worker));
@@ -99,14 +100,14 @@ Seen look_at(const PendingTable& table, int world_size) {
   return seen;
 }
 
-/// Since when an agent is in its call, and since when it looks stuck there.
+/// How long an agent has been in its call, and how long it has looked stuck there.
 struct History {
   uint64_t version = 0;
   Clock::time_point in_call_since = {}, stuck_since = {};
 };
 using Histories = std::map<const AgentEntry*, History>;
 
-/// What is to be reported, "" for nothing.
+/// The text to report; "" where there is nothing to report.
 std::string look(const PendingTable& table, int world_size, std::chrono::milliseconds deadline, Histories& histories) {
   const Clock::time_point now = Clock::now();
   const Seen seen = look_at(table, world_size);

@@ -23,7 +23,7 @@ Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadloc
       agents_(static_cast<size_t>(ranks)),
       has_left_(new std::atomic<bool>[static_cast<size_t>(ranks)]()) {}
 
-/// Looks for a deadlock where `change`, made under the lock, says that there may be one.
+/// Makes `change` under the lock, and looks for a deadlock where it says that there may be one.
 template <class Change>
 void Detector::look_after(Change change) {
   std::string report;
@@ -37,7 +37,7 @@ void Detector::look_after(Change change) {
 void Detector::block(Agent& agent, const Waiting& waiting) {
   look_after([&] {
     agent.waiting_ = &waiting;
-    // Most often those that are waited for still run, and that is all one needs to know.
+    // Usually the ranks that are waited for still run; then no further search is needed.
     return !std::ranges::all_of(waiting.needs(), [&](int rank) { return may_act(rank); });
   });
 }

@@ -17,13 +17,13 @@ using host::Waiting;
 
 class Detector;
 
-/// One thread of one rank that may call. It is known from its making to its end, so a rank whose agents all wait is
-/// known to do nothing else.
+/// One thread of one rank that may call. The detector knows it from its construction to its destruction, so it knows that a
+/// rank whose agents all wait does nothing else.
 class Agent {
  public:
   enum class Kind {
     of_launch,     // the thread that the launch made for the rank
-    of_user,       // another that the user made
+    of_user,       // another thread that the user made
     of_any_thread  // of a stream, whose work several threads do in turn; of a world of one rank
   };
   Agent(Detector& detector, int rank, Kind kind);
@@ -40,30 +40,30 @@ class Agent {
   const int rank_;
   const Kind kind_;
   ThreadOwner owner_;
-  const Waiting* waiting_ = nullptr;  // these under the detector's lock
+  const Waiting* waiting_ = nullptr;  // this and the next are guarded by the detector's lock
   bool rests_ = false;
 };
 
-/// Knows all agents of a world, and finds a deadlock in the call of the last one that walks into it.
+/// Knows all agents of a world, and finds a deadlock in the call of the last agent that enters it.
 ///
-/// An agent enters a wait, rests and leaves under the lock; what it waits for may happen at any time, and stays so. So
-/// agents that wait for each other at one look, none of them freed, wait forever: the first to be freed would have to be
-/// freed by another of them, which acts only after it was freed itself.
+/// An agent enters a wait, rests and leaves under the lock; what it waits for may happen at any time, and then stays so. So
+/// agents that at one moment all wait for each other, none of them freed, wait forever: the first one to be freed would have to
+/// be freed by another of them, which acts only after it was freed itself.
 class Detector {
  public:
   /// `on_deadlock` gets the report; it is called outside the lock, on the thread that completed the deadlock.
   Detector(int ranks, std::function<void(const std::string& report)> on_deadlock);
 
-  /// Says that `agent` goes to sleep until `waiting` is over.
+  /// Records that `agent` goes to sleep until `waiting` is over.
   void block(Agent& agent, const Waiting& waiting);
   void unblock(Agent& agent);
-  /// Says whether `agent` does nothing before another agent of its rank has acted.
+  /// Records whether `agent` does nothing before another agent of its rank has acted.
   void rest(Agent& agent, bool rests);
-  /// Says that `agent` never calls again, though it may live on.
+  /// Records that `agent` never calls again, though it may live on.
   void leave(Agent& agent);
   /// Whether all agents of `rank` have left.
   bool has_left(int rank) const { return has_left_[static_cast<size_t>(rank)].load(); }
-  /// What everybody is in, under a headline of the caller's.
+  /// A report of what every rank is doing, under the given headline.
   std::string look(const std::string& headline) const;
 
  private:

@@ -18,7 +18,7 @@ namespace threads {
 class Group final : public host::Group {
  public:
   static std::shared_ptr<Group> make(std::shared_ptr<World> world, std::vector<int> world_ranks);
-  /// The next group of `ranks` of this one that `rank`, a member, takes part in; each of them makes it once.
+  /// The next group that `rank`, a member, forms with `ranks` of this one; each member calls this once per group.
   std::shared_ptr<Group> subset(int rank, std::span<const int> ranks);
 
   World& world() const { return *thread_world_; }
@@ -33,13 +33,13 @@ class Group final : public host::Group {
 
   const std::shared_ptr<World> thread_world_;
   std::mutex mutex_;
-  std::map<std::pair<std::vector<int>, uint64_t>, Forming> forming_;  // by members, and for the how manieth time
-  std::map<std::pair<std::vector<int>, int>, uint64_t> made_;         // by members, and by who has made so many
+  std::map<std::pair<std::vector<int>, uint64_t>, Forming> forming_;  // by members, and by how many came before
+  std::map<std::pair<std::vector<int>, int>, uint64_t> made_;         // by members and rank: how many it has made
 };
 
 }  // namespace threads
 
-/// One worker's view of a group of threads of this process. Deadlocks end the world at once: all ranks throw
+/// One worker's view of a group of threads of this process. A deadlock ends the world at once: all ranks throw
 /// CommunicationError with every pending call.
 class ThreadBackend final : public HostBackend {
  public:
@@ -54,7 +54,7 @@ class ThreadBackend final : public HostBackend {
   bool is_checked() const override { return group_->world().is_checked(); }
 
  private:
-  /// The agent, as it waits.
+  /// The agent as a waiter.
   struct AgentWaiter final : host::Waiter {
     AgentWaiter(threads::World& of, threads::Agent& waiting) : world(of), agent(waiting) {}
     void step_aside() override { world.step_aside(agent); }
@@ -76,7 +76,7 @@ struct ThreadWorld {
   explicit ThreadWorld(int ranks, std::chrono::milliseconds deadline = std::chrono::minutes(5),
                        bool is_checked = false);
   std::shared_ptr<Backend> backend(int rank) const;
-  /// Says that the thread of `rank` has returned and will never call again.
+  /// Records that the thread of `rank` has returned and will never call again.
   void depart(int rank) const;
 
   std::shared_ptr<threads::World> world;

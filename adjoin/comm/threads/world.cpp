@@ -42,7 +42,7 @@ void World::fail(int rank, std::exception_ptr cause) noexcept {
 void World::leave_by(int rank, std::exception_ptr cause) noexcept {
   fail(rank, cause);
   const std::lock_guard lock(mutex_);
-  // It may have ended the world as it unwound, or be no more than what the rank was told of that.
+  // The exception may have ended the world while it unwound, or may only repeat the reason that the rank received.
   if (culprit_ == rank && !cause_ && !message_of(cause).ends_with(reason_)) cause_ = std::move(cause);
 }
 

@@ -14,7 +14,7 @@ int64_t bytes_of(std::string_view text, std::string_view option);
 /// "64,4K,1M" as bytes, each as above.
 std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option);
 
-/// "64 B", "4 KiB", "1 MiB"; a number that no unit divides in the largest that leaves it whole.
+/// "64 B", "4 KiB", "1 MiB"; the unit is the largest one in which the number is whole.
 std::string text_of_bytes(int64_t bytes);
 
 }  // namespace adjoin::measure

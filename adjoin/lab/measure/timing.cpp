@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A contender while it is measured. Its times are the same on all ranks, and so is what follows from them.
+/// A contender while it is measured. Its times are the same on all ranks, and so is all that depends on them.
 class Measurement {
  public:
   Measurement(const Communicator& world, const Contender& contender, const Effort& effort, bool is_alone)
@@ -32,7 +32,7 @@ class Measurement {
   const Times& times() const { return times_; }
 
  private:
-  /// Seconds of each part of a call, for the rank that saw the longest.
+  /// The seconds of each part of a call, on the rank where it took longest.
   std::vector<double> turn() {
     if (effort_.lets_threads_sleep && !is_alone_) let_threads_sleep(world_);
     if (contender_.begin) contender_.begin();
@@ -65,7 +65,7 @@ class Measurement {
     return total;
   }
 
-  /// A call that another program slows down ten thousand times must not be made as often.
+  /// A call that another program slows down ten thousand times must not be repeated as often.
   void adapt(double seconds) {
     calls_ = static_cast<int>(std::clamp(effort_.turn_seconds / seconds, 1.0, double(effort_.most_calls)));
   }

@@ -8,22 +8,22 @@
 
 namespace adjoin::measure {
 
-/// The memory of one rank for float32 collectives whose largest buffer has `bytes` bytes: zeros,
-/// which stay zeros however often they are summed, aligned to cache lines as tensors are.
+/// The memory of one rank for float32 collectives whose largest buffer has `bytes` bytes. It holds zeros, which stay
+/// zeros however often they are summed, and is aligned to cache lines as tensors are.
 class Workload {
  public:
   Workload(const Communicator& world, int64_t bytes);
 
-  /// One call of the collective on `world`, the root being rank 0; all_reduce is in place.
+  /// One call of the collective on `world`, with rank 0 as the root; all_reduce is in place.
   void call(Collective collective) const;
-  /// Writes the input anew.
+  /// Writes the input again.
   void write() const;
-  /// Copies as many bytes from one buffer to the other: what all ranks do together to measure the limit.
+  /// Copies `bytes` bytes from one buffer to the other: all ranks do this together to measure the limit.
   void copy() const;
 
   Buffer in() const { return {in_.get(), count_, ElementType::float32}; }
   Buffer out() const { return {out_.get(), count_, ElementType::float32}; }
-  /// The elements of each rank's block; what does not divide by the ranks is left out.
+  /// The elements of each rank's block; a remainder that the number of ranks does not divide is not used.
   int64_t block() const { return counts_[0]; }
 
  private:

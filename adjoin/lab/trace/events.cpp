@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 struct Piece {
   int64_t begin = 0, end = 0;
   const TimedSlice* slice = nullptr;
-  size_t call = 0;  // where it is no slice
+  size_t call = 0;  // index of the call, if it is not a slice
 };
 
 /// A list of events, written one after another.
@@ -56,14 +56,14 @@ class EventFile {
                        {"pid", rank},
                        {"tid", thread},
                        {"ts", microseconds(at - origin_)}};
-    if (*phase == 'f') event["bp"] = "e";  // it is of the slice that is there, not of the next one
+    if (*phase == 'f') event["bp"] = "e";  // binds to the enclosing slice, not to the next one
     add(event);
   }
 
  private:
   static double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
   static std::string as_text(const ordered_json& json) {
-    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);  // a file may have any name
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);  // file names may hold any bytes
   }
 
   const std::function<void(std::string_view)>& text_;
@@ -80,14 +80,16 @@ int64_t first_begin(std::span<const TracedRank> ranks) {
   return first == std::numeric_limits<int64_t>::max() ? 0 : first;
 }
 
-/// The threads of a rank: its own, and of what goes on beside as many as it takes that no two calls of one overlap.
+/// The threads of a rank: its own, and for operations beside it as many as are needed so that no two calls of one thread
+/// overlap.
 std::vector<std::vector<Piece>> threads_of(const Timeline::Taken& did) {
   std::vector<std::vector<Piece>> threads(1);
   std::vector<Piece> beside;
   for (const TimedSlice& slice : did.slices) threads[0].push_back({slice.begin, slice.end, &slice});
   for (size_t i = 0; i < did.calls.size(); ++i)
     (did.calls[i].is_beside ? beside : threads[0]).push_back({did.calls[i].begin, did.calls[i].end, nullptr, i});
-  // What encloses others comes before them. It ends later, so of two that take the same time it is the one behind.
+  // An event that encloses others must come before them. It ends later, so of two with equal times it is the later one in the
+  // list.
   std::ranges::reverse(threads[0]);
   const auto order = [](const Piece& a, const Piece& b) {
     return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
@@ -126,11 +128,11 @@ void add_slice(EventFile& file, int rank, int thread, const TimedSlice& slice) {
   file.add_complete(name, "work", rank, thread, slice.begin, slice.end, std::move(args));
 }
 
-/// `ready`: when the last rank that it needs had begun it.
+/// `ready`: when the last rank that the call needs had begun it.
 void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int64_t ready,
               const std::map<uint64_t, std::vector<int>>& groups) {
   constexpr const char* kCategory = "communication";
-  // Of a wait for an asynchronous operation only that is known.
+  // For a wait for an asynchronous operation nothing else is known.
   const bool is_told = call.kind != TimedCall::Kind::wait || !call.messages.empty();
   ordered_json args;
   if (is_told) args = arguments_of(call, groups);
@@ -141,8 +143,8 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
   if (between < call.end) file.add_complete("moving", kCategory, rank, thread, between, call.end);
 }
 
-/// Returns the thread of each of the rank's calls. `thread` is the number of its first one, and then of the next rank's: viewers
-/// take threads of two processes for one where their numbers are the same.
+/// Returns the thread of each of the rank's calls. `thread` is the number of the rank's first thread, and on return that of the
+/// next rank's: viewers treat threads of two processes as one where their numbers are equal.
 std::vector<int> add_rank(EventFile& file, const TracedRank& record, std::span<const int64_t> ready, int& thread) {
   const int rank = record.rank, own = thread;
   std::vector<int> thread_of_call(record.did.calls.size());
@@ -185,7 +187,7 @@ void write_trace_events(std::span<const TracedRank> ranks, std::span<const Trace
     const TracedRank &sender = ranks[send.rank], &receiver = ranks[receive.rank];
     const TimedCall &sent = sender.did.calls[send.call], &received = receiver.did.calls[receive.call];
     file.add_end_of_flow("s", id, sender.rank, thread_of_call[send.rank][send.call], sent.begin);
-    // Within the receive, which the moment of its end is not.
+    // Within the receive; the moment of its end is already outside.
     file.add_end_of_flow("f", id, receiver.rank, thread_of_call[receive.rank][receive.call],
                          std::max(received.begin, received.end - 1));
   }

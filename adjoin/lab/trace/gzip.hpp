@@ -6,14 +6,14 @@
 
 namespace adjoin::lab {
 
-/// The bytes of a gzip file, made while its text comes in pieces.
+/// The bytes of a gzip file, compressed while its text arrives in pieces.
 class GzipText {
  public:
   GzipText();
   ~GzipText();
 
   void add(std::string_view text);
-  /// What is still to come of the file: all of it. Nothing can be added then.
+  /// Returns the complete file. Nothing can be added afterwards.
   std::string finish();
 
  private:

@@ -9,12 +9,12 @@
 
 namespace adjoin::lab {
 
-/// A call of a trace: the place among the calls of its rank.
+/// A call of a trace: its rank and its index among the calls of the rank.
 struct TracedCall {
   size_t rank = 0, call = 0;
 };
 
-/// A message of which both ends stand in a trace, and the calls that they are of.
+/// A message whose two ends are both in a trace, and the calls that they belong to.
 struct TracedMessage {
   TracedCall send, receive;
 };
@@ -22,7 +22,7 @@ struct TracedMessage {
 /// The messages between all ranks, paired as Meetings does.
 std::vector<TracedMessage> traced_messages(std::span<const TracedRank> ranks);
 
-/// When the last rank that a call needs had begun the same, for each call of each rank: Meetings::all_there.
+/// For each call of each rank, when the last rank that it needs had begun the same: Meetings::all_there.
 std::vector<std::vector<int64_t>> ready_times(std::span<const TracedRank> ranks);
 
 }  // namespace adjoin::lab

@@ -10,7 +10,7 @@
 namespace adjoin::lab {
 namespace {
 
-/// Of the readings of ranks that share a clock, which have equally many, the ones of the least error.
+/// Ranks that share a clock have equally many readings. For each reading, returns that of the rank with the smallest error.
 std::vector<ClockReading> best_readings(std::span<const TracedRank> ranks, std::span<const size_t> of_host) {
   std::vector<ClockReading> best = ranks[of_host[0]].clock;
   for (const size_t rank : of_host)
@@ -25,8 +25,8 @@ void change_times(Timeline::Taken& did, const Change& change) {
   for (TimedSlice& slice : did.slices) slice.begin = change(slice.begin), slice.end = change(slice.end);
 }
 
-/// By how much to shift each host, at least, that no message ends before it begins. Within the errors of the clocks there is
-/// such a shift; where drift leaves none, as much is put right as one round a host does.
+/// The least shift of each host so that no message ends before it begins. Within the errors of the clocks there is such a
+/// shift. Where drift leaves none, the result corrects as much as one round per host does.
 std::vector<int64_t> shifts_of(std::span<const TracedRank> ranks, std::span<const size_t> host_of, size_t hosts) {
   std::map<std::pair<size_t, size_t>, int64_t> leads;  // how far a host must be shifted beyond another one
   for (const TracedMessage& message : traced_messages(ranks)) {

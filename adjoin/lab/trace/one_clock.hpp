@@ -12,11 +12,11 @@ namespace adjoin::lab {
 struct TracedHost {
   std::string name;
   std::vector<int> ranks;
-  int64_t clock_error = 0;  // nanoseconds by which its times may be off those of rank 0's host
+  int64_t clock_error = 0;  // bound on how far its times are off those of rank 0's host, in nanoseconds
 };
 
-/// Changes all times to those of the clock of rank 0, whose record is the first. Ranks of a host stay on one clock: of their
-/// readings the best count. The times of a host are then shifted as little as it takes that no message ends before it begins.
+/// Converts all times to the clock of rank 0, whose record is the first. Ranks of a host stay on one clock: the best of their
+/// readings is used. Then the times of a host are shifted by as little as is needed so that no message ends before it begins.
 std::vector<TracedHost> put_on_one_clock(std::vector<TracedRank>& ranks);
 
 }  // namespace adjoin::lab

@@ -12,7 +12,7 @@
 namespace adjoin::lab {
 namespace {
 
-/// The host's name and, as others may have the same, what tells its system's starts apart.
+/// The host's name and, as other hosts may have the same name, the id of its system's boot.
 std::string this_host() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;

@@ -8,17 +8,17 @@
 
 namespace adjoin::lab {
 
-/// Collects what this rank did, for a trace. All ranks of the world call each function together, but add.
+/// Collects what this rank did, for a trace. All ranks of the world call each function together, except add.
 class RankRecorder {
  public:
-  /// Compares the clocks. `name` is what this rank is called in the trace.
+  /// Compares the clocks. `name` is this rank's name in the trace.
   RankRecorder(const Communicator& world, std::string name);
 
-  /// Adds what this rank did, whose texts outlive gathered().
+  /// Adds what this rank did. The texts in it must outlive gathered().
   void add(Timeline::Taken did);
 
-  /// Compares the clocks again, and gives the records of all ranks on rank 0, none elsewhere. What is added later is for the next
-  /// time.
+  /// Compares the clocks again, and returns the records of all ranks on rank 0, none on other ranks. What is added later is for
+  /// the next call.
   std::vector<TracedRank> gathered();
 
  private:
@@ -26,7 +26,7 @@ class RankRecorder {
   TracedRank mine_;
 };
 
-/// The bytes of the file of a trace.
+/// The bytes of a trace file.
 std::string trace_file(std::vector<TracedRank> ranks);
 
 }  // namespace adjoin::lab

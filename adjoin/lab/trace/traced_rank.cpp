@@ -10,7 +10,7 @@
 namespace adjoin::lab {
 namespace {
 
-/// Numbers, and texts that each stand once and are numbers too.
+/// Packs numbers, and texts; each different text is stored once, and numbers refer to it.
 class Packer {
  public:
   void add(int64_t number) { numbers_.push_back(number); }

@@ -11,22 +11,22 @@
 
 namespace adjoin::lab {
 
-/// What one rank of a trace did. The texts in `did` stand in `texts`, or outlive it.
+/// What one rank of a trace did. The texts in `did` are stored in `texts`, or outlive this object.
 struct TracedRank {
   int rank = 0;                       // in the world that all groups come from
   std::string name{};                 // "rank 3: dp 1, tp 1"
-  std::string host{};                 // which no other host is called
-  std::vector<ClockReading> clock{};  // before and after
+  std::string host{};                 // unique among the hosts
+  std::vector<ClockReading> clock{};  // before and after the record
   Timeline::Taken did{};
   std::vector<std::string> texts{};
 };
 
-/// As bytes, with all texts.
+/// The record as bytes, with all texts.
 std::string packed(const TracedRank& record);
-/// The record of such bytes. Throws: InternalError where they end early
+/// The record in such bytes. Throws: InternalError where they end too early
 TracedRank unpacked(std::string_view bytes);
 
-/// The records of all ranks on rank 0, and nothing elsewhere; called by all.
+/// The records of all ranks on rank 0, and none on other ranks; called by all.
 std::vector<TracedRank> gathered_records(const TracedRank& mine, const Communicator& world);
 
 }  // namespace adjoin::lab
