@@ -62,7 +62,7 @@ class ExpertLoads {
 /// cuts a ColRow.
 ///
 /// Parameters: router.weight [E, features], column.weight [E * made, features], row.weight [E * features, hidden_features]; for
-/// swiglu `made` is twice the hidden features, else it is equal to them; the rows of expert e follow those of e - 1
+///         swiglu `made` is twice the hidden features, else it is equal to them; the rows of expert e follow those of e - 1
 /// Shape:  [rows, features] -> the same; where rows are split, the rank's part of the rows of the pass
 /// Kinds:  replicated -> replicated along the tensor-parallel axis, or split -> split
 /// Cost:   that of a ColRow, and two small all-reduces or all-gathers for the gates; over the experts' axis a row is sent to

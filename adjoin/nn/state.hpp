@@ -19,7 +19,8 @@ Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid);
 
 /// The contents of pieces, nn::parameters_of(module) or those of an optimizer, as global tensors on one rank; empty elsewhere.
 ///
-/// All workers of the world call it. Of several copies the first worker's is sent, each piece once, in one message a box.
+/// All workers of the world call it. Only the first of several copies is sent: each of its workers sends its piece once, in one
+/// message a box.
 State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 
 /// Fills pieces, on any layouts, with what one rank holds, converted to their own types: with the result of gather_state, from

@@ -9,7 +9,7 @@
 
 namespace adjoin::train {
 
-/// Waits until the work that each rank has begun has ended on all ranks, however long it takes (a future without a result means
+/// Waits until the work that each rank has begun has ended on all ranks, however long it takes (an invalid future counts as
 /// ended). All ranks call it, and tell each other ten times a second that they are still working. So no call waits longer than
 /// that: only a rank that stopped can exceed the deadline, not a rank that still writes. If the work takes longer than
 /// `note_after`, rank 0 notes it on standard error, and again each time the duration has doubled; `what` says what the ranks

@@ -24,7 +24,7 @@ using torch::nn::InstanceNorm2dOptions;
 using torch::nn::InstanceNorm3dOptions;
 using torch::nn::InstanceNormOptions;
 
-/// A norm of channels by their mean and variance, described by what BatchNorm's and InstanceNorm's options have in common.
+/// A norm of channels by their mean and variance: the options of BatchNorm and InstanceNorm in one form.
 struct ChannelNormGeometry {
   std::string name;
   size_t space = 2;         ///< number of dims of space; where it is 1, x may have none

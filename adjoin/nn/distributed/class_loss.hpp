@@ -18,7 +18,7 @@ namespace adjoin::nn {
 using torch::nn::CrossEntropyLossOptions;
 using torch::nn::NLLLossOptions;
 
-/// A loss of the class that each sample should have, described by what NLLLoss's and CrossEntropyLoss's options have in common.
+/// A loss of the class that each sample should have: the options of NLLLoss and CrossEntropyLoss in one form.
 struct ClassLossGeometry {
   std::string name;
   bool of_scores = false;  ///< x are scores instead of logarithms of probabilities

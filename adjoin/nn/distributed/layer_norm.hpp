@@ -27,7 +27,7 @@ struct RMSNormOptions {
   TORCH_ARG(bool, elementwise_affine) = true;
 };
 
-/// A norm of each sample, described by what LayerNorm's, RMSNorm's and GroupNorm's options have in common.
+/// A norm of each sample: the options of LayerNorm, RMSNorm and GroupNorm in one form.
 struct SampleNormGeometry {
   std::string name;
   std::vector<int64_t> shape;          ///< of weight and bias: the last dims of x, or its channels

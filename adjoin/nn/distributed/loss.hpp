@@ -34,8 +34,7 @@ LossReduction reduction_of(const Choice& choice) {
   return std::holds_alternative<torch::enumtype::kMean>(choice) ? LossReduction::mean : LossReduction::batch_mean;
 }
 
-/// A loss of each element of x against the same element of a target, described by what the options of such losses have in
-/// common.
+/// A loss of each element of x against the same element of a target: the options of such losses in one form.
 struct ElementLossGeometry {
   std::string name;
   LossReduction reduction = LossReduction::mean;

@@ -28,7 +28,7 @@ struct NetworkPlacement {
 ///
 /// The model may contain linear layers, convolutions and transposed ones, poolings and adaptive ones, upsampling, batch,
 /// instance, layer and group norms, embedding, dropout, Flatten, and elementwise functions without weights. A Sequential within
-/// another must be a module derived from it, as torch::nn requires, and becomes the sequence that it holds. A layer that stands
+/// another must be a module derived from it, as torch::nn requires, and becomes the sequence that it holds. A layer that occurs
 /// in several places is one layer in the result too.
 ///
 /// Outputs have the layouts that the placement says. Weights are cut where channels or features are cut: of a layer's inputs

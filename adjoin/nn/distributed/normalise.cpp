@@ -171,7 +171,7 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     const Planes of(moments, affine, over.eps);
     const at::Tensor xs = all.in_planes(x), dys = all.in_planes(dy);
     const at::Tensor own = gradient_sums(xs, dys, moments[0]), sums = all.totals(own);
-    at::Tensor dx, of_affine = affine;  // undefined
+    at::Tensor dx, of_affine = affine;  // no gradients yet
     if (ctx->needs_input_grad(0)) {
       const auto* const of_dy = sums.const_data_ptr<double>();
       const auto count = static_cast<double>(all.count());

@@ -52,8 +52,8 @@ PoolGeometry geometry_of(const torch::nn::AdaptiveAvgPoolOptions<Sizes>& options
   return adaptive_pool(false, {options.output_size()->begin(), options.output_size()->end()});
 }
 
-/// How a pooling is done, for any layout of its input. Throws: the returned function InvalidArgument where the input does not
-/// fit
+/// How a pooling is done, for any layout of its input. Throws: InvalidArgument, from the returned function, where the input
+/// does not fit
 std::function<Route(const Layout& input)> plan_of(PoolGeometry geometry, const Grid& grid, LayoutRule output);
 
 /// A maximum or an average over windows. The input may be cut in any way.

@@ -20,7 +20,7 @@ namespace adjoin::nn {
 using LayoutRule = std::function<Layout(const std::vector<int64_t>& shape)>;
 
 /// Dim d is cut in balanced parts over axes[d] of a grid, whole where axes[d] is empty; all other axes replicate.
-/// Throws: the rule InvalidArgument for a shape with fewer dims, or for axes that are not in the grid
+/// Throws: InvalidArgument, from the rule, for a shape with fewer dims, or for axes that are not in the grid
 LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> axes);
 
 /// The whole tensor on one rank of the world.
