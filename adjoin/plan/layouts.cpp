@@ -13,7 +13,7 @@ namespace {
 
 using train::Configuration;
 
-constexpr int64_t kFewTokens = 16;  // of a sequence, for each rank, if there are more than kFewRanks
+constexpr int64_t kFewTokens = 16;  // the fewest tokens of a sequence for each rank, above kFewRanks ranks
 
 /// The values that a field gets in turn.
 template <class T>

@@ -23,7 +23,7 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
   };
   const auto count = static_cast<double>(configuration.microbatches);
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
-  double computing = 0, communicating = 0, updating = 0;  // the first two over all ranks; of the slowest
+  double computing = 0, communicating = 0, updating = 0;  // sums over all ranks; updating: of the slowest
   for (const train::RankPlan& rank : ranks) {
     for (const train::StageWork& work : rank.work) {
       const double forward = seconds_of(work.forward);

@@ -21,7 +21,7 @@ struct PlannedCall {
   std::optional<Collective> collective;  ///< none: messages
   int ranks = 1;                         ///< of the group
   int64_t bytes = 0;                     ///< what this rank sends, as Call::bytes()
-  int span = 1;                          ///< distance of the group's first and last rank in the job, both included
+  int span = 1;                          ///< ranks of the job from the group's first to its last, both included
   bool operator==(const PlannedCall&) const = default;
 };
 

@@ -103,7 +103,7 @@ class Trainer::Sums {
     tally_.resize(tally.size());
     for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
   }
-  /// `speaks` must be true on one of several ranks that know the same. Any rank may have noted an interrupt.
+  /// Of the ranks that know the same, `speaks` must be true on exactly one. Any rank may have noted an interrupt.
   void add_up(const Communicator& world, bool speaks, size_t tally_size) {
     std::vector<double> all{loss_, tokens_, flops_};
     all.insert(all.end(), tally_.begin(), tally_.end());
