@@ -41,7 +41,7 @@ class TrainingRun {
   /// Removes what an earlier run has left, once. All ranks call it when there is something to write, so that a run that fails
   /// in its first step destroys nothing.
   void begin_output();
-  /// Indices, among the training samples, of the next global batch.
+  /// The training samples of the next global batch, as indices into the train part.
   std::vector<int64_t> next_samples();
   void train_step();
   /// Updates the state after a step: the loss scale, the skipped steps, and the epoch's mean loss.
