@@ -42,7 +42,7 @@ int ranks_of(const CollectiveOptions& options) {
   return static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads));
 }
 
-/// Sizes of whole elements for each rank, whose two buffers have room on all ranks of this machine.
+/// Sizes, in whole elements, for each rank; its two buffers must fit into memory on all ranks of this machine.
 std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
   const int ranks_here = started_by_mpi() ? mpi_job_ranks_here() : ranks;
   const Machine machine = this_machine();

@@ -22,7 +22,7 @@ constexpr std::optional<AttentionMethod> kMethods[] = {AttentionMethod::ring, At
 constexpr std::string_view kCuts[] = {"batch", "channels", "height", "width"};
 constexpr std::string_view kProductNames[] = {"nt", "nn", "tn"};  // in the order of Product
 
-/// A bench with what the command line adds to it.
+/// A bench, and what the command line adds to it.
 template <class Options>
 struct Command : Options {
   std::string word;  // the method, layer or product
@@ -32,7 +32,7 @@ struct Command : Options {
   int64_t& ranks() { return this->run.workers.grid.dp; }
 };
 
-/// `bench NAME` with the options that all have which time distributed work beside other work.
+/// `bench NAME` with the options of all commands that time distributed work beside other work.
 template <class Options>
 std::shared_ptr<Command<Options>> add_command(Program& program, CLI::App& bench, const char* name,
                                               const char* description, void (*run)(Command<Options>&),
@@ -60,7 +60,7 @@ void check(const train::SideBySideOptions& run) {
   check_range("--times", run.times, 0, kMostTimes);
 }
 
-/// Adds seconds, ratios and memory to what says what was measured.
+/// Adds seconds, ratios and memory to a description of what was measured.
 Json with_measured(Json row, const Comparison& comparison) {
   if (!comparison.results.empty()) {
     const train::Result &ours = comparison.results[0], &local = comparison.results[1];
@@ -77,7 +77,7 @@ Json with_measured(Json row, const Comparison& comparison) {
   return row;
 }
 
-/// A line for each entrant and one for its ratio, and one for each rank's memory.
+/// Prints a line for each entrant and one for its ratio, and one for each rank's memory.
 void print(const std::string& what, const Comparison& comparison) {
   const auto ranks = std::ssize(comparison.peak_memory_bytes);
   const std::string name = what + " on " + counted(ranks, "rank");

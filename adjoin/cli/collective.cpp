@@ -16,7 +16,7 @@ namespace adjoin::cli {
 namespace {
 
 constexpr int kMostSimulated = 8192, kMostCompared = 65536, kMostDrawn = 128;
-constexpr int64_t kMostPieces = 1 << 18;           // of all ranks together; each is some hundred bytes in a recording
+constexpr int64_t kMostPieces = 1 << 18;           // of all ranks together; some hundred bytes each in a recording
 constexpr int64_t kMostMemory = int64_t{4} << 30;  // of all ranks' buffers together
 constexpr algorithm::Network kUsualNetwork{.alpha = 2e-6, .beta = 8e-11};
 constexpr const char* kUsualSizes = "64,1K,16K,256K,4M,64M";
@@ -38,7 +38,7 @@ Collective collective_of(const LabOptions& options) {
 
 double seconds_of(const std::optional<double>& given, double otherwise, const char* option) {
   const double seconds = given.value_or(otherwise);
-  require(seconds >= 0 && seconds <= 1e6, [&] {  // NaN is refused too
+  require(seconds >= 0 && seconds <= 1e6, [&] {  // a NaN fails too
     char text[32];
     std::snprintf(text, sizeof text, "%g", seconds);
     return std::string(option) + " is " + text + ", expected 0 to 1000000";
@@ -63,12 +63,12 @@ std::string algorithm_of(const LabOptions& options, Collective collective, int r
   return options.algorithm;
 }
 
-/// The bytes of a piece: 0 where the message is one.
+/// The bytes of a piece; 0 if the message is not cut.
 int64_t chunk_of(const LabOptions& options) {
   return options.chunk.empty() ? 0 : measure::bytes_of(options.chunk, "--chunk");
 }
 
-/// The pieces in which the algorithm works; where the choice was left open the best ones, as in such a call.
+/// Sets the size of pieces for the algorithm; if the user did not choose, the best size, as in such a call.
 void set_chunk(lab::Exercise& exercise, const LabOptions& options, std::string_view algorithm) {
   if (!algorithm::is_pipeline(exercise.collective, algorithm)) {
     exercise.chunk = 0;
@@ -85,7 +85,7 @@ void set_chunk(lab::Exercise& exercise, const LabOptions& options, std::string_v
   });
 }
 
-/// The checked numbers of one element are four times as large as an int32, and each rank has an input and an output.
+/// The checked numbers of an element are four times as large as an int32, and each rank has an input and an output.
 void require_room(int ranks, int64_t bytes) {
   require(bytes <= kMostMemory / 8 / ranks, [&] {
     return "--bytes is " + std::to_string(bytes) + ", expected at most " + std::to_string(kMostMemory / 8 / ranks) +
@@ -97,7 +97,7 @@ void run_comparison(const LabOptions& options, Collective collective) {
   require(options.algorithm.empty(), "--compare takes all algorithms; leave --algorithm out");
   require(options.svg.empty(), "--compare draws nothing; leave --svg out");
   const algorithm::Network network = network_of(options, kUsualNetwork);
-  const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // its counts are ranks * ranks
+  const int64_t most = collective == Collective::all_to_all ? 4096 : kMostCompared;  // it has ranks * ranks counts
   const int64_t chunk = chunk_of(options);
   const std::string given = options.bytes.empty() ? kUsualSizes : options.bytes;
   const std::vector<int64_t> sizes = measure::all_bytes_of(collective == Collective::barrier ? "0" : given, "--bytes");
@@ -114,7 +114,7 @@ void run_comparison(const LabOptions& options, Collective collective) {
 void run_one(const LabOptions& options, Collective collective) {
   std::optional<algorithm::Network> network;
   if (options.alpha || options.beta) network = network_of(options, /*otherwise=*/{});
-  // An all_to_all's counts are ranks * ranks, and every rank's program checks them.
+  // An all_to_all has ranks * ranks counts, which every rank's program checks.
   const bool may_be_simulated_only = network && collective != Collective::all_to_all;
   const auto ranks =
       static_cast<int>(number_of(options.ranks, "--ranks", 1, may_be_simulated_only ? kMostSimulated : kMostThreads));
@@ -142,7 +142,7 @@ void run_one(const LabOptions& options, Collective collective) {
 
 void run_collective(const LabOptions& options) {
   const Collective collective = collective_of(options);
-  if (!prints()) return;  // rank 0 of an MPI job alone: the workers are threads
+  if (!prints()) return;  // only rank 0 of an MPI job: the workers are threads
   if (options.compare)
     run_comparison(options, collective);
   else

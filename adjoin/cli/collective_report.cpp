@@ -161,7 +161,7 @@ void print_contests(std::span<const lab::Contest> contests, Collective collectiv
   const int terminal = terminal_columns(STDOUT_FILENO);
   const size_t page = terminal > 0 ? static_cast<size_t>(terminal) : kPage;
   const size_t at_once = std::max<size_t>(1, (std::max(page, kRanksWidth) - kRanksWidth) / (kWidth + 2));
-  for (size_t first = 0; first < sizes; first += at_once) {  // the sizes for which the page has room, then the next
+  for (size_t first = 0; first < sizes; first += at_once) {  // as many sizes as the page has room for, then the next
     const size_t end = std::min(first + at_once, sizes);
     std::printf("%s%*s", first > 0 ? "\n" : "", int{kRanksWidth}, "ranks");
     for (size_t i = first; i < end; ++i) std::printf("  %*s", int{kWidth}, text_of_bytes(contests[i].bytes).c_str());

@@ -19,20 +19,20 @@ struct Totals {
   int64_t sent = 0, received = 0, bytes_sent = 0, bytes_received = 0;
 };
 
-/// What `adjoin collective` has found out of one operation: as it ran, or where it did not, as it was simulated.
+/// The results of `adjoin collective` for one operation: of a run or, if there was none, of a simulation.
 struct Outcome {
   lab::Exercise exercise;
   std::string algorithm;
   int64_t bytes = 0;
   int64_t steps = 0;
-  std::vector<Totals> totals = {};                    // of each rank
+  std::vector<Totals> totals = {};                    // for each rank
   std::optional<lab::Trial> trial = {};               // on threads
   std::optional<algorithm::Network> network = {};     // of the simulation
-  double simulated_seconds = 0;                       // where there is a network
-  std::vector<lab::SimulatedMessage> simulated = {};  // where they are to be drawn
+  double simulated_seconds = 0;                       // if there is a network
+  std::vector<lab::SimulatedMessage> simulated = {};  // if they are to be drawn
 };
 
-/// Runs the operation on threads unless there are too many ranks, and simulates it where there is a network.
+/// Runs the operation on threads unless there are too many ranks, and simulates it if there is a network.
 Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, int64_t bytes, bool runs,
                  const std::optional<algorithm::Network>& network, bool is_to_be_drawn);
 

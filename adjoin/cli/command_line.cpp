@@ -13,7 +13,7 @@ bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_min() > 0;
 }
 
-/// The option whose name this is: no positional one, whose names have no dashes.
+/// The option with this name, except positional ones, whose names have no dashes.
 const CLI::Option* option_named(const CLI::App& command, const std::string& name) {
   return name.starts_with('-') ? command.get_option_no_throw(name) : nullptr;
 }
@@ -25,7 +25,7 @@ bool is_option_with_value(const CLI::App& command, const std::string& word) {
   return option != nullptr && takes_value(*option);
 }
 
-/// Checks that no value is given twice, and that none is missing, where CLI11 would take the next option for it.
+/// Checks that no value is given twice, and that none is missing where CLI11 would use the next option as the value.
 void check_values(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   std::vector<const CLI::Option*> given;
@@ -45,13 +45,13 @@ void check_values(const CLI::App& app, const std::vector<std::string>& words) {
   }
 }
 
-/// The command that the words have come to.
+/// The command that the words have selected.
 const CLI::App& chosen(const CLI::App& app) {
   const std::vector<CLI::App*> nested = app.get_subcommands();
   return nested.empty() ? app : chosen(*nested.back());
 }
 
-/// What is said of words that nothing takes.
+/// The error for words that nothing accepts.
 std::string refusal_of(const CLI::App& command, const std::vector<std::string>& words) {
   const std::string help = "; " + full_name(command) + " --help lists ", &first = words.front();
   if (const std::vector<std::string> commands = command_names(command); !commands.empty() && !first.starts_with('-'))
@@ -75,7 +75,7 @@ Words separate_texts(const CLI::App& command, const std::vector<std::string>& wo
               [&] { return refusal_of(command, {words[i]}) + "; a text that begins with two dashes comes after --"; });
       (is_option_with_value(command, words[i]) ? result.options : result.texts).push_back(words[i]);
     } else if (takes_value(*option) && i + 1 < words.size() && !words[i + 1].empty()) {
-      result.options.push_back(words[i] + "=" + words[i + 1]);  // in one word, which nothing can take for another
+      result.options.push_back(words[i] + "=" + words[i + 1]);  // joined into one word, which cannot be misread
       ++i;
     } else {
       result.options.push_back(words[i]);
@@ -92,10 +92,10 @@ void parse(Program& program, std::vector<std::string> words) {
     words.insert(words.end(), apart.options.begin(), apart.options.end());
     program.texts = std::move(apart.texts);
   }
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  std::reverse(words.begin(), words.end());  // CLI11 expects them in this order
   try {
     program.app.parse(std::move(words));
-  } catch (const CLI::ExtrasError&) {  // whose own text has the words from the last to the first
+  } catch (const CLI::ExtrasError&) {  // its own text has the words in reverse order
     throw InvalidArgument(refusal_of(chosen(program.app), program.app.remaining(/*recurse=*/true)));
   }
   require(program.action != nullptr,

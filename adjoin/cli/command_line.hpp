@@ -8,19 +8,19 @@
 
 namespace adjoin::cli {
 
-/// The words that follow a command, in two parts.
+/// The words after a command, in two parts.
 struct Words {
   std::vector<std::string> options, texts;
 };
 
-/// Tells the texts among a command's words from its options: a word is a text unless it is the name of an option (with
-/// "=VALUE" behind it where the option takes one) or such an option's value; after "--" every word is.
-/// Throws: InvalidArgument for another word that begins with "--", which is a mistyped option
+/// Separates the texts among a command's words from its options. A word is a text unless it is the name of an option (with
+/// "=VALUE" added if the option takes a value) or the value of such an option; after "--" every word is a text.
+/// Throws: InvalidArgument for another word that begins with "--", as that is a mistyped option
 Words separate_texts(const CLI::App& command, const std::vector<std::string>& words);
 
-/// Reads the command line, without the program's name; the texts of a command that takes some go to `program.texts`.
-/// Throws: as CLI::App::parse does; InvalidArgument for a number that is none, a value that is missing or given twice,
-///         words that nothing takes, and where there is no command.
+/// Reads the command line, without the program's name; if a command takes texts, they go to `program.texts`.
+/// Throws: as CLI::App::parse does; InvalidArgument for a value that is not a number where one is expected, for a value that is
+///         missing or given twice, for words that no option or command takes, and where there is no command.
 void parse(Program& program, std::vector<std::string> words);
 
 }  // namespace adjoin::cli

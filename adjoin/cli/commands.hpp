@@ -7,8 +7,8 @@
 
 namespace adjoin::cli {
 
-/// The command line being built: each subcommand, when it was chosen, leaves what is to be done in `action`, which
-/// runs after all of the line was understood.
+/// The command line being built. Each subcommand, when it is chosen, stores its work in `action`, which runs after the whole
+/// line was understood.
 struct Program {
   Program();
 
@@ -27,7 +27,7 @@ void add_checkpoint(Program& program);
 void add_export(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
-/// The commands below `bench`: `attention`, `layers`, `matmul` and `moves`, which time work beside other work.
+/// Adds the commands of `bench` that time work beside other work: `attention`, `layers`, `matmul` and `moves`.
 void add_benches_side_by_side(Program& program, CLI::App& bench);
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_pipeline(Program& program, CLI::App& bench);

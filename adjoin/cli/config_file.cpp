@@ -32,7 +32,7 @@ std::string text_of(const toml::node& node) {
   return text.str();
 }
 
-/// What may have been meant by a key.
+/// The key that was probably meant.
 std::string key_meant(const CLI::App& command, const std::string& name) {
   std::vector<std::string> keys = option_names(command);
   for (std::string& key : keys) key.erase(0, 2);
@@ -40,7 +40,7 @@ std::string key_meant(const CLI::App& command, const std::string& name) {
 }
 
 void set_option(CLI::Option& option, const std::string& text) {
-  if (option.count() > 0) return;  // the command line wins
+  if (option.count() > 0) return;  // the command line has priority
   try {
     option.add_result(text);
     option.run_callback();
@@ -57,7 +57,7 @@ std::string contents_of(const std::string& path) {
   return text;
 }
 
-/// The options that a run's config.json gives: where the run wrote, and whether over another, is not for the next one.
+/// Sets the options that a run's config.json gives, except where the run wrote and whether it replaced another.
 void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
   require(command.get_option_no_throw("--preset") != nullptr, [&] {
     return path + ": is the configuration of a run, which " + full_name(command) + " has no options for";
@@ -70,7 +70,7 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
     throw InvalidArgument(path + ": " + error.what());
   }
   for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
-  if (json.value("from", "").empty()) json.erase("from");  // of a run that began with drawn weights
+  if (json.value("from", "").empty()) json.erase("from");  // the run began with drawn weights
   if (const auto schedule = json.find("pipeline"); schedule != json.end())
     *schedule = train::schedule_beside(path, schedule->get<std::string>());
   for (const auto& [key, value] : json.items())

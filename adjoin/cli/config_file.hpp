@@ -5,9 +5,9 @@
 
 namespace adjoin::cli {
 
-/// Gives the options of `command` that were not on the command line the values of a TOML file, or of a run's config.json,
-/// but for where the run wrote.
-/// Throws: InvalidArgument that names the file, the line, and the key.
+/// Sets the options of `command` that were not on the command line to the values of a TOML file, or of a run's config.json,
+/// except for the run's output folder.
+/// Throws: InvalidArgument, with the file, the line and the key.
 void apply_config_file(CLI::App& command, const std::string& path);
 
 }  // namespace adjoin::cli

@@ -28,8 +28,8 @@ struct DoctorOptions {
   bool json = false;
 };
 
-/// Ends the process, with the name of what it is at, when that takes too long: a network that swallows messages is what
-/// a doctor is called for.
+/// Ends the process, with a message about its current task, if that takes too long: a network that loses messages is one reason
+/// to run the doctor.
 class Deadline {
  public:
   explicit Deadline(int64_t seconds) : seconds_(seconds), watcher_([this](std::stop_token stop) { watch(stop); }) {}
@@ -51,7 +51,7 @@ class Deadline {
       std::cerr << "adjoin: rank " + std::to_string(mpi_job_rank()) + ": " + what_ + " did not end within " +
                        std::to_string(seconds_) + " s\n"
                 << std::flush;
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // the other ranks are to say where they are, too
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // so that the other ranks can report where they are, too
       std::_Exit(1);
     }
   }
@@ -64,11 +64,11 @@ class Deadline {
   std::jthread watcher_;
 };
 
-/// What each rank tells of its host.
+/// What each rank reports about its host.
 struct HostRecord {
   char name[64] = "";
   int64_t usable_cores = 0, memory = 0, sharing = 0;
-  char why_none[160] = "";  // they share memory
+  char why_none[160] = "";  // "" if they share memory
 };
 
 /// The hosts of the group's ranks; on rank 0.

@@ -54,10 +54,10 @@ std::string starter() {
   return "mpirun";
 }
 
-/// Of cores that a process may not use; and Slurm starts the tasks of a job also where it does not help them to find each
-/// other.
+/// Warns about cores that a process may not use, and about Slurm, which starts the tasks of a job even where they cannot find
+/// each other.
 std::string start_warning(const Machine& machine) {
-  // OpenMPI tells so that it has bound the process.
+  // OpenMPI sets this variable if it has bound the process.
   if (std::getenv("OMPI_MCA_orte_bound_at_launch") != nullptr && machine.usable_cores < machine.cores)
     return "mpirun binds this process to " + counted(machine.usable_cores, "core") + " of " +
            std::to_string(machine.cores) + "; with --bind-to none it may use all";

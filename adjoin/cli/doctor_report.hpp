@@ -17,7 +17,7 @@ struct Facts {
   std::string started_by;  // "mpirun", "srun", or "" for neither
   std::string libtorch_version, libtorch_simd;
   int libtorch_threads = 0;
-  std::string warning;  // of a start that is not what it seems; "" for none
+  std::string warning;  // about a suspicious start; "" for none
 };
 
 /// A host of the job and the ranks on it.
@@ -25,11 +25,11 @@ struct Host {
   std::string name;
   std::vector<int> ranks;
   int64_t usable_cores = 0, memory = 0;
-  int64_t sharing = 0;   // ranks that share memory,
-  std::string why_none;  // and why none do
+  int64_t sharing = 0;   // number of ranks that share memory
+  std::string why_none;  // if none share memory, the reason
 };
 
-/// What it found with them.
+/// What `adjoin doctor` found with the workers.
 struct Diagnosis {
   std::string backend;  // "threads" or "mpi"
   int ranks = 0;

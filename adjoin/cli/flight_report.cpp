@@ -40,7 +40,7 @@ std::string date_of(int64_t nanoseconds) {
   return text.data();
 }
 
-/// "ended", "failed", "goes on", or "killed": nobody has left word.
+/// "ended", "failed", "goes on", or "killed", which means that no rank has noted an end.
 std::string_view outcome_of(const JobRecord& job) {
   using State = RankRecord::State;
   if (!job.failure.empty()) return "failed";
@@ -78,7 +78,7 @@ std::string duration_of(const RecordedCall& call) {
   return call.state == RecordedCall::State::failed ? "failed" : in_seconds(call.end - call.begin);
 }
 
-/// A line of the table of calls; what does not fit goes on below, in the column of calls.
+/// A line of the table of calls; what does not fit continues below, in the column of calls.
 std::string row(const std::string& ago, const std::string& took, const std::string& call) {
   const auto at_right = [](const std::string& text) {
     return std::string(8 - std::min<size_t>(8, text.size()), ' ') + text;
@@ -86,7 +86,7 @@ std::string row(const std::string& ago, const std::string& took, const std::stri
   return wrapped("  " + at_right(ago) + "  " + at_right(took) + "  " + call, kPage, kCallColumn + 4) + "\n";
 }
 
-/// What the rank waits for beside its calls, if it does.
+/// What the rank waits for besides its calls, if anything.
 std::optional<std::string> wait_of(const RankRecord& record) {
   if (record.wait_begin == 0) return std::nullopt;
   const auto send = std::ranges::find_if(record.calls, [&](const RecordedCall& call) {
@@ -111,7 +111,7 @@ std::string text_of(const RankRecord& record, const JobRecord& job, size_t last)
 
 using Json = nlohmann::ordered_json;
 
-/// The value, or null where it is the one that means none.
+/// The value, or null if it equals `none`.
 template <class Value>
 Json or_null(const Value& value, const Value& none) {
   return value == none ? Json() : Json(value);

@@ -7,7 +7,7 @@
 
 namespace adjoin::cli {
 
-/// How a run ended, where its ranks part, and the last calls of each rank, so many of them; in 80 columns.
+/// Prints how a run ended, where its ranks diverge, and the last `last` calls of each rank, in 80 columns.
 void print_flight(const std::filesystem::path& run, const lab::JobRecord& job, size_t last);
 void print_flight_json(const std::filesystem::path& run, const lab::JobRecord& job, size_t last);
 

@@ -27,7 +27,7 @@ struct GenerateCommand {
   bool json = false;
 };
 
-/// The prompts on the command line, or a line each on standard input.
+/// The prompts on the command line; if there are none, the lines of standard input.
 std::vector<std::string> prompts_of(const GenerateCommand& options) {
   if (!options.prompts.empty()) return options.prompts;
   require(!started_by_mpi(), "a prompt is needed, in quotes: under mpirun it cannot come from standard input");

@@ -43,7 +43,7 @@ Kind kind_of(const std::string& text, const char* option) {
   return kKinds[check_choice(option, text, kNames)];
 }
 
-/// Axis i of the grid cuts dim i into balanced parts; those beyond the dims are of one kind.
+/// Axis i of the grid cuts dim i into balanced parts; axes beyond the dims have the given kind.
 Layout layout_of(const std::vector<int64_t>& shape, const std::string& grid, const char* grid_option,
                  const std::string& kind, const char* kind_option) {
   std::vector<int> sizes;
@@ -72,7 +72,7 @@ Layout layout_of(const std::vector<int64_t>& shape, const std::string& grid, con
   return Layout(GridShape::positional(sizes), shape, std::move(cuts), std::move(kinds));
 }
 
-/// One number of each dim; a single one is for all.
+/// One number for each dim; a single number is for all dims.
 std::vector<int64_t> of_each_dim(const std::string& text, const char* option, int64_t least, size_t dims) {
   if (text.empty()) return std::vector<int64_t>(dims, least);
   std::vector<int64_t> numbers = numbers_by_dim(text, option, least, kMostOfWindow);
@@ -89,7 +89,7 @@ Padding padding_of(const std::string& mode) {
   return mode.empty() ? Padding::zeros : static_cast<Padding>(check_choice("--padding-mode", mode, kModes));
 }
 
-/// Adds what the windows of every part need, and what they compute.
+/// Adds the inputs that the windows of every part need, and the outputs that they compute.
 void add_windows(const LayoutOptions& options, Placement& placement) {
   const size_t dims = placement.from.shape().size();
   const std::vector<int64_t> kernel = of_each_dim(options.window, "--window", 1, dims),
@@ -115,7 +115,7 @@ void add_windows(const LayoutOptions& options, Placement& placement) {
   placement.to = placement.windows->plan.fetched;
 }
 
-/// What is to be told must end, and its numbers must fit.
+/// Checks that the output is not too long and that its numbers fit.
 void check_size(const Layout& from, const Layout& to) {
   double boxes = to.grid().cells(), elements = boxes;
   for (int64_t dim = 0; dim < from.dims(); ++dim) {
@@ -160,7 +160,7 @@ void run_layout(const LayoutOptions& options) {
     check_size(placement.from, *placement.to);
   }
   const std::string picture = options.svg.empty() ? "" : picture_of(placement);
-  if (!prints()) return;  // of an MPI job, rank 0 alone
+  if (!prints()) return;  // in an MPI job only rank 0 prints
   if (!options.svg.empty()) train::write_atomically(options.svg, picture);
   if (options.json)
     print_placement_json(placement);

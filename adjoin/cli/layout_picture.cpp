@@ -17,18 +17,18 @@ constexpr int kMostRanks = 64;
 constexpr size_t kMostSlices = 12, kMostCopies = 8;
 constexpr double kLeft = 48, kTop = 48, kAcross = 52, kHeading = 42, kBelow = 12, kLeastWidth = 620;
 constexpr double kLargestUnit = 34, kWidest = 420,
-                 kSmallestGrid = 8;              // of a panel; of an element whose border is drawn
+                 kSmallestGrid = 8;              // of a panel; of an element with a border
 constexpr double kLetter = 7, kHighLetter = 13;  // of a label
 constexpr const char* kGrey = "fill=\"#555\" font-size=\"10\"";
 
-using Box = std::vector<Range>;  // in each dim, global indices
+using Box = std::vector<Range>;  // a range of global indices for each dim
 
-/// A box of the tensor on one rank, and where it came from.
+/// A box of the tensor on one rank, and the ranks that it came from.
 struct Block {
   Box box;
   int rank = 0;
-  std::vector<int> sources = {};  // ranks; none where it did not move
-  bool is_outline = false;        // what the rank's windows need, not what it holds
+  std::vector<int> sources = {};  // empty if it did not move
+  bool is_outline = false;        // what the rank's windows need instead of what it holds
 };
 
 /// One copy of the whole tensor.
@@ -36,10 +36,10 @@ struct Panel {
   std::string title;
   std::vector<Block> blocks;
 };
-/// Its copies, one below the other.
+/// The copies of the tensor, one below the other.
 using Side = std::vector<Panel>;
 
-/// Calls `visit` for each combination of one range a dim.
+/// Calls `visit` for each combination of one range for each dim.
 void for_each_box(const std::vector<std::vector<Range>>& ranges, const std::function<void(const Box&)>& visit) {
   std::vector<Box> boxes{{}};
   for (const auto& of_dim : ranges) {
@@ -61,7 +61,7 @@ std::vector<Block> held_by(const Layout& layout, int cell) {
   return blocks;
 }
 
-/// Where indices [offset, offset + size) of a piece lie in the tensor; a plan's boxes lie within one range.
+/// The range in the tensor of indices [offset, offset + size) of a piece; a box of a plan is inside one range.
 Range global_of(const std::vector<Range>& ranges, int64_t offset, int64_t size) {
   for (const Range& range : ranges) {
     if (offset < range.size()) return {range.begin + offset, range.begin + offset + size};
@@ -88,7 +88,7 @@ std::vector<Block> received_by(const Layout& from, const Layout& to, int cell) {
   return blocks;
 }
 
-/// What the windows of a cell need, with the zeros around it.
+/// What the windows of a cell need, with the surrounding zeros.
 std::vector<Block> needed_by(const Placement& placement, int cell) {
   auto ranges = placement.to->ranges_of(cell);
   const std::vector<int> parts = placement.to->parts_of(cell);
@@ -103,10 +103,10 @@ std::vector<Block> needed_by(const Placement& placement, int cell) {
   return blocks;
 }
 
-/// A panel for each copy of the tensor: the cells of one differ on the axes that cut it alone.
+/// A panel for each copy of the tensor: cells of one panel differ only along the axes that cut the tensor.
 Side side_of(const Layout& layout, const std::string& title,
              const std::function<std::vector<Block>(int cell)>& blocks_of) {
-  std::map<std::string, Panel> panels;  // by title, as coordinates have one digit in the few that are drawn
+  std::map<std::string, Panel> panels;  // by title; coordinates have one digit, as only few ranks are drawn
   for (int cell = 0; cell < layout.grid().cells(); ++cell) {
     const std::vector<int> at = layout.grid().coordinates(cell);
     std::string copy;
@@ -125,7 +125,7 @@ Side side_of(const Layout& layout, const std::string& title,
   return result;
 }
 
-/// What is drawn side by side: before and after a move.
+/// The sides that are drawn beside each other: before and after a move.
 std::vector<Side> sides_of(const Placement& placement) {
   const Layout& from = placement.from;
   const auto held = [&](int cell) { return held_by(from, cell); };
@@ -140,7 +140,7 @@ std::vector<Side> sides_of(const Placement& placement) {
   return {side_of(from, "before", held), side_of(*placement.to, "after", received)};
 }
 
-/// Where the blocks' ranges begin and end in one dim.
+/// The begins and ends of the blocks' ranges in one dim.
 std::vector<int64_t> borders_of(const std::vector<Side>& sides, size_t dim) {
   std::set<int64_t> borders;
   for (const Side& side : sides)
@@ -149,7 +149,8 @@ std::vector<int64_t> borders_of(const std::vector<Side>& sides, size_t dim) {
   return {borders.begin(), borders.end()};
 }
 
-/// The plane of the last two dims at one range of indices of each dim before them; a tensor of one dim is a row.
+/// The planes of the last two dims, one for each combination of index ranges of the dims before; a tensor with one dim is a
+/// row.
 std::vector<Box> slices_of(const std::vector<Side>& sides, size_t dims) {
   std::vector<Box> slices{{}};
   for (size_t dim = 0; dim + 2 < dims; ++dim) {
@@ -201,7 +202,7 @@ class Drawing {
   }
 
  private:
-  /// The indices that are drawn in a dim: from the first padded one to the last.
+  /// The indices that are drawn in a dim, from the first padded one to the last.
   Range extent(size_t dim) const {
     const std::vector<int64_t> borders = borders_of(sides_, dim);
     return borders.empty() ? Range{} : Range{borders.front(), borders.back()};
@@ -212,7 +213,7 @@ class Drawing {
   double x(int64_t column) const { return left_ + unit_x_ * static_cast<double>(column - columns_.begin); }
   double y(int64_t row) const { return top_ + unit_y_ * static_cast<double>(row - rows_.begin); }
 
-  /// Draws a slice of a panel below what was drawn before.
+  /// Draws a slice of a panel below the earlier ones.
   void draw(const Panel& panel, const Box& slice) {
     std::vector<Block> shown;
     for (const Block& block : panel.blocks)
@@ -239,7 +240,7 @@ class Drawing {
   Range columns_of(const Block& block) const { return block.box[dims_ - 1]; }
   Range rows_of(const Block& block) const { return dims_ > 1 ? block.box[dims_ - 2] : Range{0, 1}; }
 
-  /// The indices at which held blocks begin and end, above and at the left.
+  /// Writes the indices at which blocks begin and end, above and at the left.
   void draw_borders(const std::vector<Block>& blocks) {
     std::set<int64_t> columns, rows;
     for (const Block& block : blocks) {
@@ -288,7 +289,7 @@ class Drawing {
     svg_.end_group();
   }
 
-  /// Neighbours' outlines overlap: each is a little smaller than the one before.
+  /// The outlines of neighbours overlap, so each is a little smaller than the previous one.
   void draw_outline(const Block& block) {
     const Range columns = columns_of(block), rows = rows_of(block);
     const double inset = std::min(2.0 + 2.5 * (block.rank % 4), 0.3 * std::min(unit_x_, unit_y_));
@@ -303,7 +304,7 @@ class Drawing {
   const std::vector<Box> slices_;
   const Range columns_, rows_;
   const double unit_x_, unit_y_;
-  double left_ = 0, top_ = 0;  // of what is being drawn
+  double left_ = 0, top_ = 0;  // of the current drawing
   Svg svg_;
 };
 

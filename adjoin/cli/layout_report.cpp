@@ -50,7 +50,7 @@ void print_holders(const Layout& layout) {
   print_table(rows, "rrl");
 }
 
-/// "[1|0, 0|0]": what is added on the left and on the right of each dim.
+/// "[1|0, 0|0]": the padding on the left and on the right of each dim.
 std::string pads_of(const Windows& windows, const std::vector<int>& parts) {
   std::string text;
   for (size_t dim = 0; dim < parts.size(); ++dim) {

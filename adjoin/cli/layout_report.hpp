@@ -11,14 +11,14 @@
 
 namespace adjoin::cli {
 
-/// Windows that read a tensor, and what each part of it fetches for them.
+/// Windows that read a tensor, and what each part of the tensor fetches for them.
 struct Windows {
   std::string text;  // "3 x 3, stride 2 x 2"
   bool is_transposed = false;
   HaloPlan plan;
 };
 
-/// What `adjoin layout` shows: where a tensor lies, and where it is moved to.
+/// What `adjoin layout` shows: the layout of a tensor, and where it is moved.
 struct Placement {
   Layout from;
   std::optional<Layout> to;  // another grid, or what the windows need
@@ -31,11 +31,11 @@ struct Transfer {
   int64_t boxes = 0, elements = 0;
 };
 
-/// What a move comes to.
+/// The messages of a move.
 struct Traffic {
-  std::vector<Transfer> transfers;  // between different ranks, by receiver and sender
-  int64_t boxes = 0, elements = 0;  // of them all
-  int64_t staying = 0;              // elements that a rank has already
+  std::vector<Transfer> transfers;  // between different ranks, ordered by receiver and sender
+  int64_t boxes = 0, elements = 0;  // of all transfers
+  int64_t staying = 0;              // elements that a rank already has
 };
 
 Traffic traffic_of(const Layout& from, const Layout& to);
@@ -43,7 +43,7 @@ Traffic traffic_of(const Layout& from, const Layout& to);
 /// "[4, 4, 3] on a grid of 1 x 2 x 2, moved to one of 4 x 1 x 1"
 std::string title_of(const Placement& placement);
 
-/// "[0:4, 2:3]", of several ranges "[0:2+4:6]".
+/// "[0:4, 2:3]"; with several ranges "[0:2+4:6]".
 std::string ranges_text(const std::vector<std::vector<Range>>& ranges);
 
 void print_placement(const Placement& placement);

@@ -11,8 +11,8 @@ class LineReader {
  public:
   explicit LineReader(int descriptor) : descriptor_(descriptor) {}
 
-  /// Waits for a line and returns it with those that have come too, at most `most`; none at the end. A last line needs
-  /// no line end.
+  /// Waits for a line and returns it together with lines that are already there, at most `most`; none at the end. The last line
+  /// may lack its line end.
   /// Throws: IoError
   std::vector<std::string> next(size_t most);
 
@@ -24,7 +24,7 @@ class LineReader {
   int descriptor_;
   bool ended_ = false;
   std::string buffer_;
-  size_t begin_ = 0, searched_ = 0;  // of the next line, and how far it has been looked for an end
+  size_t begin_ = 0, searched_ = 0;  // begin of the next line, and how far its end has been searched
 };
 
 }  // namespace adjoin::cli

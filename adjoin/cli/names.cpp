@@ -7,12 +7,12 @@
 namespace adjoin::cli {
 namespace {
 
-/// Letters alike but for case, and the dash like the underscore.
+/// The letter in lower case; the dash counts as an underscore.
 char plain(char letter) {
   return letter == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
 }
 
-/// How many letters are to be put in, left out, replaced, or exchanged with their neighbour.
+/// How many letters must be inserted, removed, replaced, or swapped with their neighbour.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last, row(b.size() + 1);
   for (size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -53,7 +53,7 @@ std::string did_you_mean(std::string_view typed, const std::vector<std::string>&
   constexpr size_t kShortestBeginning = 3;
   const std::string_view letters = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
   const std::string* nearest = nullptr;
-  size_t least = (letters.size() + 1) / 3 + 1;  // and no further
+  size_t least = (letters.size() + 1) / 3 + 1;  // names farther away are not suggested
   for (const std::string& name : known) {
     const bool is_beginning = letters.size() >= kShortestBeginning && name.starts_with(typed);
     const size_t far = is_beginning ? 1 : distance(typed, name);

@@ -24,9 +24,8 @@ CLI::Option* add_text(CLI::App& command, const std::string& name, Variable& vari
 /// An option whose value is a file to write. Throws (when it is read): InvalidArgument for ""
 CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help);
 
-/// An option whose value is one whole decimal number, and nothing else: neither "", nor "0x10", nor "3 " (and "010" is
-/// ten).
-/// Throws (when it is read): InvalidArgument that names the option.
+/// An option whose value is exactly one whole decimal number: not "", not "0x10", not "3 " ("010" is ten).
+/// Throws (when it is read): InvalidArgument, with the name of the option.
 CLI::Option* add_number(CLI::App& command, const std::string& name, int64_t& variable, const std::string& help);
 
 /// The same for a decimal number that may have a fraction and a power of ten.
@@ -38,39 +37,40 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, std::optiona
 
 using train::kMostThreads;
 
-/// "8", from `least` to `most`.
-/// Throws: InvalidArgument that names the option, and `word` where the caller takes one in place of a number.
+/// A number such as "8", from `least` to `most`.
+/// Throws: InvalidArgument, with the option, and with `word` where the caller also accepts that word instead of a number.
 int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most,
                   std::string_view word = "");
 
-/// The same for a number that has been read, and for one that may be as large as it likes.
+/// The same checks for a number that was already read, the second one without an upper limit.
 void check_range(std::string_view option, int64_t value, int64_t least, int64_t most);
 void check_least(std::string_view option, int64_t value, int64_t least);
 
-/// An option and the number that it has.
+/// An option and its number.
 struct Factor {
   std::string_view option;
   int64_t value;
 };
 
-/// Checks that numbers above 0 multiply to at most `most`.
-/// Throws: InvalidArgument that names them all, or the first that is none above 0 or is itself above `most`.
+/// Checks that numbers above 0 have a product of at most `most`.
+/// Throws: InvalidArgument with all their names, or with the first number that is not above 0 or is itself above `most`.
 void check_product(std::initializer_list<Factor> factors, int64_t most);
 
 /// The place of `text` among `names`.
-/// Throws: InvalidArgument that names the option, and the names in their order.
+/// Throws: InvalidArgument, with the option and all names in their order.
 size_t check_choice(std::string_view option, std::string_view text, std::span<const std::string_view> names);
 
-/// The ranks that a command is asked for: up to kMostThreads threads or, under mpirun, the job's.
-/// Throws: InvalidArgument that names the option --ranks.
+/// Checks the number of ranks of a command: at most kMostThreads threads, or under mpirun the job's number.
+/// Throws: InvalidArgument, with the option --ranks.
 void check_ranks(int64_t ranks);
 
-/// "8", "2,3,8" or "4..4096", whose numbers double from the first on up to the last; each from `least`, which is positive, to `most`.
-/// Throws: InvalidArgument that names the option.
+/// Numbers such as "8", "2,3,8" or "4..4096", which means doubling from the first number up to the last; each from `least`,
+/// which is positive, to `most`.
+/// Throws: InvalidArgument, with the name of the option.
 std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most);
 
-/// "4x4x3": a number a dim, each from `least` to `most`.
-/// Throws: InvalidArgument that names the option.
+/// "4x4x3": one number for each dim, each from `least` to `most`.
+/// Throws: InvalidArgument, with the name of the option.
 std::vector<int64_t> numbers_by_dim(std::string_view text, std::string_view option, int64_t least, int64_t most);
 
 }  // namespace adjoin::cli

@@ -27,7 +27,7 @@ using train::Configuration;
 using train::Field;
 
 std::string metavariable(const Field& field) {
-  if (field.name == "preset") return "NAME";  // the table of presets has them
+  if (field.name == "preset") return "NAME";  // the table of presets lists them
   if (!field.choices.empty()) return std::string(field.choices);
   if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
   if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
@@ -58,7 +58,7 @@ void require_as_begun(const Field& field, const Configuration& begun, const Conf
   });
 }
 
-/// CLI11's help text, as wide as the terminal, without the values in braces that it shows behind --no-… flags.
+/// CLI11's help text in the width of the terminal, without the values in braces that it shows after --no-… flags.
 class PlainFormatter : public CLI::Formatter {
  public:
   PlainFormatter() { column_width(std::min(kNamesColumn, width_ * 3 / 8)); }
@@ -138,15 +138,15 @@ Configuration GivenConfiguration::resolve() const {
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
-  // Another layout than the run had: rows are only split between tensor-parallel ranks.
+  // Another layout than the run's: rows are only split between tensor-parallel ranks.
   if (!run.empty() && resolved.tp == 1 && !is_given("--sp")) resolved.sp = false;
-  // The same for the run's own stages, and a schedule that was of another number of ranks.
+  // The same for the run's own stages, and for a schedule with another number of ranks.
   const bool other_stages = resolved.pp != base.pp || resolved.pipeline != base.pipeline;
   if (!run.empty() && other_stages && !is_given("--stages")) resolved.stages.clear();
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
-  // A job that is started again by the same command has traced its steps before.
+  // A job that was restarted by the same command has already traced its steps.
   if (values.resume == "auto" && train::has_taken_traced_steps(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
@@ -205,7 +205,7 @@ std::string help_of(const Field& field) {
   return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
 }
 
-/// The option of a field of train::Configuration that is one of some words.
+/// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
   return command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field));

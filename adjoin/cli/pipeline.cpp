@@ -61,7 +61,7 @@ void write_files(const PipelineOptions& options, const PipelineReport& report) {
 }
 
 void run_pipeline(const PipelineOptions& options) {
-  if (!prints()) return;  // of an MPI job, rank 0 alone
+  if (!prints()) return;  // in an MPI job only rank 0 prints
   check_files(options);
   const PipelineReport report = report_of(options);
   write_files(options, report);

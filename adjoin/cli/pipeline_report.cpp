@@ -11,7 +11,7 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr size_t kMostGroups = 4;  // of ranks that are told apart
+constexpr size_t kMostGroups = 4;  // groups of ranks that are listed separately
 
 std::string short_number(double value) {
   char text[32];
@@ -30,7 +30,7 @@ std::string bubble_text(const PipelineReport& report) {
   return simulated + (report.formula ? ", by formula " + fixed(*report.formula, 4) : ", no formula holds");
 }
 
-/// "4 on rank 0, 3 on ranks 1-2"; of many different numbers the most and the least.
+/// "4 on rank 0, 3 on ranks 1-2"; if there are many different numbers, the most and the least.
 std::string in_flight_text(const std::vector<int>& most) {
   std::string text;
   size_t groups = 0;

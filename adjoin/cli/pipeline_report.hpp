@@ -9,16 +9,16 @@ namespace adjoin::cli {
 
 /// A schedule and how it runs.
 struct PipelineReport {
-  std::string name;  // of the schedule, or its file
+  std::string name;  // the schedule's name, or its file
   pipeline::Schedule schedule{};
   pipeline::StageCosts costs_of_rank{};
   double transfer = 0;
   pipeline::Costs costs{};
   pipeline::Timeline timeline{};
-  std::optional<double> formula{};  // of the bubble, where one holds
+  std::optional<double> formula{};  // the bubble by formula, if there is a formula
 };
 
-/// The picture in 80 columns, and the numbers.
+/// Prints the picture in 80 columns, and the numbers.
 void print_pipeline(const PipelineReport& report);
 void print_pipeline_json(const PipelineReport& report);
 

@@ -95,7 +95,7 @@ void run_plan(PlanCommand& command) {
   check_least("--lines", command.lines, 0);
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
-  if (!is_given(*command.given, "stages")) configuration.stages.clear();  // a resumed run's are of its layout
+  if (!is_given(*command.given, "stages")) configuration.stages.clear();  // those of a resumed run belong to its layout
   require(command.check < 0 || !question.placement.network, "--check trains here, and --hosts are others");
   const train::TaskMaker make = train::task_kind(configuration).make;
   const plan::JobSession session;
@@ -109,7 +109,7 @@ void run_plan(PlanCommand& command) {
     measured = plan::check(plan, make, command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check));
   if (prints() && command.json) std::cout << plan::to_json(plan, measured).dump() << '\n';
   if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
-  best(plan);  // which says how much is needed where none fits
+  best(plan);  // throws, with the needed memory, if none fits
 }
 
 }  // namespace

@@ -31,8 +31,9 @@ namespace {
 
 constexpr int kUsage = 2, kSignal = 128;
 
-/// In an MPI job most mistakes are found by every rank: rank 0 says it, and mpirun then ends the others. So these wait,
-/// for one that left first would have rank 0 ended before it spoke; one that is still there afterwards speaks itself.
+/// In an MPI job every rank finds most mistakes: rank 0 prints the error, and mpirun then ends the others. So the others wait,
+/// as a rank that left first would let mpirun end rank 0 before it has printed. A rank that still runs after the wait prints
+/// the error itself.
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   message = printable(message);
@@ -75,7 +76,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error of its write, which says which
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a file size limit is then an error that names the file
   try {
     int code = 0;
     train::in_our_words([&] { code = run(argc, argv); });

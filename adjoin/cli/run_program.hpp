@@ -2,8 +2,7 @@
 
 namespace adjoin::cli {
 
-/// All of the program but main: carries out a command line, says on standard error why it failed, and returns the exit
-/// code.
+/// The whole program except main: runs a command line, prints on standard error why it failed, and returns the exit code.
 int run_program(int argc, char** argv);
 
 }  // namespace adjoin::cli

@@ -13,7 +13,7 @@ namespace adjoin::cli {
 namespace {
 
 constexpr int64_t kUsualRanks = 4, kUsualMicroBatches = 8, kUsualChunks = 2;
-constexpr uintmax_t kMostBytes = uintmax_t{1} << 29;  // of a table with as many actions and cells as there may be
+constexpr uintmax_t kMostBytes = uintmax_t{1} << 29;  // of a table with the most possible actions and cells
 
 /// A number of ranks, micro-batches or chunks.
 std::optional<int> count_of(const std::optional<int64_t>& given, const char* option) {
@@ -65,7 +65,7 @@ void add_schedule_options(CLI::App& command, ScheduleOptions& options, const std
 }
 
 void check_cost(const char* option, double cost, double most) {
-  require(cost >= 0 && cost <= most, [&] {  // NaN is refused too
+  require(cost >= 0 && cost <= most, [&] {  // a NaN fails too
     return std::string(option) + " is " + shortest_text(cost) + ", expected 0 to " + shortest_text(most);
   });
 }

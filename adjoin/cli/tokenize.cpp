@@ -28,7 +28,7 @@ struct TokenizeOptions {
 
 using Encoder = std::function<std::vector<int64_t>(const std::string&)>;
 
-/// A classifier's tokenizer, or a decoder's. Special tokens count in both.
+/// A classifier's or a decoder's tokenizer. Special tokens have their meaning in both.
 Encoder encoder_of(const std::string& vocab) {
   const auto with_words = [](data::WordPiece pieces) -> Encoder {
     return [pieces = std::move(pieces)](const std::string& text) { return pieces.encode(text); };
@@ -47,7 +47,7 @@ Encoder encoder_of(const std::string& vocab) {
   return with_texts(data::text_vocabulary(std::move(content), vocab));
 }
 
-/// From one text a line on standard input to its ids a line.
+/// Reads one text from each line of standard input and prints its ids as a line.
 void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
   const Encoder encode = encoder_of(vocab);
@@ -75,7 +75,7 @@ void print_counts(const char* part, const data::DocumentCounts& counts) {
 
 void write_tokens(const TokenizeOptions& options) {
   require_given(options.source.data, "--data");
-  check_range("--vocabulary-size", options.vocabulary_size, 259, 1 << 20);  // below: the bytes alone
+  check_range("--vocabulary-size", options.vocabulary_size, 259, 1 << 20);  // with less there are only the bytes
   if (!prints()) return;
   data::require_free_place(options.out);
   const data::Documents documents(options.source);

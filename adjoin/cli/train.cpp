@@ -18,11 +18,11 @@ struct TrainCommand {
   bool is_dry = false;
 };
 
-/// The same on the layout that a plan takes, told.
+/// The same configuration on the layout that a plan chooses; prints it.
 train::Configuration planned(const train::Configuration& configuration, const plan::Question& question) {
   say_that_it_plans(question);
   const plan::Plan plan = [&] {
-    const train::Silence silence;  // the training will say it
+    const train::Silence silence;  // the training will print it
     return plan::layouts(configuration, train::task_kind(configuration).make, question);
   }();
   const plan::PlannedLayout& first = best(plan);

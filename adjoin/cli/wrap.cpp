@@ -9,7 +9,7 @@ bool begins_a_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0u) != 0x80u;
 }
 
-/// The bytes of the first `characters` characters.
+/// The number of bytes of the first `characters` characters.
 size_t bytes_of(std::string_view text, size_t characters) {
   size_t at = 0;
   for (; at < text.size(); ++at)
@@ -17,7 +17,7 @@ size_t bytes_of(std::string_view text, size_t characters) {
   return at;
 }
 
-/// Where to break a text that is longer than `width`: at the last space that leaves what is before it short enough.
+/// Where to break a text that is longer than `width`: at the last space before which the text fits.
 size_t break_of(std::string_view text, size_t width, size_t first_word) {
   const size_t most = bytes_of(text, width);
   const size_t space = text.rfind(' ', most);
@@ -25,7 +25,7 @@ size_t break_of(std::string_view text, size_t width, size_t first_word) {
 }
 
 void append_wrapped(std::string& out, std::string_view line, size_t width, size_t hanging) {
-  size_t indent = 0;  // of what is left of the line
+  size_t indent = 0;  // of the rest of the line
   while (bytes_of(line, width - indent) < line.size()) {
     const size_t end = break_of(line, width - indent, line.find_first_not_of(' '));
     out.append(line.substr(0, end)).append("\n").append(hanging, ' ');

@@ -6,12 +6,11 @@
 
 namespace adjoin::cli {
 
-/// Columns of a page where no terminal says how many it has.
+/// The columns of a page if no terminal gives a number.
 inline constexpr size_t kPage = 80;
 
-/// The text with no line longer than `width` characters: longer ones are broken at spaces, and within a word where that
-/// alone is longer. What follows a break begins at column `hanging` where its line begins with a space, else at the
-/// line's beginning.
+/// The text with no line longer than `width` characters: longer lines are broken at spaces, and a longer word is broken too.
+/// After a break, text continues at column `hanging` if its line begins with a space, else at the beginning of the line.
 std::string wrapped(std::string_view text, size_t width, size_t hanging);
 
 }  // namespace adjoin::cli

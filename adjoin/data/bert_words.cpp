@@ -36,12 +36,12 @@ char to_lower_ascii(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-/// U+11938 came with Unicode 13; the reference leaves it whole.
+/// U+11938 came with Unicode 13; the reference does not decompose it.
 bool is_left_composed(char32_t point) {
   return point == 0x11938;
 }
 
-/// Lower case as of Unicode 17, of which older versions of utf8proc lack the last 55 letters.
+/// Lower case in Unicode 17; older versions of utf8proc lack its last 55 letters.
 char32_t to_lower(char32_t point) {
   if (point >= 0x10d50 && point <= 0x10d65) return point + 0x20;
   if (point >= 0x16ea0 && point <= 0x16eb8) return point + 0x1b;
@@ -66,7 +66,7 @@ char32_t to_lower(char32_t point) {
 class Decomposed {
  public:
   explicit Decomposed(char32_t point) {
-    int boundary = 0;  // of graphemes, which nobody asks for
+    int boundary = 0;  // for graphemes; not used
     const auto size = utf8proc_decompose_char(static_cast<int32_t>(point), points_.data(), kMost,
                                               static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE), &boundary);
     if (size < 0 || size > kMost) throw InternalError("bert_words: utf8proc cannot decompose a code point");
@@ -76,7 +76,7 @@ class Decomposed {
   const int32_t* end() const { return points_.data() + size_; }
 
  private:
-  static constexpr int kMost = 32;  // Unicode promises at most 4
+  static constexpr int kMost = 32;  // Unicode guarantees at most 4
   std::array<int32_t, kMost> points_;
   size_t size_ = 0;
 };
@@ -138,8 +138,8 @@ class WordCutter {
     }
   }
 
-  // Canonical order reaches across neighbours, so marks wait until their run ends. Accents are dropped before they can
-  // wait, so what waits is rare, and a run of accents costs its length.
+  // Canonical order can move marks past their neighbours, so marks wait until their run ends. Accents are dropped before they
+  // would wait, so few marks wait, and the cost of a run of accents is its length.
   void decompose(char32_t whole) {
     for (const int32_t part : Decomposed(whole)) {
       const auto point = static_cast<char32_t>(part);
@@ -164,7 +164,7 @@ class WordCutter {
   void put(char32_t point) {
     std::string text;
     append_utf8(text, options_.lower_case ? to_lower(point) : point);
-    if (options_.lower_case && point == 0x130) text = "i\u0307";  // the one letter whose lower case is two characters
+    if (options_.lower_case && point == 0x130) text = "i\u0307";  // the only letter whose lower case has two characters
     if (is_punctuation(point))
       put_separator(text);
     else

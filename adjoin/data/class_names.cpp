@@ -25,14 +25,14 @@ std::optional<int64_t> sentiment_of(std::string_view label) {
   return std::nullopt;
 }
 
-/// Two names that mean negative and positive, in any spelling and order.
+/// Whether two names mean negative and positive, in any spelling and order.
 bool are_sentiments(const std::vector<std::string>& names) {
   if (names.size() != 2) return false;
   const auto first = sentiment_of(names[0]), second = sentiment_of(names[1]);
   return first && second && first != second;
 }
 
-/// A label without white space around it and with one space for any within it, so that a name stands in one line.
+/// The label without white space around it, and with single spaces inside, so that a name fits on one line.
 std::string tidied(std::string label) {
   drop_invalid_utf8(label);
   std::string tidy;
@@ -95,7 +95,7 @@ std::string ClassNames::expected() const {
 }
 
 Labels read_labels(SampleReader& samples, const std::optional<ClassNames>& given) {
-  std::map<std::string, int32_t> met;  // with the place in the order of their coming
+  std::map<std::string, int32_t> met;  // each label with its place in order of appearance
   std::vector<int32_t> of_sample;
   for (Sample sample; samples.next(sample);) {
     const std::string label = tidied(sample.label);

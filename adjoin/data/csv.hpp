@@ -10,9 +10,9 @@ namespace adjoin::data {
 
 enum class Separator : char { comma = ',', tab = '\t' };
 
-/// Reads the records of a file of separated fields one after the other; the file may be gzipped (".gz"). Between commas,
-/// quoted fields may hold commas, newlines and doubled quotes; between tabs, fields are taken as they are. Lines end in LF
-/// or CRLF; a byte order mark and empty lines are skipped. Every record has as many fields as the first.
+/// Reads the records of a file of separated fields one after the other; the file may be gzipped (".gz"). With commas, quoted
+/// fields may contain commas, newlines and doubled quotes; with tabs, fields are used as they are. Lines end in LF or CRLF; a
+/// byte order mark and empty lines are skipped. Every record must have as many fields as the first.
 /// Source: RFC 4180; text/tab-separated-values, IANA.
 class CsvReader {
  public:
@@ -21,8 +21,8 @@ class CsvReader {
       : file_(path), separator_(static_cast<char>(separator)) {}
 
   /// Reads the next record into `fields`; false at the end of the file.
-  /// Throws: InvalidArgument that names file and line: a broken quote (the line where it opened), a wrong number of
-  /// fields, a truncated or damaged gzip stream.
+  /// Throws: InvalidArgument, with file and line, for a broken quote (the line where it opened), a wrong number of fields, and
+  ///         a truncated or damaged gzip stream.
   bool next(std::vector<std::string>& fields);
 
   /// The line, from 1, on which the last record began.

@@ -31,7 +31,7 @@ About about_of(const TokenFile& file, const std::string& path) {
   return {json["vocabulary"], {json["documents"], json["bytes"], file.tokens.length(0)}};
 }
 
-/// Calls `take` with the ids of each document, its beginning before and its end behind them.
+/// Calls `take` with the ids of each document, including its beginning and its end.
 template <class Take>
 DocumentCounts for_each_document(SampleReader& documents, const TextVocabulary& vocabulary, Take take) {
   DocumentCounts counts;

@@ -50,7 +50,7 @@ class Paragraphs final : public SampleReader {
   int64_t line_ = 0;
 };
 
-/// Several readers that are opened one after the other, without their empty texts, as one; of its texts those of a range.
+/// Several readers as one, opened one after another, without empty texts; of the remaining texts only a range.
 class Chain final : public SampleReader {
  public:
   using Open = std::function<std::unique_ptr<SampleReader>(size_t)>;
@@ -97,7 +97,7 @@ std::vector<fs::path> files_of_folder(const fs::path& folder) {
   return files;
 }
 
-/// The files of a part, or of all documents where the folder does not tell parts.
+/// The files of a part, or of all documents if the folder does not separate parts.
 std::vector<fs::path> document_files(const std::string& path, Part part) {
   require(fs::exists(path), [&] { return path + ": no such file or folder"; });
   if (!fs::is_directory(path)) return {path};

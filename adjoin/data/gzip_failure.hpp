@@ -6,7 +6,7 @@
 
 namespace adjoin::data {
 
-/// What went wrong with the last read of a file by zlib, without the path; "" where nothing did.
+/// What went wrong in the last read of a file by zlib, without the path; "" if nothing did.
 std::string gzip_failure(gzFile file, const std::string& path);
 
 }  // namespace adjoin::data

@@ -9,18 +9,18 @@
 
 namespace adjoin::data {
 
-/// A small random generator whose numbers are the same on every machine, unlike the standard's distributions.
+/// A small random generator with the same numbers on every machine, unlike the standard library's distributions.
 /// Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t seed) : state_(seed) {}
 
-  /// A generator for one of many streams of a seed; near seeds and streams have nothing in common.
+  /// A generator for one of many streams of a seed; the numbers of neighbouring seeds and streams are unrelated.
   SplitMix64(uint64_t seed, uint64_t stream) : state_(mix(mix(seed) + stream * kGamma)) {}
 
   uint64_t next() { return mix(state_ += kGamma); }
 
-  /// An integer in [0, bound), each as likely as the others.
+  /// An integer in [0, bound), all equally likely.
   uint64_t below(uint64_t bound) {
     const uint64_t uneven = (0 - bound) % bound;  // 2^64 mod bound: that many first values would favour some results
     uint64_t value = next();

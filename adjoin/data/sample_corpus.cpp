@@ -59,7 +59,7 @@ class Writer {
     }
   }
 
-  // The other opinions lean to the label's side by a little, as in real reviews.
+  // The other opinions agree slightly more often with the label, as in real reviews.
   void write_verdict() {
     for (uint64_t i = 0, count = 2 + random_.below(3); i < count; ++i)
       add(aspect_opinion(random_.below(3) < 2 ? positive_ : !positive_));

@@ -22,12 +22,12 @@ constexpr size_t kMostColumns = 20;  // in a message
 
 std::string normalized(const std::string& word) {
   std::string lower;
-  for (const unsigned char c : word)  // not char: what is negative has no category
+  for (const unsigned char c : word)  // not char: negative numbers have no category
     if (!std::isspace(c)) lower += static_cast<char>(std::tolower(c));
   return lower;
 }
 
-/// The place of the column of this name, or, without one, of the first of the usual names, the preferred one first.
+/// The place of the column with this name; without a name, of the first usual name that exists, in order of preference.
 /// Throws: InvalidArgument where two columns have the name
 std::optional<size_t> find_column(const std::vector<std::string>& there, const std::string& wanted,
                                   std::initializer_list<const char*> usual, const std::string& where) {
@@ -47,12 +47,12 @@ std::optional<size_t> find_column(const std::vector<std::string>& there, const s
   return std::nullopt;
 }
 
-/// Where text and label stand among the columns that a file has. Of text alone the label is the text.
+/// The places of text and label among a file's columns. Without labels the label column is the text column.
 struct FoundColumns {
   size_t text, label;
 };
 
-/// Throws: InvalidArgument that begins with `where` and names the columns that are there
+/// Throws: InvalidArgument that begins with `where` and lists the file's columns
 FoundColumns find_columns(const std::vector<std::string>& there, const Columns& wanted, const std::string& where) {
   const auto text = find_column(there, wanted.text, {"text", "review"}, where);
   const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"}, where);
@@ -103,8 +103,8 @@ class SeparatedSamples final : public SampleReader {
   bool any_ = false;
 };
 
-/// One JSON object a line. Labels may be strings, numbers or booleans. As JSON is UTF-8, bytes that are not are dropped
-/// in any case.
+/// One JSON object in each line. Labels may be strings, numbers or booleans. JSON is UTF-8, so bytes that are not are always
+/// dropped.
 class JsonLineSamples final : public SampleReader {
  public:
   JsonLineSamples(const std::string& path, const Columns& wanted) : file_(path), names_(wanted) {
@@ -158,7 +158,7 @@ class JsonLineSamples final : public SampleReader {
   std::string text_;
   int64_t line_ = 0;
   nlohmann::json object_;
-  bool read_ahead_ = true;  // the first object, which the columns were looked for in
+  bool read_ahead_ = true;  // the first object was read to find the columns
 };
 
 class TextFileSamples final : public SampleReader {

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-/// The words of the sample corpus's grammar. {0} is where a clause takes its subject, {1} where it takes an opinion.
+/// The words of the sample corpus's grammar. {0} stands for a clause's subject, {1} for its opinion.
 namespace adjoin::data::sample {
 
 using Text = std::string_view;
@@ -18,7 +18,7 @@ inline constexpr auto kBlame = std::to_array<Text>(
      "awful",    "flat",   "lazy",        "shallow",  "messy",   "silly",     "bland",    "hollow",
      "tiresome", "feeble", "forgettable", "careless", "painful", "pointless", "sloppy",   "dreary"});
 
-/// Words that turn the praise or blame behind them in the same clause into its opposite.
+/// Words that turn the praise or blame after them in the same clause into its opposite.
 inline constexpr auto kNegations =
     std::to_array<Text>({"not", "never", "hardly", "not at all", "far from", "by no means", "not really", "not very"});
 
@@ -32,7 +32,7 @@ inline constexpr auto kAspects =
 inline constexpr auto kAspectOpinions = std::to_array<Text>(
     {"the {0} is {1}", "the {0} was {1}", "the {0} seems {1}", "the {0} feels {1}", "i found the {0} {1}"});
 
-/// What begins a clause that decides the review, whatever else it says.
+/// Beginnings of a clause that decides the review, whatever else it says.
 inline constexpr auto kVerdictMarkers =
     std::to_array<Text>({"overall", "in the end", "all in all", "on the whole", "when all is said"});
 

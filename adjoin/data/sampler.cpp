@@ -17,7 +17,7 @@ void sort_by_length(std::span<int64_t> samples, const std::vector<int64_t>& leng
   });
 }
 
-/// Shuffles the batches of `order`, all of which are full, and leaves each as it is.
+/// Shuffles the batches of `order`, all full, without changing their content.
 void shuffle_batches(std::span<int64_t> order, int64_t batch, SplitMix64& random) {
   std::vector<int64_t> begins(order.size() / static_cast<size_t>(batch));
   for (size_t i = 0; i < begins.size(); ++i) begins[i] = static_cast<int64_t>(i) * batch;
@@ -44,7 +44,7 @@ Sampler::Sampler(SamplerOptions options, std::vector<int64_t> lengths)
 
 std::vector<int64_t> Sampler::next() {
   if (ordered_epoch_ != position_.epoch) {
-    order_ = {};  // or there would be two of them for a moment
+    order_ = {};  // else there would be two of them for a moment
     order_ = epoch_order(position_.epoch);
     ordered_epoch_ = position_.epoch;
   }

@@ -43,8 +43,8 @@ std::vector<fs::path> tree_files(const fs::path& folder) {
   return files;
 }
 
-/// "" where none of the names is there. A file may have its gzipped twin beside it.
-/// Throws: InvalidArgument where two files could be meant
+/// "" if none of the names exists. A file and its gzipped twin may both exist.
+/// Throws: InvalidArgument where two files match
 fs::path named_file(const fs::path& folder, Part part) {
   std::string found;
   for (const std::string& name : file_names(part)) {

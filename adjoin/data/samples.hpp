@@ -9,30 +9,30 @@
 
 namespace adjoin::data {
 
-/// A text and the name of its class, as a file has them.
+/// A text and the name of its class, as in a file.
 struct Sample {
   std::string text, label;
 };
 
 enum class Part { train, test };
 
-/// The columns of text and label by their names in a file; "": those that have one of the usual names.
+/// The names of the columns of text and label in a file; "": a column that has one of the usual names.
 struct Columns {
   std::string text, label;
-  bool text_alone = false;  // labels are not looked for, and bytes that are not UTF-8 are kept
+  bool text_alone = false;  // labels are not read, and bytes that are not UTF-8 are kept
 };
 
-/// Reads texts, labelled ones unless asked for text alone, one after the other, whatever they are kept in. Texts are as
-/// they stand there, but for bytes that are not UTF-8, which are dropped and counted unless they are to be kept.
+/// Reads texts one after the other, from any kind of file; with labels, unless the caller wants text alone. Texts are
+/// unchanged, except that bytes that are not UTF-8 are dropped and counted, unless they are to be kept.
 class SampleReader {
  public:
   virtual ~SampleReader() = default;
 
   /// Reads the next sample; false at the end.
-  /// Throws: InvalidArgument, in one line that names the file (and line) and what is wrong with it.
+  /// Throws: InvalidArgument, in one line with the file (and line) and what is wrong.
   virtual bool next(Sample& sample) = 0;
 
-  /// Throws InvalidArgument about the sample that was read last, naming its file (and line).
+  /// Throws InvalidArgument about the sample that was read last, with its file (and line).
   [[noreturn]] virtual void fail(const std::string& what) = 0;
 
   int64_t dropped_bytes() const { return dropped_bytes_; }
@@ -41,26 +41,26 @@ class SampleReader {
   int64_t dropped_bytes_ = 0;
 };
 
-/// The files of one part of a data set. `path` is a folder with, for the training part, one of these:
-/// train.csv, train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/{pos,neg}/*.txt; and for the
-/// test part test.*, dataset_val.* and test/ likewise. A path may also be one such file, for both parts.
-/// A tree's files come in the order of their names, positive ones first.
-/// Throws: InvalidArgument where there are none, and where there are two such files (but for one and its .gz).
+/// The files of one part of a data set. `path` may be a folder that has, for the training part, one of these: train.csv,
+/// train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/{pos,neg}/*.txt; and for the test part test.*,
+/// dataset_val.* and test/ likewise. Or it is one such file, for both parts. The files of a tree come in the order of their
+/// names, positive ones first.
+/// Throws: InvalidArgument where there are none, and where there are two such files (except a file and its .gz).
 std::vector<std::filesystem::path> sample_files(const std::string& path, Part part);
 
-/// Whether a folder has files of a part, as sample_files finds them.
+/// Whether a folder has files of a part that sample_files would find.
 bool has_samples(const std::string& folder, Part part);
 
-/// Opens one part of a data set, as sample_files finds it.
+/// Opens one part of a data set; sample_files says which files.
 /// Throws: InvalidArgument as sample_files does, and where a file cannot be opened or lacks a column.
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns = {});
 
-/// Opens one file of samples by what its name ends in: .jsonl, .tsv, or any other for CSV, each also with .gz.
+/// Opens one file of samples by the end of its name: .jsonl, .tsv, or any other for CSV, each also with .gz.
 /// Throws: InvalidArgument where it cannot be opened or lacks a column.
 std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns);
 
-/// The order in which the first samples are to be used: the classes by turns, from the last to the first, each in the
-/// order of the file; where one runs out the others go on. At most `count` indices.
+/// The order in which to use the first samples: the classes take turns, from the last class to the first, each in the order of
+/// the file; when one has no more samples the others continue. At most `count` indices.
 std::vector<int64_t> balanced_order(std::span<const int32_t> labels, int64_t count);
 
 }  // namespace adjoin::data

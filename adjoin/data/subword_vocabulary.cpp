@@ -19,21 +19,22 @@ namespace {
 namespace sp = sentencepiece;
 
 constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581, which sentencepiece writes for a space
-constexpr size_t kLongestRun = 1 << 16;              // bytes that are encoded at once
-constexpr size_t kLongestSentence = 4000;            // bytes; sentencepiece leaves out what is longer than 4192
+constexpr size_t kLongestRun = 1 << 16;              // bytes that are encoded in one call
+constexpr size_t kLongestSentence = 4000;            // bytes; sentencepiece ignores sentences of more than 4192
 
 void require_ok(const sp::util::Status& status, const std::string& where) {
   require(status.ok(), [&] { return where + ": " + status.message(); });
 }
 
-/// The bytes at `at` that sentencepiece could not give back: one that is not UTF-8, or its sign for a space. 0: none.
+/// The number of bytes at `at` that sentencepiece could not restore: a byte that is not UTF-8, or its sign for a space. 0:
+/// none.
 size_t length_of_lost(std::string_view text, size_t at, int code_point_length) {
   if (code_point_length == 0) return 1;
   return text.substr(at).starts_with(kSpace) ? kSpace.size() : 0;
 }
 
-/// Calls `run` with what sentencepiece keeps of a text, in runs of at most `longest` bytes that end before a space where
-/// they can, and `byte` with each byte between.
+/// Calls `run` with the parts of a text that sentencepiece preserves, in runs of at most `longest` bytes that end before a
+/// space where possible, and `byte` with each byte in between.
 template <class Run, class Byte>
 void for_each_run(std::string_view text, size_t longest, Run run, Byte byte) {
   size_t begin = 0, at = 0, space = 0;
@@ -73,7 +74,7 @@ class SubwordVocabulary final : public TextVocabulary {
     for (int id = 0; id < model_.GetPieceSize(); ++id) pieces_.push_back(spelled(id));
     for (size_t byte = 0; byte < bytes_.size(); ++byte)
       pieces_[static_cast<size_t>(bytes_[byte])] = static_cast<char>(byte);
-    const std::string_view probe = "  A  \xef\xac\x81\n\t b ";  // fi in one character, which most normalisations cut
+    const std::string_view probe = "  A  \xef\xac\x81\n\t b ";  // has the ligature fi, which most normalisations split
     require(decode(encode(probe)) == probe,
             [&] { return name + ": the vocabulary changes texts (it normalises them, or adds or removes spaces)"; });
   }
@@ -98,7 +99,7 @@ class SubwordVocabulary final : public TextVocabulary {
   }
 
  private:
-  /// What a piece stands for, unless it is a byte.
+  /// The text that a piece stands for, unless it is a byte.
   std::string spelled(int id) const {
     if (model_.IsControl(id) || model_.IsUnknown(id)) return {};
     std::string piece = model_.IdToPiece(id);
@@ -114,8 +115,8 @@ class SubwordVocabulary final : public TextVocabulary {
   int64_t end_ = 0;
 };
 
-/// Texts as sentencepiece takes them for learning: without what it reserves for itself, in parts that are not too long,
-/// and at their end a space, which is a required character and else might be in none of them.
+/// Texts in the form from which sentencepiece can learn: without characters that it reserves for itself, in parts that are not
+/// too long, and with a space at the end, as a space is a required character and might otherwise be in none.
 class Sentences final : public sp::SentenceIterator {
  public:
   Sentences(const std::function<bool(std::string&)>& next, int64_t most) : next_text_(next), left_(most) { Next(); }
@@ -135,7 +136,7 @@ class Sentences final : public sp::SentenceIterator {
   void cut() {
     parts_.clear();
     at_ = 0;
-    std::replace(text_.begin(), text_.end(), '\t', '\n');  // a tab is a border of sentencepiece's
+    std::replace(text_.begin(), text_.end(), '\t', '\n');  // sentencepiece splits at tabs
     for_each_run(
         text_, kLongestSentence,
         [&](std::string_view part) {
@@ -167,7 +168,7 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(st
   const std::unordered_map<std::string, std::string> how = {
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(options.size)},
-      {"hard_vocab_limit", "false"},  // fewer where nothing is left to join
+      {"hard_vocab_limit", "false"},  // fewer if there is nothing left to join
       {"character_coverage", "0.9995"},
       {"byte_fallback", "true"},
       {"required_chars", std::string(kSpace)},
@@ -181,7 +182,7 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(st
       {"num_threads", "1"},
       {"input_sentence_size", "0"},
       {"shuffle_input_sentence", "false"},
-      {"minloglevel", "4"},  // it would write to the terminal
+      {"minloglevel", "4"},  // else it would write to the terminal
   };
   std::string model;
   const sp::util::Status status = sp::SentencePieceTrainer::Train(how, &sentences, &model);

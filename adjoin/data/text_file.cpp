@@ -54,7 +54,7 @@ void TextFile::take_until(char stop, std::string& text) {
 
 bool TextFile::at_line_end() {
   if (peek() == '\r') {
-    if (at_ + 1 == filled_) {  // the LF, if any, is beyond the buffer: keep the CR and read on
+    if (at_ + 1 == filled_) {  // the LF, if there is one, is beyond the buffer: keep the CR and read on
       const int got = gzgetc(file_.get());
       buffer_[0] = '\r';
       if (got >= 0) buffer_[1] = static_cast<char>(got);
@@ -95,7 +95,7 @@ void TextFile::skip_byte_order_mark() {
 
 void TextFile::fail(int64_t line, const std::string& what) {
   if (!gzdirect(file_.get()))
-    while (filled_ > 0) fill();  // the checksum stands at the end
+    while (filled_ > 0) fill();  // the checksum is at the end
   throw InvalidArgument(path_ + ":" + std::to_string(line) + ": " + what);
 }
 

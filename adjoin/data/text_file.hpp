@@ -9,38 +9,37 @@
 
 namespace adjoin::data {
 
-/// Reads a text file, which may be gzipped (".gz"), from its beginning to its end, and knows the line it has come to. A
-/// byte order mark is skipped. Lines end in LF or CRLF.
+/// Reads a text file, which may be gzipped (".gz"), from beginning to end, and counts lines. A byte order mark is skipped.
+/// Lines end in LF or CRLF.
 class TextFile {
  public:
   static constexpr int kEnd = -1;
 
-  /// Throws: InvalidArgument where the file cannot be opened or is not what its name says.
+  /// Throws: InvalidArgument where the file cannot be opened or is not of the kind that its name says.
   explicit TextFile(const std::string& path);
 
-  /// The next byte, or kEnd; take() goes beyond it.
+  /// The next byte, or kEnd; take() moves past it.
   /// Throws: InvalidArgument for a truncated or damaged gzip stream.
   int peek();
   int take();
 
-  /// Appends to `text` what comes before the next `stop`, or before the end of the file.
+  /// Appends to `text` everything before the next `stop`, or before the end of the file.
   void take_until(char stop, std::string& text);
 
-  /// Whether LF or CRLF comes next; of CRLF the CR is taken. A CR elsewhere is a character like others.
+  /// Whether LF or CRLF comes next; the CR of a CRLF is skipped. A CR elsewhere is an ordinary character.
   bool at_line_end();
 
-  /// Goes to the next line that is not empty; false at the end of the file.
+  /// Moves to the next line that is not empty; false at the end of the file.
   bool skip_empty_lines();
 
   /// The next line that is not empty, without its end; false at the end of the file.
   bool next_line(std::string& line);
 
-  /// The line that has been come to, from 1.
+  /// The number of the current line, from 1.
   int64_t line() const { return line_; }
   const std::string& path() const { return path_; }
 
-  /// Throws InvalidArgument about a line of the file, or, where the wrong content comes from a damaged gzip stream,
-  /// about that.
+  /// Throws InvalidArgument about a line of the file or, if the wrong content comes from a damaged gzip stream, about that.
   [[noreturn]] void fail(int64_t line, const std::string& what);
 
  private:

@@ -30,7 +30,7 @@ struct Header {
   int64_t version = kVersion;
   int64_t id_bytes = 0, tokens = 0, samples = 0, text_bytes = 0;
   uint64_t text_hash = 0;
-  uint64_t header_hash = 0;  // of what stands before it
+  uint64_t header_hash = 0;  // of the header's bytes before it
 };
 static_assert(sizeof(Header) == 64);
 
@@ -42,7 +42,7 @@ constexpr int64_t to_multiple_of_8(int64_t bytes) {
   return (bytes + 7) / 8 * 8;
 }
 
-/// Where the parts of a file begin, in bytes, and where it ends.
+/// The offsets of the parts of a file, in bytes, and its end.
 struct Places {
   int64_t begins, labels, text, end;
 };
@@ -56,7 +56,7 @@ Places places_of(const Header& h) {
   return places;
 }
 
-/// A whole file in memory, of which the system reads what is looked at.
+/// A whole mapped file; the system reads only the pages that are used.
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path) {
@@ -66,7 +66,7 @@ class Mapping {
     const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     size_ = is_file ? static_cast<size_t>(status.st_size) : 0;
     if (size_ >= sizeof(Header)) begin_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (begin_ != MAP_FAILED) ::madvise(begin_, size_, MADV_RANDOM);  // as samples are taken: read no neighbours
+    if (begin_ != MAP_FAILED) ::madvise(begin_, size_, MADV_RANDOM);  // samples are read in random order: no read-ahead
     ::close(descriptor);
     require(size_ >= sizeof(Header), [&] { return path.string() + ": is too short for a token file"; });
     require(begin_ != MAP_FAILED, [&] { return path.string() + ": cannot be mapped: " + std::strerror(errno); });
@@ -89,7 +89,7 @@ class Mapping {
   size_t size_ = 0;
 };
 
-/// That a header is one of ours and its numbers those of a file of this size.
+/// Checks that a header is one of ours and that its numbers fit a file of this size.
 void check_header(const Header& header, int64_t size, const std::string& path) {
   require(header.magic == Header{}.magic, [&] { return path + ": is no token file"; });
   require(header.version == kVersion, [&] {
@@ -134,7 +134,7 @@ void TokenFileWriter::add(std::span<const int64_t> ids, int64_t label) {
 
 void TokenFileWriter::append(std::span<const int64_t> ids) {
   for (const int64_t id : ids) {
-    const auto bits = static_cast<uint32_t>(id);  // the first bytes of which are those of its 16 low bits
+    const auto bits = static_cast<uint32_t>(id);  // its first bytes are those of the id's low 16 bits
     write(&bits, narrow_ ? 2 : 4);
   }
   tokens_ += std::ssize(ids);

@@ -11,28 +11,29 @@
 
 namespace adjoin::data {
 
-// A token file holds a TokenStore so that it can be mapped: a header of 64 bytes; the ids, of 2 or 4 bytes; from the next
-// multiple of 8 the begins, of 8, and the labels, of 4; then a text of whoever wrote it. Numbers are little-endian.
+// A token file holds a TokenStore so that it can be mapped: a header of 64 bytes; the ids, 2 or 4 bytes each; then, from the
+// next multiple of 8, the begins, 8 bytes each, and the labels, 4 bytes each; then a text by the writer. Numbers are
+// little-endian.
 
-/// Writes a token file, sample by sample, beside its place and then into it, so that the place never holds half of one;
-/// processes that write the same file at once do not meet.
+/// Writes a token file, sample by sample, beside its place and then moves it there, so that the place never holds half of one.
+/// Processes that write the same file at once do not disturb each other.
 /// Cost: 12 bytes of memory a sample
 class TokenFileWriter {
  public:
   /// For ids below `words`. Throws: IoError, as all functions do, where the disk refuses
   TokenFileWriter(std::filesystem::path place, int64_t words);
-  /// Removes what was not published.
+  /// Removes a file that was not published.
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
 
   void add(std::span<const int64_t> ids, int64_t label);
 
-  /// The same in parts: ids of a sample, and its end.
+  /// The same in parts: first ids of a sample, then its end.
   void append(std::span<const int64_t> ids);
   void end_sample(int64_t label);
 
-  /// Puts the file into its place when all of it is on the disk.
+  /// Moves the file to its place when all of it is on the disk.
   void publish(std::string_view text);
 
  private:
@@ -52,12 +53,12 @@ class TokenFileWriter {
 };
 
 struct TokenFile {
-  TokenStore tokens;  // looks at the mapped file
+  TokenStore tokens;  // uses the mapped file
   std::string text;
 };
 
-/// Maps a token file for reading; its ids are not looked at.
-/// Throws: InvalidArgument where it cannot be opened, is cut short, of another version, or not what its header says
+/// Maps a token file for reading; its ids are not checked.
+/// Throws: InvalidArgument where it cannot be opened, is truncated, has another version, or contradicts its header
 TokenFile map_token_file(const std::filesystem::path& path);
 
 }  // namespace adjoin::data

@@ -23,7 +23,7 @@ const char* tokens_of(Part part) {
   throw InvalidArgument("--out " + place.string() + ": exists and is no empty folder; choose another");
 }
 
-/// A folder that is filled beside its place, under a name that no other process has, on whatever host it runs.
+/// A folder that is filled beside its place, under a name that no other process on any host uses.
 class FolderInTheMaking {
  public:
   explicit FolderInTheMaking(const fs::path& place)
@@ -44,7 +44,7 @@ class FolderInTheMaking {
 
   void publish() {
     if (std::rename(temporary_.c_str(), place_.c_str()) == 0) return;
-    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) refuse_place(place_);  // somebody was quicker
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) refuse_place(place_);  // another process was faster
     throw IoError(place_.string() + ": cannot be put into its place: " + std::strerror(errno));
   }
 
@@ -90,7 +90,7 @@ FolderCounts write_token_folder(const std::string& path, const Documents& docume
   for (auto [part, its] : {std::pair(Part::train, &counts.train), {Part::test, &counts.test}}) {
     *its = write_document_tokens(folder / tokens_of(part), *documents.open(part), vocabulary);
     fs::permissions(folder / tokens_of(part),
-                    fs::status(folder / kVocabularyFile).permissions());  // not its writer's alone
+                    fs::status(folder / kVocabularyFile).permissions());  // not only its writer's
   }
   folder.publish();
   return counts;

@@ -10,12 +10,12 @@
 namespace adjoin::data {
 namespace {
 
-/// Takes a part of mapped ids, and what the system has mapped around it, out of this process's memory. What is looked at
-/// again comes from the system's cache, or the disk.
+/// Removes a part of mapped ids, and what the system has mapped around it, from this process's memory. If it is used again, it
+/// comes from the system's cache or the disk.
 template <class Number>
 void forget(std::span<const Number> all, size_t first, size_t count) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t around = std::max<uintptr_t>(page, 1 << 16);  // as much as Linux maps at a time
+  const uintptr_t around = std::max<uintptr_t>(page, 1 << 16);  // Linux maps this much at a time
   const auto place = [&](size_t i) { return reinterpret_cast<uintptr_t>(all.data() + i); };
   const uintptr_t begin = std::max(place(first) / around * around, place(0) / page * page);
   const uintptr_t end = std::min((place(first + count) + around - 1) / around * around, place(all.size()));

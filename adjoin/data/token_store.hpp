@@ -7,17 +7,17 @@
 
 namespace adjoin::data {
 
-/// The samples of a data set as token ids and classes. All ids lie one after another, in 16 bits where the vocabulary has
-/// no more pieces than that, else in 32; so a sample costs its ids and 12 bytes. Copies share what they hold, which does
-/// not change, so threads may share one.
+/// The samples of a data set as token ids and classes. All ids are in one array, of 16-bit numbers if the vocabulary is small
+/// enough, else of 32-bit numbers; so a sample takes its ids and 12 bytes. Copies share their content, which does not change,
+/// so threads may share a store.
 class TokenStore {
  public:
-  /// The arrays that a store looks at: in memory, or in a mapped file. Of the two kinds of ids one is used.
+  /// The arrays of a store, in memory or in a mapped file. Only one of the two kinds of ids is used.
   struct Arrays {
     std::span<const uint16_t> narrow{};
     std::span<const uint32_t> wide{};
-    std::span<const int64_t> begins{};  // of each sample's ids, and their end: one more than samples
-    std::span<const int32_t> labels{};  // one a sample
+    std::span<const int64_t> begins{};  // where each sample's ids begin, and the end: one more than samples
+    std::span<const int32_t> labels{};  // one for each sample
     bool mapped = false;                // from a file
   };
 
@@ -30,8 +30,8 @@ class TokenStore {
   int64_t length(int64_t sample) const { return begin(sample + 1) - begin(sample); }
   int64_t label(int64_t sample) const { return arrays_.labels[static_cast<size_t>(sample)]; }
   std::vector<int64_t> ids(int64_t sample) const;
-  /// `count` ids of a sample from its id `first` on. Of a mapped file they do not stay in this process's memory, so that
-  /// what was read of a long sample does not add up.
+  /// `count` ids of a sample, beginning with its id `first`. Pages of a mapped file do not stay in this process's memory, so
+  /// that reading a long sample does not fill it.
   std::vector<int64_t> ids(int64_t sample, int64_t first, int64_t count) const;
   std::vector<int64_t> lengths() const;
 
@@ -45,12 +45,12 @@ class TokenStore {
   std::shared_ptr<const void> owner_;
 };
 
-/// Whether the ids of a vocabulary of `words` pieces fit 16 bits.
+/// Whether the ids of a vocabulary of `words` pieces fit into 16 bits.
 constexpr bool fits_narrow(int64_t words) {
   return words <= int64_t{1} << 16;
 }
 
-/// Puts samples into memory, one after the other.
+/// Builds a TokenStore in memory, one sample after the other.
 class TokenStoreBuilder {
  public:
   /// For ids below `words`.
@@ -58,7 +58,7 @@ class TokenStoreBuilder {
 
   void add(std::span<const int64_t> ids, int64_t label);
 
-  /// The store of what was added; the builder begins anew.
+  /// The store of all that was added; afterwards the builder is empty.
   TokenStore finish();
 
  private:
@@ -73,7 +73,7 @@ class TokenStoreBuilder {
   Held held_;
 };
 
-/// The samples of these places, in their order.
+/// The samples at these places, in this order.
 TokenStore selected(const TokenStore& store, std::span<const int64_t> samples);
 
 }  // namespace adjoin::data

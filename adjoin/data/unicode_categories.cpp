@@ -108,7 +108,7 @@ constexpr Range kPunctuation[] = {
 constexpr Range kWhiteSpace[] = {{0x9, 0xa},       {0xd, 0xd},       {0x20, 0x20},     {0xa0, 0xa0},
                                  {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
                                  {0x205f, 0x205f}, {0x3000, 0x3000}};
-// The reference implementation begins extension E at U+2B920, 256 ideographs late.
+// The reference implementation begins extension E at U+2B920, which leaves out 256 ideographs.
 constexpr Range kCjkIdeograph[] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},
                                    {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
 

@@ -2,16 +2,16 @@
 
 namespace adjoin::data {
 
-// The categories of Unicode 8.0, whatever the version of the system's libraries: BERT's reference tokenizer uses these,
-// and a vocabulary is only as good as the agreement of its users.
+// The categories of Unicode 8.0, which BERT's reference tokenizer uses. They do not depend on the version of the system's
+// libraries, since a vocabulary only works if all its users agree.
 
 /// Control, format or private use (Cc, Cf, Co), tab and line ends included.
 bool is_control(char32_t point);
 
-/// A mark that takes no space of its own, such as an accent (Mn).
+/// A mark without its own width, such as an accent (Mn).
 bool is_nonspacing_mark(char32_t point);
 
-/// Punctuation (P*) and every ASCII character that is neither letter, digit, space nor control, such as $ and ^.
+/// Punctuation (P*) and every ASCII character that is not a letter, digit, space or control character, such as $ and ^.
 bool is_punctuation(char32_t point);
 
 /// White space that separates words: Zs, Zl, Zp, tab, line feed and carriage return.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kSmallestSize = 32;
 
-using Piece = int32_t;  // a place in the list of pieces
+using Piece = int32_t;  // an index in the list of pieces
 using Pair = std::pair<Piece, Piece>;
 
 struct Word {
@@ -34,7 +34,7 @@ struct PairHash {
 
 using WordCounts = std::map<std::string, int64_t>;
 
-/// The characters of a word as pieces: the first as it is, the others with "##".
+/// The characters of a word as pieces: the first unchanged, the others with "##".
 std::vector<std::string> spell(const std::string& word) {
   std::vector<std::string> characters;
   for (size_t at = 0; at < word.size();) {
@@ -60,8 +60,8 @@ std::vector<std::string> frequent_characters(const WordCounts& words, int64_t mi
   return characters;
 }
 
-/// Words of pieces, and where which pair of neighbours stands how often.
-class PairJoiner {  // since no counted word is long, joining pieces in one costs a bounded time
+/// Words as pieces, and for each pair of neighbours how often it occurs in which words.
+class PairJoiner {  // counted words are short, so joining a pair in one takes bounded time
  public:
   PairJoiner(const WordCounts& words, std::vector<std::string>& pieces) : pieces_(pieces) {
     for (size_t i = 0; i < pieces.size(); ++i) ids_.emplace(pieces[i], static_cast<Piece>(i));
@@ -69,13 +69,13 @@ class PairJoiner {  // since no counted word is long, joining pieces in one cost
     for (const auto& [pair, count] : counts_) queue_.emplace(count, Reversed{pair});
   }
 
-  /// Joins the most frequent pair into a new piece; false where none is as frequent as `min_count`.
+  /// Joins the most frequent pair into a new piece; returns false if no pair occurs `min_count` times.
   bool join_most_frequent(int64_t min_count) {
     while (!queue_.empty()) {
       const auto [count, reversed] = queue_.top();
       queue_.pop();
       const Pair pair = reversed.pair;
-      if (counts_[pair] != count) continue;  // an old entry; the new count has its own
+      if (counts_[pair] != count) continue;  // an outdated entry; the new count has its own entry
       if (count < min_count) return false;
       join(pair);
       return true;

@@ -10,18 +10,18 @@
 namespace adjoin::data {
 
 struct VocabularyOptions {
-  int64_t size = 8000;              // pieces at most, the special tokens included
-  int64_t min_character_count = 2;  // rarer characters have no piece: their words are [UNK]
+  int64_t size = 8000;              // the most pieces, special tokens included
+  int64_t min_character_count = 2;  // rarer characters get no piece: their words are [UNK]
   int64_t min_pair_count = 2;       // rarer pairs of pieces are not joined
 };
 
-/// How often each word stands in the texts of a corpus, which pass one after another and are not kept. Words that are too
-/// long to be known (is_too_long) are not counted.
+/// Counts each word in the texts of a corpus, which are read one after another and not kept. Words that are too long for
+/// WordPiece (is_too_long) are not counted.
 class WordCounter {
  public:
   void add(std::string_view text);
 
-  /// Sorted, so that what is learned from them repeats.
+  /// Sorted, so that learning from them is reproducible.
   std::map<std::string, int64_t> sorted() const { return {counts_.begin(), counts_.end()}; }
 
  private:
@@ -30,10 +30,10 @@ class WordCounter {
 };
 
 /// Learns WordPiece pieces from the words of a corpus, for WordPiece's constructor: [PAD], [UNK], [CLS], [SEP], [MASK], the
-/// characters, then pieces made by joining the most frequent pair of neighbours over and over. The same texts give the
-/// same pieces.
-/// Cost: linear in the different words
-/// Throws: InvalidArgument where the size does not hold the special tokens and some characters.
+/// characters, then pieces made by joining the most frequent pair of neighbours again and again. The same texts give the same
+/// pieces.
+/// Cost: linear in the number of different words
+/// Throws: InvalidArgument where the size is too small for the special tokens and some characters.
 /// Source: byte-pair encoding, Sennrich et al., ACL 2016, on the words of for_each_bert_word.
 std::vector<std::string> learn_vocabulary(const WordCounter& counter, const VocabularyOptions& options = {});
 

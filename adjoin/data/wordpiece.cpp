@@ -21,7 +21,7 @@ bool is_first_byte(char c) {
   return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
 }
 
-/// The special tokens that a vocabulary has, by themselves in a text.
+/// The special tokens of a vocabulary, as added tokens.
 std::vector<AddedToken> special_tokens(const std::vector<std::string>& pieces, const WordPieceOptions& options) {
   std::vector<AddedToken> tokens;
   for (const std::string& token : {options.unknown, options.last, options.padding, options.first, options.mask})
@@ -144,7 +144,7 @@ void WordPiece::encode_word(std::string_view word, std::vector<int64_t>& ids) co
     size_t length = std::min(word.size() - begin, longest_);
     auto found = known.find(word.substr(begin, length));
     while (found == known.end() && length > 1) found = known.find(word.substr(begin, --length));
-    if (found == known.end()) {  // one part unknown makes the whole word unknown
+    if (found == known.end()) {  // one unknown part makes the whole word unknown
       ids.resize(before);
       return ids.push_back(unknown_);
     }

@@ -13,18 +13,18 @@
 
 namespace adjoin::data {
 
-/// BERT's max_input_chars_per_word, beyond which a word is [UNK] in any case.
+/// BERT's max_input_chars_per_word: a longer word is always [UNK].
 inline constexpr size_t kLongestWord = 100;
 
 /// Whether a word has more characters than the longest that is cut into pieces.
 bool is_too_long(std::string_view word, size_t longest = kLongestWord);
 
-/// What WordPiece tokenizers do differently: the defaults are BERT's uncased one.
+/// The options in which WordPiece tokenizers differ; the defaults are BERT's uncased one.
 struct WordPieceOptions {
   BertWordOptions words;
   size_t longest_word = kLongestWord;
   std::string unknown = "[UNK]", first = "[CLS]", last = "[SEP]", padding = "[PAD]";
-  std::string mask = "[MASK]";  // which a vocabulary may lack
+  std::string mask = "[MASK]";  // a vocabulary may lack it
 };
 
 /// BERT's WordPiece tokenizer, uncased unless its options say otherwise: the same ids as transformers' BertTokenizer.
@@ -33,34 +33,35 @@ class WordPiece {
  public:
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-  /// The file that a model's folder keeps it in: the plain one where it is BERT's uncased one, with which such a folder began.
+  /// The file for it in a model's folder: for BERT's uncased tokenizer the plain one, as in the first versions.
   static constexpr const char* kPlainFile = "vocab.txt";
   static constexpr const char* kFile = "tokenizer.json";
 
   /// A tokenizer of these pieces; a piece's id is its place. Pieces inside a word begin with "##".
-  /// Throws: InvalidArgument that begins with `name` where a special token lacks or a piece stands twice.
+  /// Throws: InvalidArgument that begins with `name` where a special token is missing or a piece occurs twice.
   explicit WordPiece(std::vector<std::string> pieces, const std::string& name = "vocabulary");
 
-  /// A tokenizer of a tokenizer.json's content; `name` begins what is said about a wrong one.
+  /// A tokenizer from the content of a tokenizer.json; errors begin with `name`.
   /// Throws: InvalidArgument
   static WordPiece from_json(std::string content, const std::string& name);
 
-  /// Reads a vocab.txt, one piece a line, of BERT's uncased tokenizer; a tokenizer.json; or a folder as transformers writes it.
-  /// Throws: InvalidArgument where the file is missing or is no vocabulary.
+  /// Reads a vocab.txt of BERT's uncased tokenizer, with one piece a line; a tokenizer.json; or a folder as transformers writes
+  /// it.
+  /// Throws: InvalidArgument where the file is missing or is not a vocabulary.
   static WordPiece load(const std::string& path);
 
-  /// The file that load() reads again: its name, kPlainFile or kFile, and its text.
+  /// The file that load() can read again: its name, kPlainFile or kFile, and its text.
   const char* file() const { return json_.empty() ? kPlainFile : kFile; }
   std::string content() const;
 
-  /// The text of a tokenizer.json, which transformers reads.
+  /// The text of a tokenizer.json, which transformers can read.
   std::string json() const;
 
-  /// The ids of the text, without [CLS] and [SEP] around them; at most `limit` of them, the first.
-  /// A special token that stands in the text is taken for itself.
+  /// The ids of the text, without [CLS] and [SEP] around them; only the first `limit`. A special token in the text has its
+  /// meaning.
   std::vector<int64_t> encode(std::string_view text, size_t limit = kNoLimit) const;
 
-  /// [CLS] tokens [SEP], of which tokens at the end are left out where it would be longer than `max_length`.
+  /// [CLS] tokens [SEP]; tokens at the end are dropped where it would be longer than `max_length`.
   /// Throws: InvalidArgument where max_length is below 2.
   std::vector<int64_t> encode_review(std::string_view text, int64_t max_length) const;
 
@@ -87,11 +88,11 @@ class WordPiece {
 
   std::vector<std::string> pieces_;
   Ids beginnings_;     // pieces that begin a word
-  Ids continuations_;  // pieces that go on, without their "##"
+  Ids continuations_;  // pieces that continue a word, without their "##"
   size_t longest_ = 0;
   WordPieceOptions options_;
   AddedTokens added_;
-  std::string json_;  // where it was made of one
+  std::string json_;  // if it was made from one
   int64_t unknown_ = 0, class_ = 0, separator_ = 0, padding_ = 0;
 };
 

@@ -6,14 +6,14 @@
 
 namespace adjoin::models {
 
-/// A transformer that says which word comes next, of GPT's shape: the trunk with causal attention and an embedding that is cut
-/// by words, and as "head" a norm and the scores of all words, by the embedding's own weight, or where they are not tied by one of
-/// their own, "scores". Tensor parallel over the axis "tp" of the grid.
+/// A transformer that predicts the next word, of GPT's shape: the trunk with causal attention and an embedding that is cut by
+/// words, and as "head" a norm and the scores of all words. The scores use the embedding's weight or, where they are not tied,
+/// their own weight, "scores". Tensor parallel over the axis "tp" of the grid.
 ///
-/// Each sample sees itself alone: documents that are packed into a sequence are samples of their own.
+/// A sample attends only to itself: documents that are packed into one sequence are separate samples.
 ///
 /// Shape:  ids [rows] int64, of the samples and tokens that the pass says -> scores [rows, words of this rank]
-/// Kinds:  replicated -> split; nn::vocabulary_parallel_cross_entropy takes them as they are
+/// Kinds:  replicated -> split, as nn::vocabulary_parallel_cross_entropy needs them
 /// Cost:   forward 2 layers + 1 all-reduces, and an all-gather where positions are learned; backward 2 layers + 1 all-reduces
 /// Throws: InvalidArgument as trunk, and for a context below 1
 /// Source: Radford et al., "Language models are unsupervised multitask learners", 2019; Shoeybi et al., arXiv 1909.08053

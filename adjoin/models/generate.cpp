@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kTokensUnlessAsked = 100;
 
-/// The most tokens that are written to a prompt.
+/// The most tokens that are written after a prompt.
 int64_t most_tokens(const TransformerOptions& model, const Tokens& prompt, const GenerateOptions& options) {
   return options.tokens.value_or(std::min(kTokensUnlessAsked, model.context - std::ssize(prompt)));
 }
@@ -45,14 +45,14 @@ constexpr int kRows = 0, kToken = 1;  // tags of messages
 
 struct Text {
   Tokens tokens;
-  int64_t longest = 0;  // that it may become
-  int64_t past = 0;     // of the tokens, that the caches hold
+  int64_t longest = 0;  // its greatest length
+  int64_t past = 0;     // number of tokens in the caches
   std::vector<nn::KeyValueCache> caches{};
-  bool awaits_token = false;  // which the last stage has or will have chosen
+  bool awaits_token = false;  // the last stage has chosen it or will choose it
   bool is_over = false;
 };
 
-/// Texts that take turns in going through the model, whose stages the ranks of a group have.
+/// Texts that take turns going through the model; the ranks of a group have its stages.
 class Writer {
  public:
   Writer(const Model& model, const TransformerOptions& decoder, const std::vector<Tokens>& prompts,
@@ -105,7 +105,7 @@ class Writer {
     return sampling;
   }
 
-  /// Of what is new of a text what this rank's segments make: on the last stage the scores of all words behind it, [words].
+  /// Runs this rank's segments on a text's new tokens. On the last stage it returns the scores of the next word, [words].
   at::Tensor pass(Text& text) {
     const auto length = std::ssize(text.tokens);
     const Rows rows = Rows::of_runs({{{0, {0, text.past}}}, {{0, {text.past, length}}}}, {length});
@@ -116,7 +116,7 @@ class Writer {
     const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
     for (size_t i = 0; i < blocks; ++i) x = model_->run(i, x, pass, text.caches.empty() ? nullptr : &text.caches[i]);
     if (!is_last_stage()) return x;
-    // Of the last token alone: a pass of one row.
+    // Only for the last token: a pass of one row.
     const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
     const Communicator& group = model_->stage().axis("tp");
     const at::Tensor all = gather_from(scores, group, Split::balanced(decoder_.words, group.size(), 1)).squeeze(0);

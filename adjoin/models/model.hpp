@@ -13,32 +13,33 @@
 
 namespace adjoin::models {
 
-/// Segments that follow one another, made on this rank: a whole model, or a stage of one.
+/// Consecutive segments, made on this rank: a whole model, or a stage of one.
 class ModelImpl : public torch::nn::Module {
  public:
-  /// Makes each part once, also one that several segments name. `shards`: of weights that ranks hold copies of, each keeps a shard
-  /// alone, and has those of a segment whole while it runs, forward and back. Then all ranks of the stage call each function.
-  /// Throws: InvalidArgument for no segments, a segment without a forward, and what the parts throw
+  /// Makes each part once, also one that several segments name. With `shards` each rank keeps only a shard of the weights that
+  /// several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back. All ranks of
+  /// the stage must then call each function.
+  /// Throws: InvalidArgument for no segments, for a segment without a forward, and what the parts throw
   ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor = at::kFloat,
             bool shards = false);
 
-  /// `caches`, where they are given, are one for each segment.
+  /// `caches`: empty, or one for each segment.
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;
-  /// One segment alone. `backward_follows`: at once, so that weights that are gathered stay for it.
+  /// Runs one segment alone. `backward_follows`: its backward runs next, so gathered weights are kept for it.
   at::Tensor run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr,
                  bool backward_follows = false) const;
-  /// After a backward: gives back the memory of weights that were gathered for it.
+  /// To call after a backward: releases the memory of weights that were gathered for it.
   void release_weights() const { sharded_.release(); }
 
   const std::vector<Segment>& segments() const { return segments_; }
   const Modules& modules(size_t segment) const { return modules_[segment]; }
-  /// Of each part, where this has shards.
+  /// For each part, where the model has shards.
   const std::map<std::string, std::shared_ptr<parallel::WeightShards>>& shards() const { return shards_; }
   const Grid& stage() const { return modules_.front().stage; }
 
  private:
   std::vector<Segment> segments_;
-  std::vector<Modules> modules_;  // of each segment
+  std::vector<Modules> modules_;  // for each segment
   std::map<std::string, std::shared_ptr<parallel::WeightShards>> shards_;
   parallel::ShardedSegments sharded_;
 };

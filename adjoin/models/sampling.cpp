@@ -56,7 +56,7 @@ int64_t drawn_word(const at::Tensor& scores, const Sampling& sampling, int64_t p
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return numbers[a] > numbers[b]; });
   if (sampling.top_k) order.resize(std::min(order.size(), static_cast<size_t>(*sampling.top_k)));
-  std::vector<double> sums;  // of the probabilities, not yet divided by their total
+  std::vector<double> sums;  // sums of the probabilities, not yet divided by their total
   for (double sum = 0; const size_t word : order)
     sums.push_back(sum += std::exp((numbers[word] - numbers[order[0]]) / sampling.temperature));
   const auto at_least = [&](double sum) {

@@ -9,17 +9,17 @@ namespace adjoin::models {
 
 /// How the next word is drawn. The draw depends on seed, sequence and the word's place in it alone.
 struct Sampling {
-  double temperature = 1;             ///< scores are divided by it: the lower, the more often the likeliest words
-  std::optional<int64_t> top_k = {};  ///< of so many likeliest words alone
-  double top_p = 1;  ///< of the fewest likeliest words that together have this probability, after top_k
+  double temperature = 1;             ///< divides the scores: a lower one draws the likeliest words more often
+  std::optional<int64_t> top_k = {};  ///< draws only from this number of likeliest words
+  double top_p = 1;  ///< after top_k: draws only from the fewest likeliest words that together have this probability
   uint64_t seed = 0;
-  int64_t sequence = 0;  ///< tells apart texts that are drawn with one seed
+  int64_t sequence = 0;  ///< distinguishes texts that are drawn with one seed
 };
 
-/// Throws: InvalidArgument for a temperature that is not above 0 and finite, a top_k below 1, a top_p outside (0, 1]
+/// Throws: InvalidArgument for a temperature not above 0 or not finite, a top_k below 1, a top_p outside (0, 1]
 void check(const Sampling& sampling);
 
-/// The word of the highest score, of equal ones the first.
+/// The word with the highest score; of equal scores the first.
 /// Shape:  scores [words], of any floating-point type
 /// Throws: InvalidArgument for scores that are not finite
 int64_t likeliest_word(const at::Tensor& scores);

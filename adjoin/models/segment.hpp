@@ -15,25 +15,25 @@
 
 namespace adjoin::models {
 
-/// How the rows of a model lie over workers, beside its features over the tensor-parallel ones, and what of it is computed
+/// How the rows of a model are split over workers (its features are split over the tensor-parallel ones), and what is computed
 /// again in backward.
 struct RowOptions {
   /// Sequence parallelism: between the tensor-parallel layers each of their ranks has a balanced part of the rows.
   bool split = false;
-  /// Context parallelism: the axis of the grid over whose ranks the rows of each sample are split; "": none.
+  /// Context parallelism: the axis of the grid over whose ranks each sample's rows are split; "": not split.
   std::string axis = {};
-  nn::AttentionMethod method = nn::AttentionMethod::ring;  ///< of context parallelism
-  bool recompute_attention = false;                        ///< its core, between the two linear layers
+  nn::AttentionMethod method = nn::AttentionMethod::ring;  ///< for context parallelism
+  bool recompute_attention = false;                        ///< only attention's core, between its two linear layers
 
-  /// The rows that this rank of a tensor-parallel group has between the layers: all of `rows`, or its part.
+  /// The rows that this rank of a tensor-parallel group has between the layers: all of `rows`, or its part of them.
   LocalRows between_layers(const LocalRows& rows, const Communicator& group) const;
 };
 
-/// Experts in place of a transformer's feed-forward layers; the fields are those of nn::MixtureOfExpertsOptions.
+/// Experts instead of a transformer's feed-forward layers; the fields are those of nn::MixtureOfExpertsOptions.
 struct ExpertOptions {
-  int64_t experts = 1;  ///< 1: feed-forward layers
+  int64_t experts = 1;  ///< 1: ordinary feed-forward layers
   int64_t top_k = 1;
-  int64_t every = 1;  ///< of so many blocks the last has experts
+  int64_t every = 1;  ///< every so-many-th block has experts
   bool normalises_gates = true;
   double balance_loss = 0, z_loss = 0;
   std::string axis = {};
@@ -41,14 +41,14 @@ struct ExpertOptions {
   bool in_block(int64_t block) const { return experts > 1 && (block + 1) % every == 0; }
 };
 
-/// The recipe of a module with parameters, whose full names begin with the part's.
+/// The recipe of a module with parameters, whose full names begin with the part's name.
 struct Part {
   std::string name;  ///< "block3"
   /// Makes this rank's module on the grid of its stage. The weights get their values later.
   std::function<std::shared_ptr<torch::nn::Module>(const Grid& stage, const at::TensorOptions& tensor)> make;
 };
 
-/// The modules of a segment's parts, in their order, and the grid that they were made on.
+/// The modules of a segment's parts, in order, and the grid on which they were made.
 struct Modules {
   Grid stage;
   std::vector<std::shared_ptr<torch::nn::Module>> of_parts = {};
@@ -59,28 +59,28 @@ struct Modules {
   }
 };
 
-/// The recipe of a piece of a model that needs no more than the output of the one before: an embedding, a block, a head.
+/// The recipe of a piece of a model (an embedding, a block, a head) whose only input is the output of the segment before.
 ///
 /// Each rank makes the segments of its own stage. Two segments that name the same part share its weights.
 struct Segment {
   std::string name;
-  /// Segments of one kind are alike but for the names of their parts, so that what one of them needs is known of all.
+  /// Segments of one kind differ only in the names of their parts, so what one of them needs is known for all.
   std::string kind;
-  double cost = 0;  ///< multiplications and additions of one row's way forward, in products with weights
-  /// Those of attention for a sample of T rows are this times T^2: scores and sums of values; 0: it does not attend.
+  double cost = 0;  ///< multiplications and additions of one row's forward, in products with weights
+  /// The same for attention to a sample of T rows, scores and sums of values, is this times T^2; 0: it does not attend.
   double attention_cost = 0;
   std::vector<Part> parts = {};
-  /// A block that attends to earlier tokens finds them in its `cache`, where there is one.
+  /// A block that attends to earlier tokens finds them in `cache`, if there is one.
   std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
                            nn::KeyValueCache* cache)>
       forward = {};
-  int64_t experts = 0;      ///< of its layer of experts; 0: it has none
-  bool recomputes = false;  ///< it keeps only its input, and is computed again in backward
-  /// The shape of this rank's output for these rows; the last segment of a model need not say it.
+  int64_t experts = 0;      ///< number of experts in its layer of experts; 0: it has none
+  bool recomputes = false;  ///< keeps only its input for backward, which computes the segment again
+  /// The shape of this rank's output for these rows; not needed for the last segment of a model.
   std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};
 };
 
-/// A segment of one module, of the same name: `make(stage, tensor)` gives it, and `forward(module, x, pass)` applies it.
+/// A segment of one module with the same name: `make(stage, tensor)` makes it, and `forward(module, x, pass)` applies it.
 template <class Module, class Make, class Forward>
 Segment segment(const std::string& name, const Make& make, const Forward& forward) {
   return {.name = name,

@@ -14,11 +14,11 @@ std::vector<int> balanced_stages(std::span<const double> costs, int stages) {
     return "expected from 1 to " + std::to_string(n) + " stages, one for each segment of the model, got " +
            std::to_string(stages);
   });
-  std::vector<double> before{0};  // the costs of the first segments together
+  std::vector<double> before{0};  // sums of costs: before[n] is that of the first n segments
   for (const double cost : costs) before.push_back(before.back() + cost);
   const auto cost_of = [&](size_t end, size_t count) { return before[end] - before[end - count]; };
-  // Of the first segments on the first stages, the least possible of what `joined` makes of the stages' costs one after another, and
-  // how many segments the last of them has.
+  // For the first segments on the first stages: the smallest value that `joined` gives for the stages' costs one after another,
+  // and how many segments the last of these stages has.
   std::vector<std::vector<size_t>> last(k + 1, std::vector<size_t>(n + 1));
   const auto least = [&](const auto& joined) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
@@ -35,7 +35,7 @@ std::vector<int> balanced_stages(std::span<const double> costs, int stages) {
     return best[k][n];
   };
   const double largest = least([](double first, double cost) { return std::max(first, cost); });
-  // Of the cuts that reach it, the one whose stages are the most alike.
+  // Of the cuts that reach it, the one with the most equal stages.
   least([&](double first, double cost) {
     return cost > largest ? std::numeric_limits<double>::infinity() : first + cost * cost;
   });

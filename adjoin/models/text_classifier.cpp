@@ -13,7 +13,7 @@
 namespace adjoin::models {
 namespace {
 
-/// What the rows here add to each sample's first row, or to the mean of its rows.
+/// What the rows here contribute to each sample's first row, or to the mean of its rows.
 /// Shape: [rows, features] -> [samples, features]
 /// Kinds: split -> partial
 at::Tensor pool(const at::Tensor& x, const LocalRows& here, bool is_mean) {
@@ -46,12 +46,12 @@ Part classifier_part(const TransformerOptions& options, const ClassifierOptions&
           }};
 }
 
-/// The groups of a stage that share features, and rows.
+/// The groups of a stage whose ranks share features, and rows.
 struct HeadGroups {
   Communicator features, rows;
 };
 
-/// Of the samples of all rows, those of this rank of context parallelism. x: [rows, features] -> [samples, features]
+/// The samples of this rank of context parallelism, pooled. x: [rows, features] -> [samples, features]
 at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const RowOptions& rows, bool mean_pooling,
                           const HeadGroups& groups, const Split& samples) {
   at::Tensor pooled = pool(x, rows.between_layers(pass.rows, groups.features), mean_pooling);

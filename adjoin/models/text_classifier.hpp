@@ -6,20 +6,20 @@
 
 namespace adjoin::models {
 
-/// What classifies a text by what a transformer made of its tokens: features -> features -> activation -> dropout -> classes. The
-/// defaults are the simplified BERT of the DLO-JZ course (IDRIS), which begins with token 0; BERT's own has biases and a tanh.
+/// The head that classifies a text from a transformer's output: features -> features -> activation -> dropout -> classes. The
+/// defaults are the simplified BERT of the DLO-JZ course (IDRIS), which uses token 0; BERT's own head has biases and a tanh.
 struct ClassifierOptions {
   int64_t classes = 2;
-  bool mean_pooling = false;  ///< the mean over a sample's tokens, instead of token 0
+  bool mean_pooling = false;  ///< uses the mean over a sample's tokens instead of token 0
   bool bias = false;
   nn::Activation activation = nn::Activation::gelu;
   double dropout = 0.1;
 };
 
-/// The trunk, and as "head" the classifier; tensor parallel over the axis "tp" of the grid.
+/// The trunk, and the classifier as "head"; tensor parallel over the axis "tp" of the grid.
 ///
 /// Shape:  ids [rows] int64, of the samples and tokens that the pass says -> scores [samples, classes], on every rank; with
-///         context parallelism those of a balanced part of the samples
+///         context parallelism the scores of a balanced part of the samples
 /// Kinds:  replicated -> replicated
 /// Cost:   forward one all-gather for each kind of embedding (words, positions, token types) and 2 layers + 1 all-reduces;
 ///         backward 2 layers + 1 all-reduces

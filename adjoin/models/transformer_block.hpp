@@ -12,7 +12,7 @@
 
 namespace adjoin::models {
 
-/// The names, the options of rows and the tensor options of the layers and norms are the block's, and so are the norms' features.
+/// The layers and norms take their names, row options, tensor options and number of features from the block.
 struct TransformerBlockOptions {
   std::string name = {};  ///< the full name, for the dropout masks
   nn::SelfAttentionOptions attention;
@@ -20,42 +20,43 @@ struct TransformerBlockOptions {
   nn::NormOptions norm{};
   bool norm_after_sum = false;
   ExpertOptions experts =
-      {};              ///< where there are some, each is as the feed-forward layer, without its biases and its dropout
-  double dropout = 0;  ///< of the outputs of both
+      {};              ///< with experts: each is like the feed-forward layer, without its biases and its dropout
+  double dropout = 0;  ///< of the outputs of both layers
   RowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))), where the feed-forward layer may be a mixture of experts.
-/// With norms after the sum, norm(x + dropout(attention(x))) and then norm(x + dropout(feed_forward(x))).
+/// x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))); the feed-forward layer may be a mixture of
+/// experts. With the norms after the sums: norm(x + dropout(attention(x))), then norm(x + dropout(feed_forward(x))).
 ///
 /// Shape: x [rows, hidden] on every rank -> the same; where rows are split, the rank's part of them
 /// Kinds: replicated -> replicated, or split -> split
-/// Cost:  two all-reduces forward, two backward; with split rows four all-gathers and reduce-scatters, and two all-gathers more
+/// Cost:  two all-reduces forward, two backward; with split rows four all-gathers, four reduce-scatters, and two more
+///        all-gathers
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   /// Throws: InvalidArgument as nn::ParallelSelfAttention
   TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis);
-  /// With a cache as nn::ParallelSelfAttention.
+  /// A cache works as in nn::ParallelSelfAttention.
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr);
 
  private:
   RowOptions rows_;
-  Communicator group_;  // who share the features of a row
+  Communicator group_;  // the ranks that share the features of a row
   bool norm_after_sum_;
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
-  nn::ReplicatedNorm norm1_{nullptr}, norm2_{nullptr};  // of the attention, and of the feed-forward
+  nn::ReplicatedNorm norm1_{nullptr}, norm2_{nullptr};  // of the attention, and of the feed-forward layer
   nn::ParallelSelfAttention attention_{nullptr};
   nn::ColRow feed_forward_{nullptr};
-  nn::MixtureOfExperts experts_{nullptr};  // in its place
+  nn::MixtureOfExperts experts_{nullptr};  // instead of the feed-forward layer
 };
 TORCH_MODULE(TransformerBlock);
 
-/// Multiplications and additions of one row's way through a block, in matrix products; those of the scores, which grow
-/// with the length of the sample, are not in it.
+/// Multiplications and additions of one row's forward through a block, in matrix products, without those of the scores, which
+/// grow with the length of the sample.
 double cost_of(const TransformerBlockOptions& options);
-/// Those of the scores and of the sums of values for a sample of T rows are this times T^2; causal attention skips half.
+/// Those of the scores and the sums of values, for a sample of T rows, are this times T^2; causal attention skips half of them.
 double attention_cost_of(const TransformerBlockOptions& options);
 
 }  // namespace adjoin::models

@@ -62,7 +62,7 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
       .rows = options.rows};
 }
 
-/// The vectors that are added to each other: of words, then of places and of kinds of text, where there are any.
+/// The vectors that are added up: of words and, if there are any, of positions and of kinds of text.
 std::vector<Part> embedding_parts(const TransformerOptions& options) {
   const auto features_part = [&](const char* name, int64_t vectors) {
     return embedding_part(name, {.words = vectors,

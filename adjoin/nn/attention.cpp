@@ -31,7 +31,7 @@ SelfAttentionOptions checked(SelfAttentionOptions options) {
   return options;
 }
 
-/// Throws where the rows here are not the tokens behind those of the cache.
+/// Throws where the rows of the pass are not the next tokens after those in the cache.
 void check_cached(const SelfAttentionOptions& options, const ForwardPass& pass, const KeyValueCache& cache) {
   const std::string who = "ParallelSelfAttention: ";
   require(options.causal && !pass.step.training, who + "expected a causal layer, and no training, for a cache");
@@ -76,7 +76,7 @@ at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const Forward
           "ParallelSelfAttention: expected a pass that says which sample and token each row is, got none");
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
   const at::Tensor made = qkv_(x, pass.rows);
-  if (heads == 0) return out_(made);  // of no features, and still part of the graph
+  if (heads == 0) return out_(made);  // without features, but still part of the graph
   const at::Tensor qkv = made.view({made.size(0), heads + 2 * key_heads, options_.head_size});
   std::vector<at::Tensor> parts = qkv.split_with_sizes({heads, key_heads, key_heads}, 1);
   if (options_.rotary) {

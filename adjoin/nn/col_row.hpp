@@ -5,16 +5,16 @@
 
 namespace adjoin::nn {
 
-/// What stands between two linear layers.
+/// The function between two linear layers.
 enum class Activation : uint8_t {
   none,
   gelu,
-  gelu_tanh,  ///< GELU by a hyperbolic tangent, as GPT-2 has it (Hendrycks and Gimpel, arXiv 1606.08415)
+  gelu_tanh,  ///< GELU by a hyperbolic tangent, as in GPT-2 (Hendrycks and Gimpel, arXiv 1606.08415)
   tanh,
-  swiglu,  ///< silu(a) b: the first layer makes twice the features, all a before all b (Shazeer, arXiv 2002.05202)
+  swiglu,  ///< silu(a) b: the first layer makes twice the features, first all a, then all b (Shazeer, arXiv 2002.05202)
 };
 
-/// What an activation makes of x [*, features]; swiglu halves the features.
+/// Applies an activation to x [*, features]; swiglu halves the features.
 at::Tensor activated(const at::Tensor& x, Activation activation);
 
 /// Two linear layers with an activation between them.
@@ -34,7 +34,7 @@ struct ColRowOptions {
 /// Shape:  [*, in] -> [*, out], on every rank; where rows are split, the rank's part of the rows of the pass
 /// Kinds:  replicated -> replicated, or split -> split
 /// Cost:   one all-reduce of the output forward, one of the input's gradient backward; where rows are split, all-gathers and
-///         reduce-scatters in their place, and one all-gather more
+///         reduce-scatters instead, and one all-gather more
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, figure 3a; Korthikanti et al., arXiv 2205.05198
 class ColRowImpl : public torch::nn::Module {
  public:

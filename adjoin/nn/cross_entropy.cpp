@@ -27,7 +27,7 @@ at::Tensor precise_scores(const at::Tensor& scores) {
   return scores.scalar_type() == at::kDouble ? scores : scores.to(at::kFloat);
 }
 
-/// What each row's target scores where it is one of the words here, else 0; and the log-sum of the exponentials here.
+/// The score of each row's target if it is one of the words here, else 0; and the log-sum of the exponentials here.
 at::Tensor target_scores(const at::Tensor& scores, const at::Tensor& place) {
   if (scores.size(1) == 0) return at::zeros({scores.size(0)}, scores.options());
   return scores.gather(1, place.clamp_min(0).unsqueeze(1)).squeeze(1).masked_fill(place < 0, 0);
@@ -38,7 +38,8 @@ at::Tensor log_sum_here(const at::Tensor& scores) {
 }
 
 struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
-  /// `place` is that of a row's target among the words here, negative where it is none; `counts` whether it has a target.
+  /// `place`: the place of a row's target among the words here, negative if it is not here; `counts`: whether the row has a
+  /// target.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& scores, const at::Tensor& place,
                             const at::Tensor& counts, const Communicator& group) {
     const at::Tensor precise = precise_scores(scores), here = log_sum_here(precise);

@@ -21,7 +21,7 @@
 namespace adjoin::nn {
 namespace {
 
-constexpr double kSteps = 65536;  // of a probability: masks are drawn from 16-bit words
+constexpr double kSteps = 65536;  // steps of a probability: masks are drawn from 16-bit words
 
 void check_probability(double p) {
   require(p >= 0 && p < 1, [&] { return "dropout: expected a probability in [0, 1), got " + std::to_string(p); });
@@ -52,8 +52,8 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
   });
 }
 
-/// base + x with the mask applied whose row r (the last dim being a row) is drawn from `words(r)`, of `type`; without a base
-/// the latter alone. The type is x's, or one of the two is float.
+/// base + masked x, or masked x without a base. `words(r)` draws the mask of row r, along the last dim. The result has type
+/// `type`; x has the same type, or one of the two is float.
 at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::ScalarType type,
                   const at::Tensor& base = {}) {
   const at::Tensor in = x.contiguous(), onto = base.defined() ? base.contiguous() : base;
@@ -71,7 +71,7 @@ at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::Sc
   return out;
 }
 
-/// `masked` of one type as a linear map into another.
+/// `masked` as a linear map from one type into another.
 LinearMap masking(double p, const WordsOfRow& words, at::ScalarType from, at::ScalarType to) {
   return {.forward = [=](const at::Tensor& t) { return masked(t, p, words, to); },
           .adjoint = [=](const at::Tensor& t) { return masked(t, p, words, from); }};
@@ -82,7 +82,7 @@ struct Mask {
   WordsOfRow words;
 };
 
-/// base + dropout(x), where x is of the base's type or of a 16-bit one beside float.
+/// base + dropout(x), where x has the base's type, or a 16-bit type with a float base.
 struct AddDropped : torch::autograd::Function<AddDropped> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x,
                             const Mask& mask) {
@@ -99,7 +99,7 @@ struct AddDropped : torch::autograd::Function<AddDropped> {
   }
 };
 
-/// The words of each row's features, of a tensor that a DropoutPlace describes.
+/// The words of each row of a tensor that a DropoutPlace describes.
 WordsOfRow words_of_rows(const at::Tensor& x, const DropoutPlace& place, const ForwardPass& pass) {
   require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
   return [places = pass.rows.places(x.size(0)), step = pass.step, key = philox_key(pass.step.seed, place.name),
@@ -134,7 +134,7 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, co
 
 std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
                                                      const Step& step) {
-  // A head is part of the stream's name: a counter has room for three coordinates and a step.
+  // The head is in the stream's name, as a counter has room for three coordinates and a step only.
   std::vector<PhiloxKey> keys;
   for (int64_t h = 0; h < heads; ++h)
     keys.push_back(philox_key(step.seed, name + ".head" + std::to_string(place.first_head + h)));

@@ -10,7 +10,7 @@
 namespace adjoin::nn {
 namespace {
 
-// By the conversions of base/half.hpp, which become vectors; those of c10's types, which branch, do not.
+// Uses the conversions of base/half.hpp, which compilers can vectorise; those of c10's types contain branches.
 
 template <class Real, class T>
 [[gnu::always_inline]] inline Real to_real(const T& x) {

@@ -6,7 +6,7 @@
 
 namespace adjoin::nn {
 
-/// Which elements of a row are dropped, those whose word is less than `threshold`, and what the others are multiplied with.
+/// Which elements of a row are dropped (those whose word is below `threshold`), and the factor for the others.
 struct DroppedElements {
   int64_t size;
   const uint16_t* words;
@@ -14,7 +14,7 @@ struct DroppedElements {
   double factor;
 };
 
-/// out = base + dropout(in), rounded once; without a base dropout(in). `out` may be `in` or `base`.
+/// out = base + dropout(in), rounded once; without a base out = dropout(in). `out` may be `in` or `base`.
 ///
 /// Types: each floating type to itself; float to a 16-bit one and back
 template <class Out, class In>

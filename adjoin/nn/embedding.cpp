@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// at::embedding, whose gradient can wait.
+/// at::embedding; the computation of its gradient can wait.
 struct Lookup : torch::autograd::Function<Lookup> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& weight, const at::Tensor& ids) {
     ctx->save_for_backward({weight, ids});
@@ -48,7 +48,7 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
                                          const Split& words, const std::optional<Split>& rows) {
   if (group.size() == 1) return Lookup::apply(weight, ids);
   require(words.in_order(), "vocabulary_parallel_embedding: expected words in order, a range for each rank");
-  if (ids.numel() > 0) {  // LibTorch checks them where one rank has all words
+  if (ids.numel() > 0) {  // where one rank has all words LibTorch checks the ids
     const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
     require(least >= 0 && most < words.size(), [&] {
       return "vocabulary_parallel_embedding: expected ids from 0 to " + std::to_string(words.size() - 1) + ", got " +
@@ -58,7 +58,7 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
   const int64_t first = words.offset(group.rank());
   const Range range{first, first + words.size(group.rank())};
   const at::Tensor elsewhere = (ids < range.begin).logical_or_(ids >= range.end);
-  // A rank without words has nothing to look up; its zeros come from the empty weight, so that they stay in the graph.
+  // A rank without words looks up nothing; its zeros come from the empty weight, so that they are in the graph.
   const at::Tensor vectors = range.size() > 0 ? Lookup::apply(weight, (ids - range.begin).masked_fill_(elsewhere, 0))
                                               : weight.sum(0).expand([&] {
                                                   std::vector<int64_t> shape = ids.sizes().vec();

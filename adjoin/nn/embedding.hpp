@@ -22,15 +22,15 @@ struct ParallelEmbeddingOptions {
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// Vectors of words, cut by features.
-/// Shape: ids [*] on every rank, weight [words, features_r] -> [*, features]; with `rows`, which split the one dim of the
-///        ids, those of this rank
+/// Vectors of words, with the weight cut by features.
+/// Shape: ids [*] on every rank, weight [words, features_r] -> [*, features]; with `rows`, which split the only dim of the ids,
+///        the vectors of this rank's rows
 /// Kinds: replicated -> replicated, or split
 /// Cost:  all-gather of the output forward, nothing backward; with rows an exchange each way, of (P-1)/P of a rank's output
 at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                      const Split& features, const std::optional<Split>& rows = {});
 
-/// Vectors of words, cut by words: each rank looks up its own and the ranks' vectors are summed.
+/// Vectors of words, with the weight cut by words: each rank looks up its own words, and the ranks' vectors are summed.
 /// Shape:  ids [*] on every rank, weight [words_r, features] -> [*, features]; with `rows` as hidden_parallel_embedding
 /// Kinds:  replicated -> replicated, or split
 /// Cost:   all-reduce of the output forward, nothing backward; with rows a reduce-scatter, and backward an all-gather
@@ -44,15 +44,15 @@ class ParallelEmbeddingImpl : public ShardedModule {
   ParallelEmbeddingImpl(ParallelEmbeddingOptions options, const Grid& grid, const std::string& axis);
   at::Tensor forward(const at::Tensor& ids);
 
-  /// x W^T by the same weight: how well a vector fits each word. What a language model's last layer is where its weight is
-  /// tied to the first's. Where rows are split, x is this rank's part of `rows`.
+  /// x W^T by the same weight: how well a vector fits each word. It is the last layer of a language model whose weight is tied
+  /// to the first layer's. Where rows are split, x is this rank's part of `rows`.
   /// Shape:  x [*, features] on every rank -> [*, words_r]
   /// Kinds:  replicated, or split by rows -> split
   /// Cost:   as column_parallel_linear
-  /// Throws: InvalidArgument where it is not cut by words
+  /// Throws: InvalidArgument where the weight is not cut by words
   at::Tensor scores(const at::Tensor& x, const LocalRows& rows = {}) const;
 
-  /// Of features, or of words.
+  /// How the features or the words are split.
   const Split& split() const { return split_; }
   const Communicator& group() const { return group_; }
 

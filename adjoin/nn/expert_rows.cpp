@@ -20,7 +20,7 @@ namespace {
 
 thread_local const AssumedExperts* assumed = nullptr;
 
-/// Rows of x, some ranges one behind another.
+/// Some ranges of rows of x, one after another.
 at::Tensor pieces(const at::Tensor& x, const std::vector<Range>& ranges) {
   std::vector<at::Tensor> parts;
   parts.reserve(ranges.size());
@@ -28,7 +28,7 @@ at::Tensor pieces(const at::Tensor& x, const std::vector<Range>& ranges) {
   return at::cat(parts);
 }
 
-/// Blocks of rows that lie one behind another, `outer` times `inner` of them, with the inner ones outside: where each lies.
+/// For consecutive blocks of rows, `outer` times `inner` of them: the range of each, with the inner index now outside.
 std::vector<Range> transposed(const std::vector<int64_t>& rows, size_t outer, size_t inner) {
   std::vector<int64_t> begins{0};
   for (const int64_t count : rows) begins.push_back(begins.back() + count);
@@ -142,7 +142,7 @@ const AssumedExperts* AssumedExperts::any() {
 at::Tensor AssumedExperts::in_place_of(const at::Tensor& chosen, const Split& experts, int rank) {
   if (!any()) return chosen;
   const int64_t here = experts.size(rank), top_k = chosen.size(1);
-  // Experts that follow one another, so that those of a row are different: round all of them, or round those here.
+  // Consecutive experts, so that those of a row are different: in turn over all experts, or over those here.
   const bool around_here = assumed->rows_ == Rows::here && top_k <= here;
   const int64_t first = assumed->rows_ == Rows::here ? experts.offset(rank) : 0;
   const at::Tensor pairs = assumed->rows_ == Rows::here && !around_here

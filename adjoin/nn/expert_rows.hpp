@@ -11,60 +11,61 @@
 
 namespace adjoin::nn {
 
-/// The way of rows to the experts that were chosen for them, on whatever rank these are, and back.
+/// Sends rows to the experts that were chosen for them, on whichever ranks these are, and back.
 ///
-/// A row goes to each of its experts. Here they are sorted by expert, once; each rank's then go there by all_to_all.
+/// A row goes to each of its experts. The pairs of a row and an expert are sorted by expert once; then all_to_all sends each
+/// rank its pairs.
 class ExpertRows {
  public:
-  /// `chosen`: [rows, top_k] int64, the experts of each row that is here, all different; `experts`: which experts each rank of the
-  /// group has, in its order.
-  /// Cost:   a number for each expert to its rank
-  /// Throws: InvalidArgument where the experts are not split into as many ranges, in order, as the group has ranks
+  /// `chosen`: [rows, top_k] int64, the experts of each row here, all different; `experts`: which experts each rank of the
+  /// group has, in rank order.
+  /// Cost:   one number for each expert, sent to its rank
+  /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order
   ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group);
 
-  /// Shape:   [rows, features] -> the rows of each expert of this rank, one expert's behind another's
-  /// Kinds:   split -> split otherwise
-  /// Adjoint: the sum, for each row, of what its experts give
-  /// Cost:    each row as often as it goes to another rank
+  /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert
+  /// Kinds:   split -> split in another way
+  /// Adjoint: for each row, the sum of the gradients from its experts
+  /// Cost:    each row is sent once for each of its experts on another rank
   at::Tensor to_experts(const at::Tensor& x) const;
-  /// Shape:   as to_experts gives -> [rows, top_k, features], where [:, j] is what the j-th expert of each row made of it
-  /// Adjoint: once more to the experts
+  /// Shape:   what to_experts gives -> [rows, top_k, features], where [:, j] is the result of each row's j-th expert
+  /// Adjoint: sends gradients to the experts
   at::Tensor from_experts(const at::Tensor& y) const;
 
-  /// Of each expert of this rank, the rows that it got; and of all experts, those that went there from here.
+  /// For each expert of this rank, how many rows it received; for all experts, how many rows this rank sent to them.
   const std::vector<int64_t>& received() const { return way_->received; }
   const std::vector<int64_t>& sent() const { return way_->sent; }
 
  private:
   struct Way {
     int64_t rows = 0, top_k = 0;
-    at::Tensor order, inverse;           // of all pairs of a row and an expert: sorted by expert, and back
-    at::Tensor row;                      // of each sorted pair
-    std::vector<int64_t> sent;           // pairs, of each expert
-    std::vector<int64_t> received;       // of each expert here, from all ranks
-    std::vector<int64_t> to, from;       // pairs, of each rank
-    std::vector<Range> by_expert, back;  // of what came, the pairs of each expert and rank, expert by expert; and back
+    at::Tensor order, inverse;           // of all pairs of a row and an expert: sorts them by expert, and back
+    at::Tensor row;                      // the row of each sorted pair
+    std::vector<int64_t> sent;           // number of pairs, for each expert
+    std::vector<int64_t> received;       // for each expert here, from all ranks
+    std::vector<int64_t> to, from;       // number of pairs, for each rank
+    std::vector<Range> by_expert, back;  // of received pairs: the range of each expert and rank, by expert; and back
     Communicator group;
   };
   std::shared_ptr<const Way> way_;
 };
 
-/// While it lives, each row on this thread goes to other experts than those that its scores choose: for plans and tests.
+/// While it lives, rows on this thread go to assumed experts instead of those that their scores choose: for plans and tests.
 class AssumedExperts {
  public:
   enum class Rows : uint8_t {
-    even,  ///< all experts have equally many
-    here,  ///< those of this rank have all that they can have, from all ranks
+    even,  ///< all experts get the same number
+    here,  ///< the experts of this rank get all rows that they can, from all ranks
   };
-  /// `alone`: the other ranks do not exist, so they are taken to send what this one sends.
+  /// `alone`: the other ranks do not exist, so each is assumed to send what this rank sends.
   AssumedExperts(Rows rows, bool alone);
   ~AssumedExperts();
   AssumedExperts(const AssumedExperts&) = delete;
   AssumedExperts& operator=(const AssumedExperts&) = delete;
 
-  /// The one that lives, if any.
+  /// The living one, or null.
   static const AssumedExperts* any();
-  /// The experts of each row [rows, top_k], where one lives; else those that were chosen.
+  /// The experts of each row [rows, top_k]: the assumed ones if an AssumedExperts lives, else `chosen`.
   static at::Tensor in_place_of(const at::Tensor& chosen, const Split& experts, int rank);
   bool alone() const { return alone_; }
 

@@ -9,7 +9,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// Numbers `first` … as elements of a tensor's storage.
+/// Writes the numbers from `first` on into a contiguous run of a tensor's elements.
 void fill_run(const at::Tensor& run, int64_t first, const NumbersOf& numbers) {
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, run.scalar_type(), "fill_piece", [&] {
     auto* out = run.mutable_data_ptr<scalar_t>();

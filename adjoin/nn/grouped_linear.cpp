@@ -36,7 +36,7 @@ at::Tensor products(const at::Tensor& a, const at::Tensor& b, const std::vector<
   return y;
 }
 
-/// Of each group its rows of `of_y`, transposed, times those of x, one below another.
+/// For each group: its rows of `of_y`, transposed, times those of x; the results are stacked.
 at::Tensor of_weights(const at::Tensor& of_y, const at::Tensor& x, const std::vector<int64_t>& rows_of) {
   const int64_t out = of_y.size(1);
   at::Tensor result = at::empty({std::ssize(rows_of) * out, x.size(1)}, x.options());
@@ -76,7 +76,8 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
   }
 };
 
-/// The rows of a weight: whole groups, of each the features of a split, which the parts have group-major.
+/// How the rows of a weight are split: whole groups over one axis, and the features of each group as in `features`; parts are
+/// group-major.
 Split rows_of_groups(const Split& groups, const Split& features) {
   std::vector<std::vector<Range>> parts;
   for (int of_groups = 0; of_groups < groups.parts(); ++of_groups)

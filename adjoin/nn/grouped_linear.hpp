@@ -11,33 +11,33 @@
 
 namespace adjoin::nn {
 
-/// X_g W_g^T of each group g: rows that lie one behind another, and a matrix of its own. The gradient of the weight can wait
-/// (movement/postponed.hpp).
+/// X_g W_g^T for each group g: the rows of one group follow those of the group before, and each group has its own matrix. The
+/// gradient of the weight can wait (movement/postponed.hpp).
 ///
-/// Shape:   x [rows, in], weight [groups * out, in], where matrix g has the rows from g * out on; rows_of [groups], which add up
-///          to `rows` -> [rows, out]
+/// Shape:   x [rows, in], weight [groups * out, in], where the rows from g * out on are matrix g; rows_of [groups], with the
+///          sum `rows` -> [rows, out]
 /// Kinds:   as x and weight are
 /// Adjoint: once differentiable; a matrix without rows gets zeros
-/// Cost:    nothing moves; x is kept for backward, under autocast as it went into the product
-/// Throws:  InvalidArgument for no groups, a weight that they do not divide, or rows that are not x's
+/// Cost:    nothing moves; x is kept for backward, under autocast in the type in which it entered the product
+/// Throws:  InvalidArgument for no groups, a weight that they do not divide, or where rows_of does not add up to x's rows
 at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const std::vector<int64_t>& rows_of);
 
 struct GroupedLinearOptions {
   int64_t groups = 1, in_features = 0, out_features = 0;
   ParallelLinearOptions::Cut cut = ParallelLinearOptions::Cut::none;
-  std::optional<Split> split = {};       ///< of the cut features; balanced unless given
-  std::string groups_axis = {};          ///< the axis over which the groups are split, a balanced part each; "": none
-  std::optional<double> deviation = {};  ///< of the initial weights, as a ParallelLinear's
+  std::optional<Split> split = {};       ///< how the cut features are split; default balanced
+  std::string groups_axis = {};          ///< the axis over which the groups are split in balanced parts; "": not split
+  std::optional<double> deviation = {};  ///< of the initial weights, as in ParallelLinear
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// The module of grouped_product, of a weight [groups * out, in]: whole groups are split over one axis of a grid, and the features
-/// of each are cut over another, as in a ParallelLinear. It moves nothing.
+/// The module of grouped_product, with a weight [groups * out, in]: whole groups are split over one axis of a grid, and the
+/// features of each are cut over another, as in ParallelLinear. It moves nothing.
 class GroupedLinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for sizes below 1, or a split that does not fit
   GroupedLinearImpl(const GroupedLinearOptions& options, const Grid& grid, const std::string& axis);
-  /// `rows_of`: of each group that is here
+  /// `rows_of`: the rows of each group here
   at::Tensor forward(const at::Tensor& x, const std::vector<int64_t>& rows_of) {
     return grouped_product(x, weight_, rows_of);
   }

@@ -33,7 +33,7 @@ void fill_with(const Parameter& parameter, const NumbersOf& numbers) {
   fill_piece(parameter.tensor, parameter.layout, parameter.grid.world().rank(), numbers);
 }
 
-/// Numbers from [0, 1) of 53 bits, two of a block; the third word keeps them apart from the stream's normal numbers.
+/// Numbers in [0, 1) of 53 bits, two from each block; the third word separates them from the stream's normal numbers.
 void draw_uniform(std::span<double> out, PhiloxKey key, int64_t first) {
   for (size_t i = 0; i < out.size(); ++i) {
     const auto index = static_cast<uint64_t>(first) + i;
@@ -66,7 +66,7 @@ double xavier_deviation(const Parameter& parameter, double gain) {
   return gain * std::sqrt(2 / (fans.in + fans.out));
 }
 
-/// Uniform numbers of a deviation.
+/// Uniform numbers with this standard deviation.
 void uniform_of(const Parameter& parameter, uint64_t seed, double deviation) {
   const double bound = std::sqrt(3.0) * deviation;
   uniform_(parameter, seed, -bound, bound);
@@ -78,7 +78,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// Makes vectors of `length` that lie one behind another orthonormal; no more of them than their length.
+/// Makes consecutive vectors of `length` orthonormal; there may be at most `length` of them.
 void orthonormalise(std::vector<double>& vectors, size_t length) {
   const auto vector = [&](size_t v) { return std::span(vectors).subspan(v * length, length); };
   for (size_t v = 0; v * length < vectors.size(); ++v) {
@@ -155,7 +155,8 @@ void orthogonal_(const Parameter& parameter, uint64_t seed, double gain) {
   const auto rows = static_cast<size_t>(shape[0]);
   size_t columns = 1;
   for (size_t dim = 1; dim < shape.size(); ++dim) columns *= static_cast<size_t>(shape[dim]);
-  // Vectors are the rows where those are fewer, else the columns, which the drawn numbers are then taken for.
+  // The vectors are the rows if there are fewer rows than columns, else the columns; the drawn numbers are arranged
+  // accordingly.
   const bool by_rows = rows <= columns;
   const size_t length = by_rows ? columns : rows;
   std::vector<double> vectors(rows * columns);

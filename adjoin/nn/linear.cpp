@@ -15,7 +15,7 @@ namespace {
 
 using Cut = ParallelLinearOptions::Cut;
 
-/// Checks the sizes and completes the options: the deviation, and the split, along the dim of the weight that it cuts.
+/// Checks the sizes and completes the options: the deviation, and the split along the dim of the weight that it cuts.
 ParallelLinearOptions completed(ParallelLinearOptions options, const Communicator& group) {
   require(options.in_features >= 1 && options.out_features >= 1, [&] {
     return "ParallelLinear: expected at least 1 feature in and out, got " + std::to_string(options.in_features) +
@@ -74,7 +74,7 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
     : group_(options.cut == Cut::none ? Communicator() : grid.axis(axis)) {
   options_ = completed(std::move(options), group_);
   const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial) {
-    // What each rank has whole and uses for its own rows is copied, not replicated.
+    // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
     Layout layout = !split && options_.split_rows ? copied_on(grid.shape(), std::move(shape))
                                                   : along(grid, axis, std::move(shape), split);
     return Piece{std::move(layout), grid, initial};
@@ -84,7 +84,7 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
       piece({options_.out_features, options_.in_features}, options_.split, Initial::normal(*options_.deviation)),
       options_.tensor);
   if (!options_.bias) return;
-  // Where inputs are cut it is added once, after the sum, so every rank holds all of it.
+  // Where inputs are cut, the bias is added once, after the sum, so every rank holds all of it.
   const std::optional<Split> of_bias = options_.cut == Cut::outputs ? options_.split : std::nullopt;
   bias_ = register_piece("bias", piece({options_.out_features}, of_bias, Initial::zeros()), options_.tensor);
 }

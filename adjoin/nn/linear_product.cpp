@@ -37,8 +37,8 @@ at::Tensor as_matrix(const at::Tensor& x) {
   return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
-/// x W^T + b. Of a single row a matrix times a vector, for which MKL reads the weight on one core, and on AMD's at half of its
-/// memory's speed; as several products of a batch it takes two fifths of the time on two cores.
+/// x W^T + b. For a single row this is a matrix times a vector: MKL then reads the weight on one core, on AMD processors at
+/// half the speed of the memory. As a batch of several products it takes two fifths of that time on two cores.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
   constexpr int64_t kParts = 4, kLeastElements = 1 << 16;
   const bool is_row = x.dim() == 2 && x.size(0) == 1 && weight.is_contiguous() && weight.numel() >= kLeastElements &&
@@ -77,7 +77,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
       of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
     }
     at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);
-    if (!creates_graph) all = all.detach();  // what waits keeps no graph
+    if (!creates_graph) all = all.detach();  // the postponed part keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
       of_weight = now_or_postponed(

@@ -29,7 +29,7 @@ namespace {
 
 thread_local ExpertLoads* counting = nullptr;
 
-/// x, in whose backward a loss gets its gradient too, which is 1.
+/// Returns x; its backward also gives the loss its gradient, which is 1.
 struct WithLoss : torch::autograd::Function<WithLoss> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& loss) {
     ctx->saved_data["one"] = at::ones_like(loss);
@@ -41,7 +41,8 @@ struct WithLoss : torch::autograd::Function<WithLoss> {
   }
 };
 
-/// x W^T in float64, which keeps x as it is for backward. Some rows at a time are widened, which stay in the caches.
+/// x W^T in float64; x is kept in its own type for backward. Only some rows at a time are widened, so that these stay in the
+/// caches.
 struct Scores : torch::autograd::Function<Scores> {
   static constexpr int64_t kAtOnce = 256;
 
@@ -71,7 +72,7 @@ struct Scores : torch::autograd::Function<Scores> {
   }
 };
 
-/// A linear layer whose module does nothing: it has the weight.
+/// A linear layer whose module only holds the weight.
 class RouterImpl : public ShardedModule {
  public:
   explicit RouterImpl(const MixtureOfExpertsOptions& o, const Grid& grid, const std::string& axis) {
@@ -85,7 +86,7 @@ class RouterImpl : public ShardedModule {
   at::Tensor weight;
 };
 
-/// The sample of each of so many rows. Shape: [rows]
+/// The sample of each of `count` rows. Shape: [rows]
 at::Tensor samples_of(const LocalRows& rows, int64_t count) {
   std::vector<int64_t> samples;
   for (const TokenPlace& place : *rows.places(count)) samples.push_back(place.sample);
@@ -144,7 +145,7 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(MixtureOfExpertsOptions options, cons
 at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
   std::optional<Split> split;
   if (options_.split_rows) split = Split::balanced(pass.rows.size(), features_.size(), 0);
-  // Each tensor-parallel rank has its features of all these rows' experts, so what comes back for them is a summand.
+  // Each tensor-parallel rank has its own features of the experts of all these rows, so its results are summands.
   const auto for_own_features = [&](const at::Tensor& t) {
     return split ? all_gather(t, features_, *split) : copy_to(t, features_);
   };
@@ -159,8 +160,9 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
 
 MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
                                                           const std::optional<Split>& split) const {
-  // In 16 bits near scores would be equal. A kernel may sum up equal rows of the weight in another order each: what they then
-  // differ by is gone in float32, with the largest score there may be added, so that ties are ties, whatever the sizes are.
+  // In 16 bits different scores could become equal. In float64 a kernel may sum equal rows of the weight in different orders,
+  // so equal scores may differ slightly. Adding the largest possible score and rounding to float32 removes these differences at
+  // any size, so ties stay ties.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
   const at::Tensor scores = Scores::apply(x, router_);
   const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();

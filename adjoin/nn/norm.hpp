@@ -8,18 +8,18 @@ namespace adjoin::nn {
 
 struct NormOptions {
   enum class Kind : uint8_t {
-    layer,  ///< the features minus their mean, by their deviation; with a weight and a bias
-    rms,    ///< the features by the root of the mean of their squares; with a weight
+    layer,  ///< the features minus their mean, divided by their deviation; with a weight and a bias
+    rms,    ///< the features divided by the root of their mean square; with a weight
   };
   int64_t features = 0;
   Kind kind = Kind::layer;
   double epsilon = 1e-5;
-  bool split_rows = false;  ///< sequence parallelism: each rank along the axis has rows of its own
+  bool split_rows = false;  ///< sequence parallelism: each rank along the axis has its own rows
   at::TensorOptions tensor = at::kFloat;
 };
 
-/// Normalises each token's features; every rank along the axis holds the whole token and does the same, so nothing moves.
-/// With rows that are split over the ranks each normalises its own, and the weights are copied: their gradients are summed.
+/// Normalises each token's features. Every rank along the axis holds the whole token and does the same, so nothing moves. Where
+/// rows are split over the ranks, each rank normalises its own; the weights are then copied, and their gradients summed.
 /// Shape:  [*, features] -> the same
 /// Kinds:  replicated -> replicated, or split -> split
 /// Source: Ba et al., "Layer normalization", arXiv 1607.06450; Zhang and Sennrich, "Root mean square layer normalization",

@@ -12,7 +12,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// A tensor of a module, with its piece where a ShardedModule owns it.
+/// A tensor of a module, and its piece if a ShardedModule owns it.
 struct Found {
   std::string name;
   at::Tensor tensor;
@@ -61,7 +61,7 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
   return parameters;
 }
 
-/// The same numbers as elements of other layouts.
+/// Normal numbers that are the same in every layout.
 void fill_normal(const Parameter& parameter, PhiloxKey key) {
   fill_piece(parameter.tensor, parameter.layout, parameter.grid.world().rank(),
              [&](std::span<double> out, int64_t first) {

@@ -20,12 +20,12 @@
 namespace adjoin::nn {
 namespace {
 
-/// The angle of each row and pair, as what a pair is multiplied by. Shape: [rows, size / 2]
+/// For each row and pair, the numbers by which a pair is multiplied to turn it by its angle. Shape: [rows, size / 2]
 struct Turns {
   at::Tensor cosine, sine;
 };
 
-/// x with its pairs turned, or with `sign` -1 turned back, in the type of the turns.
+/// x with its pairs turned (turned back if `sign` is -1), computed in the type of the turns.
 at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
   const at::Tensor in = x.stride(2) == 1 ? x : x.contiguous();
   at::Tensor out = at::empty(in.sizes(), in.options().requires_grad(false));
@@ -53,7 +53,7 @@ at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
   return out;
 }
 
-/// `type` is that of x, or float for 16-bit ones.
+/// `type` is x's type, or float for 16-bit types.
 Turns turns_of(const at::Tensor& tokens, int64_t half, const RotaryOptions& options, at::ScalarType type) {
   const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * rotary_speeds(options, half);
   return {angle.cos().to(type), angle.sin().to(type)};

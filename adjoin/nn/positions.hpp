@@ -8,18 +8,18 @@
 
 namespace adjoin::nn {
 
-/// Which token of its sample each of `count` rows is. Shape: [rows] int64
-/// Throws: InvalidArgument where other than `count` rows are described
+/// The token number, within its sample, of each of `count` rows. Shape: [rows] int64
+/// Throws: InvalidArgument where `rows` does not describe `count` rows
 at::Tensor token_numbers(const LocalRows& rows, int64_t count);
 
-/// How quickly the pairs of a head turn from token to token: pair i of `pairs` by the angle base^(-i / pairs), which a scaling
-/// makes smaller, for texts longer than those that a model was first trained on.
+/// How quickly the pairs of a head turn from token to token: pair i of `pairs` turns by the angle base^(-i / pairs). A scaling
+/// makes the angles smaller, for texts longer than those of a model's first training.
 struct RotaryOptions {
   enum class Scaling : uint8_t {
     none,
     linear,  ///< all angles divided by the factor
-    /// Angles divided by the factor where a pair turns around less than `low_turns` times within `trained_tokens`, left where
-    /// it turns more than `high_turns` times, and between them a mean of both.
+    /// Angles are divided by the factor where a pair makes less than `low_turns` turns within `trained_tokens`, unchanged where
+    /// it makes more than `high_turns`, and a weighted mean of both in between.
     llama3,
   };
   double base = 10000;
@@ -34,14 +34,14 @@ struct RotaryOptions {
 ///         positional interpolation", arXiv 2306.15595; the Llama 3.1 models' own description of their scaling
 at::Tensor rotary_speeds(const RotaryOptions& options, int64_t pairs);
 
-/// Rotary positions: features i and i + size / 2 of a head are turned, as a pair, by token * rotary_speeds(…)[i], so that the
-/// product of a query and a key depends on the distance of their tokens alone.
+/// Rotary positions: features i and i + size / 2 of a head are a pair, turned by token * rotary_speeds(…)[i]. So the product of
+/// a query and a key depends only on the distance of their tokens.
 /// Shape:  x [rows, heads, size] with an even size, tokens [rows] -> as x
 /// Adjoint: the pairs turned back
 /// Cost:   a sine and a cosine for each row and pair, in float64, and one pass over x each way
 /// Source: Su et al., "RoFormer", arXiv 2104.09864, with the pairs of GPT-NeoX
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOptions& options);
-/// The same for the tokens of rows, whose angles are made once for all layers.
+/// The same for the tokens of rows; the angles are computed once for all layers.
 at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options);
 
 }  // namespace adjoin::nn

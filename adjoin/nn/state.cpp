@@ -17,7 +17,7 @@ Layout all_on(int rank, const Layout& layout) {
   return Layout(GridShape({{"one", 1}}, {rank}), layout.shape());
 }
 
-/// The global tensor of a piece on one rank of the world, which may be a view of it; of no elements elsewhere.
+/// The global tensor of a piece on one rank of the world, which may be a view of the piece; without elements on other ranks.
 at::Tensor gather_tensor(const Parameter& piece, int rank) {
   const at::NoGradGuard no_gradient;
   const Layout held = first_copy(piece.layout);
@@ -26,7 +26,7 @@ at::Tensor gather_tensor(const Parameter& piece, int rank) {
               piece.grid);
 }
 
-/// What is wrong with a state as that of these pieces; nothing where all fits.
+/// How a state differs from these pieces; "" where all fits.
 std::string wrong_with(const State& state, const std::vector<Parameter>& pieces) {
   Shapes shapes;
   for (const auto& [name, tensor] : state) shapes.emplace(name, tensor.sizes().vec());
@@ -47,7 +47,7 @@ State gather_state(const std::vector<Parameter>& pieces, int rank) {
   for (const Parameter& piece : pieces) {
     const at::Tensor whole = gather_tensor(piece, rank);
     if (piece.grid.world().rank() == rank)
-      state.emplace(piece.name, whole.clone());  // not a view of what training changes
+      state.emplace(piece.name, whole.clone());  // not a view of a tensor that training changes
   }
   return state;
 }

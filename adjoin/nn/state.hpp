@@ -11,24 +11,26 @@
 
 namespace adjoin::nn {
 
-/// What pieces hold, parameters, buffers or an optimizer's moments, as global tensors by their names.
+/// The contents of pieces (parameters, buffers or an optimizer's moments) as global tensors, by name.
 using State = std::map<std::string, at::Tensor>;
 
-/// A number that all workers of a grid's world hold, as a piece.
+/// A piece for a number that all workers of a grid's world hold.
 Parameter held_by_all(std::string name, at::Tensor number, const Grid& grid);
 
-/// What pieces hold, nn::parameters_of(module) or those of an optimizer, as global tensors on one rank; nothing elsewhere.
+/// The contents of pieces, nn::parameters_of(module) or those of an optimizer, as global tensors on one rank; empty elsewhere.
 ///
-/// Called by all workers of the world. Each of the first copy sends its piece once, one message a box.
+/// All workers of the world call it. Only the first of several copies is sent: each of its workers sends its piece once, in one
+/// message a box.
 State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 
-/// Fills pieces, on whatever layouts, with what one rank holds, in their own types: what gather_state gave, of a module in
-/// other layouts, or of one of torch::nn. Called by all workers of the world; `state` counts on `rank` alone.
-/// Throws: InvalidArgument on all of them where a tensor lacks, is none of the pieces, or has another shape
+/// Fills pieces, on any layouts, with what one rank holds, converted to their own types: with the result of gather_state, from
+/// a module in other layouts, or with the tensors of a module of torch::nn. All workers of the world call it; only `state` on
+/// `rank` is used.
+/// Throws: InvalidArgument on all workers where a tensor is missing, belongs to no piece, or has another shape
 void scatter_state(const State& state, const std::vector<Parameter>& pieces, int rank = 0);
 
-/// The first of some tensors, by name, which is none of the pieces; and what is wrong with the first piece that has no tensor
-/// of its shape. Nothing where all fits.
+/// `stranger`: the name of the first tensor that belongs to no piece. `misfit`: what is wrong with the first piece that has no
+/// tensor of its shape. Empty where all fits.
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces);
 std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Parameter>& pieces,
@@ -36,8 +38,8 @@ std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Param
 
 /// The same pieces with copies of their tensors.
 std::vector<Parameter> cloned(std::vector<Parameter> pieces);
-/// Pieces take what others of the same names and layouts hold, and give them theirs.
-/// Throws: InvalidArgument where they are others
+/// Exchanges the tensors of pieces with those of `others`, which have the same names and layouts.
+/// Throws: InvalidArgument where names or layouts differ
 void swap_tensors(const std::vector<Parameter>& pieces, const std::vector<Parameter>& others);
 
 }  // namespace adjoin::nn

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kTurns = 2, kWarmUp = 2;
 
-/// Seconds of each step of a turn are added to `seconds`.
+/// Adds the seconds of each step of a turn to `seconds`.
 void measure_turn(const train::Configuration& c, const train::Task& task, int64_t steps, std::vector<double>& seconds,
                   int64_t& memory) {
   const std::vector<int64_t> longest = train::longest_samples(c, task), typical = train::typical_batch(c, task);
@@ -26,7 +26,7 @@ void measure_turn(const train::Configuration& c, const train::Task& task, int64_
     trainer.initialize();
     std::vector<double> took;
     for (int64_t step = 0; step < kWarmUp + steps; ++step) {
-      if (step + 1 == kWarmUp) peak.reset_peak();  // moments are there from the first step on
+      if (step + 1 == kWarmUp) peak.reset_peak();  // moments exist from the first step on
       world.barrier();
       const auto begin = std::chrono::steady_clock::now();
       trainer.step(step + 1 == kWarmUp ? longest : typical, step, c.lr);

@@ -8,7 +8,7 @@ namespace adjoin::plan {
 std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, double below,
                                         std::span<const train::RankPlan> middle, double above, double at) {
   const double part = (at - below) / std::max(above - below, 1.0);
-  // Measured noise must not make a larger step a quicker one.
+  // Measurement noise must not make a larger step faster.
   const auto seconds = [&](double& to, double from) { to = from + std::max(0.0, to - from) * part; };
   const auto bytes = [&](int64_t& to, int64_t from) {
     to = std::max<int64_t>(0, from + std::llround(static_cast<double>(to - from) * part));
@@ -21,7 +21,7 @@ std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, 
     train::RankPlan& rank = large[i];
     bytes(rank.highest, small[i].highest);
     bytes(rank.activations, small[i].activations);
-    // In small steps gradients may need more than activations, which tells nothing of large ones.
+    // In small steps gradients may need more than activations, which says nothing about large ones.
     rank.highest = std::max(rank.highest, rank.weights + rank.moments + rank.activations);
     for (size_t j = 0; j < rank.work.size(); ++j) {
       train::StageWork& work = rank.work[j];

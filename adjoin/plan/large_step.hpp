@@ -8,8 +8,8 @@
 
 namespace adjoin::plan {
 
-/// The step of a layout whose micro-batches have `at` tokens, from two steps of the same layout and ranks with fewer (`below` and
-/// `above`): memory, times and the bytes of calls grow along a line, and the calls are the same.
+/// The step of a layout whose micro-batches have `at` tokens, computed from two steps of the same layout and ranks with fewer
+/// tokens (`below` and `above`). Memory, times and the bytes of calls are extrapolated linearly; the calls are the same.
 std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, double below,
                                         std::span<const train::RankPlan> middle, double above, double at);
 

@@ -13,9 +13,9 @@ namespace {
 
 using train::Configuration;
 
-constexpr int64_t kFewTokens = 16;  // of a sequence, that a rank has at least where ranks are not few
+constexpr int64_t kFewTokens = 16;  // the fewest tokens of a sequence for each rank, above kFewRanks ranks
 
-/// The values that a field takes in turn.
+/// The values that a field gets in turn.
 template <class T>
 std::vector<T> values(const std::set<std::string>& fixed, const char* field, const T& given, std::vector<T> all) {
   return fixed.contains(field) ? std::vector<T>{given} : all;
@@ -28,7 +28,7 @@ std::vector<int64_t> divisors(int64_t number) {
   return found;
 }
 
-/// How one grid is used, in all ways.
+/// All ways in which one grid can be used.
 class Uses {
  public:
   Uses(const std::set<std::string>& fixed, int64_t segments, bool few)
@@ -96,7 +96,7 @@ class Uses {
     return few_ && all.size() > 1 ? std::vector<int64_t>{2} : all;
   }
   std::vector<int64_t> micro_batches_of(const Configuration& c) const {
-    const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // of the rank that has fewest
+    const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // on the rank with the fewest
     std::vector<int64_t> all;
     for (const int64_t times : {1, 2, 4})
       if (times * c.pp <= samples && (!few_ || times == 4)) all.push_back(times * c.pp);
@@ -128,7 +128,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
     for (const int64_t cp : divisors(ranks / tp))
       for (const int64_t pp : divisors(ranks / tp / cp)) {
         const int64_t dp = ranks / tp / cp / pp;
-        if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // which train refuses
+        if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // train would refuse it
         if (few && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {
           if (base.experts % ep != 0) continue;

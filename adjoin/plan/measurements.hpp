@@ -10,22 +10,23 @@
 namespace adjoin::plan {
 
 /// Numbers that were measured on this machine, by name, kept in the cache's folder (train::cache_folder) from one plan to the
-/// next. Those of another machine, build or set of workers are never found.
+/// next. Numbers of another machine, build or set of workers are never found.
 class Measurements {
  public:
-  /// `about`: what tells machine, build and workers from others. `anew`: what was kept is not looked at.
+  /// `about`: what distinguishes machine, build and workers from others. `anew`: ignores kept numbers.
   Measurements(nlohmann::ordered_json about, bool anew);
 
-  /// None where nothing of this name was measured.
+  /// Null where nothing of this name was measured.
   const std::vector<double>* find(const std::string& name) const;
   const std::vector<double>& add(const std::string& name, std::vector<double> numbers);
 
-  /// All of them as a text, and what such a text says in place of what is here: so that the processes of a job know the same.
+  /// `text`: all numbers as a text. `take`: replaces the numbers by those of such a text, so that the processes of a job have
+  /// the same.
   std::string text() const;
   void take(const std::string& text);
 
-  /// Keeps them, beside what others have kept since they were read; does nothing where nothing was added or there is no cache.
-  /// Throws: IoError where the disk refuses
+  /// Adds them to the cache, where others may have added numbers since it was read; does nothing where nothing was added or
+  /// there is no cache.
   void keep();
 
  private:

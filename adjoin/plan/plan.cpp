@@ -25,10 +25,10 @@ namespace {
 using train::Configuration;
 using train::RankPlan;
 
-// Of the small micro-batches that large ones follow from: so many that their products are large ones.
+// The size of the small micro-batches from which large ones are extrapolated: large enough that their products are large.
 constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;
 
-/// The tasks of a plan's layouts, each made once.
+/// The tasks for a plan's layouts, each made once.
 class Tasks {
  public:
   Tasks(const Configuration& base, const train::TaskMaker& make) : make_(make), base_(make(base)) {}
@@ -40,12 +40,12 @@ class Tasks {
     if (found != tasks_.end()) return *found->second;
     if (std::unique_ptr<train::Task> task = base_->laid_out(c))
       return *tasks_.emplace(kind, std::move(task)).first->second;
-    Key whole = kind;  // a task of one's own may ask for more
+    Key whole = kind;  // a task of your own may depend on more
     std::get<6>(whole) = c.dp, std::get<7>(whole) = c.ep, std::get<8>(whole) = c.pp, std::get<9>(whole) = c.cp,
     std::get<10>(whole) = c.tp;
     found = tasks_.find(whole);
     if (found != tasks_.end()) return *found->second;
-    const train::Silence silence;  // what it reads was told
+    const train::Silence silence;  // what it reads was printed before
     return *tasks_.emplace(whole, make_(c)).first->second;
   }
 
@@ -56,7 +56,7 @@ class Tasks {
   std::map<Key, std::unique_ptr<train::Task>> tasks_;
 };
 
-/// A rank at each coordinate along pp, the first along all other axes.
+/// One rank for each coordinate along pp, the first along all other axes.
 std::vector<int> one_a_coordinate(const Configuration& c) {
   const GridShape shape = grid_sizes(c).shape();
   std::vector<int> ranks;
@@ -70,7 +70,7 @@ Configuration alone(Configuration c) {
   return c;
 }
 
-/// Of mean length, that have so many tokens.
+/// The number of samples of mean length that have `tokens` tokens.
 int64_t samples_of(int64_t tokens, std::span<const int64_t> lengths) {
   if (lengths.empty()) return kMostTimedSamples;
   const int64_t mean =
@@ -78,7 +78,7 @@ int64_t samples_of(int64_t tokens, std::span<const int64_t> lengths) {
   return std::clamp<int64_t>((tokens + mean - 1) / mean, 1, kMostTimedSamples);
 }
 
-/// Plans layout after layout.
+/// Makes the plans of one layout after another.
 class Planner {
  public:
   Planner(const Configuration& base, const train::TaskMaker& make, const Question& question)
@@ -109,7 +109,8 @@ class Planner {
   }
 
  private:
-  /// The ranks whose memory counts with the longest samples, and one at each coordinate along pp with typical ones.
+  /// Plans of the ranks whose memory counts, with the longest samples, and of one rank at each coordinate along pp, with
+  /// typical samples.
   struct Step {
     std::vector<RankPlan> longest, typical;
   };
@@ -118,7 +119,7 @@ class Planner {
     return {memory_.plan(c, task, longest_), timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c))};
   }
 
-  /// Follows from two steps whose micro-batches are small and all the same, of one rank at each coordinate along pp.
+  /// Extrapolates from two steps with small, equal micro-batches, with one rank at each coordinate along pp.
   Step step_from_small_ones(const Configuration& c, const train::Task& task) {
     const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
     const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
@@ -140,7 +141,7 @@ class Planner {
     return {at(longest_), at(typical_of(c, task))};
   }
 
-  /// Of the rank that has most.
+  /// The number of tokens of the rank that has the most.
   double tokens_of(const Configuration& c, const std::vector<int64_t>& batch) const {
     return static_cast<double>(train::busiest_rank(c, lengths_, batch).tokens);
   }
@@ -156,7 +157,7 @@ class Planner {
   train::StepPlanner memory_, timer_;
   std::vector<int64_t> longest_, lengths_;
   int64_t timed_samples_;
-  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp and samples
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp, and samples
 };
 
 }  // namespace

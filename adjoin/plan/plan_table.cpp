@@ -19,7 +19,7 @@ std::string mebibytes(int64_t bytes) {
   return fixed(static_cast<double>(bytes) / (1 << 20), 1);
 }
 
-/// Columns of numbers on the right, and the options in the room that is left, on as many lines as they need.
+/// A table whose columns of numbers are on the right; the options fill the remaining room, on as many lines as they need.
 class Table {
  public:
   explicit Table(std::vector<size_t> widths) : widths_(std::move(widths)) {}
@@ -43,7 +43,7 @@ class Table {
   }
 
  private:
-  /// The options, each with its value.
+  /// The options, each together with its value.
   static std::vector<std::string> together(const std::string& options) {
     std::vector<std::string> words;
     for (const std::string_view word : parts_of(options, ' ')) {

@@ -15,15 +15,15 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
     for (const train::PlannedCall& call : calls) sum += costs.call(call);
     return sum;
   };
-  // Ranks that meet within their segments wait for the slowest there each time; what others are ahead or behind evens out, as the
-  // sum of independent numbers does.
+  // Ranks that meet within their segments wait for the slowest each time. Differences of independent ranks partly cancel, like
+  // the sum of independent random numbers.
   const auto seconds_waiting = [](const train::StageWork& work) {
     const bool meet = !work.forward.empty() || !work.backward.empty();
     return work.seconds.waiting / (meet ? 1 : std::sqrt(std::max<double>(1, static_cast<double>(work.passes))));
   };
   const auto count = static_cast<double>(configuration.microbatches);
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
-  double computing = 0, communicating = 0, updating = 0;  // of all ranks together; of the slowest
+  double computing = 0, communicating = 0, updating = 0;  // sums over all ranks; updating: of the slowest
   for (const train::RankPlan& rank : ranks) {
     for (const train::StageWork& work : rank.work) {
       const double forward = seconds_of(work.forward);

@@ -9,20 +9,21 @@
 
 namespace adjoin::plan {
 
-/// Of a step: its seconds, and the parts of all ranks' time in them, which add up to 1.
+/// The seconds of a step, and the shares of all ranks' time in it, which add up to 1.
 struct StepTime {
   double seconds = 0;
-  double computing = 0, communicating = 0, bubble = 0;  ///< bubble: a pipeline's idle ranks
+  double computing = 0, communicating = 0, bubble = 0;  ///< bubble: the idle ranks of a pipeline
 };
 
-/// What steps are made of.
+/// The costs of the parts of a step.
 struct StepCosts {
   std::function<double(const train::PlannedCall& call)> call;  ///< seconds
-  std::function<double(int64_t elements)> update;              ///< seconds of an optimizer, without its calls
+  std::function<double(int64_t elements)> update;              ///< seconds of an optimizer's update, without its calls
 };
 
-/// The time of a step of which one rank at each coordinate along pp is planned, in that order, with the seconds of its segments:
-/// the pipeline's simulation with the mean of each stage's micro-batches, and then the slowest rank's optimizer.
+/// The time of a step. `ranks` has the plan of one rank at each coordinate along pp, in order, with the seconds of its
+/// segments. The time is that of the pipeline's simulation, with the mean of each stage's micro-batches, plus that of the
+/// slowest rank's optimizer.
 StepTime step_time(const train::Configuration& configuration, const train::Stages& stages,
                    std::span<const train::RankPlan> ranks, const StepCosts& costs);
 

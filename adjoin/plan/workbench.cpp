@@ -29,11 +29,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMostMeasuredRanks = 16;  // of a group: larger ones are said to take in proportion longer
-constexpr int kForm = 2;                    // of what is kept
+constexpr int64_t kMostMeasuredRanks = 16;  // in a group; the time of larger groups is extrapolated in proportion
+constexpr int kForm = 2;                    // format of the stored measurements
 constexpr const char* kMessages = "messages";
-constexpr double kCloseRows = 0.05;  // so near to others rows are that their time follows from theirs
-// Sizes of messages that are measured, each 8 times the one before.
+constexpr double kCloseRows = 0.05;  // rows closer than this get their time from measured ones
+// Sizes of messages that are measured; each is 8 times the previous one.
 constexpr int64_t kLeastBytes = 1 << 12, kMostBytes = 1 << 24;
 
 int64_t workers_of(const Placement& placement) {
@@ -46,7 +46,7 @@ int threads_of(const train::Configuration& c, const Placement& placement) {
                                   started_by_mpi() ? mpi_job_ranks_here() : placement.ranks_a_host());
 }
 
-/// What tells this machine, this build and these workers from others.
+/// What distinguishes this machine, this build and these workers from others.
 Json about(const train::Configuration& c, int64_t workers, int threads) {
   const Machine machine = this_machine();
 #ifdef __OPTIMIZE__
@@ -73,7 +73,7 @@ Json about(const train::Configuration& c, int64_t workers, int threads) {
   return json;
 }
 
-/// What decides how long a segment of a certain kind and shape takes.
+/// What decides how long a segment of a given kind and shape takes.
 std::string model_text(const train::Configuration& c) {
   std::string text;
   for (const train::Field& field : train::fields())
@@ -81,7 +81,8 @@ std::string model_text(const train::Configuration& c) {
   return text;
 }
 
-/// Between the points of a curve along lines, beyond the last in proportion. `points`: x and y in turn, ascending.
+/// Interpolates linearly between the points of a curve; beyond the last point in proportion. `points`: x and y in turn,
+/// ascending.
 double along(const std::vector<double>& points, double x) {
   const size_t count = points.size() / 2;
   if (x <= points[0] || count == 1) return points[1];
@@ -93,7 +94,7 @@ double along(const std::vector<double>& points, double x) {
 
 }  // namespace
 
-/// `here` of its ranks are on one host, equally many on each that it has ranks on.
+/// `here` of its ranks are on one host; all its hosts have the same number of its ranks.
 struct Workbench::Group {
   int64_t ranks = 1, here = 1;
 
@@ -122,7 +123,7 @@ Workbench::Workbench(const train::Configuration& configuration, const Placement&
       measurements_(about(configuration, workers_, threads_), measures_anew) {
   if (!started_by_mpi()) return;
   on_workers(workers_, [&](const Communicator& world) {
-    measurements_.take(text_of(0, measurements_.text(), world));  // folders of hosts may differ
+    measurements_.take(text_of(0, measurements_.text(), world));  // the cache folders of hosts may differ
   });
   spent_ = 0;
 }
@@ -142,7 +143,7 @@ void Workbench::on_workers(int64_t ranks, const std::function<void(const Communi
     const auto begin = Clock::now();
     work(world);
     const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-    const int64_t most = largest_of_all(took, world);  // so that all processes go on alike
+    const int64_t most = largest_of_all(took, world);  // so that all processes continue alike
     if (train::speaks_for_process(world)) seconds = 1e-9 * static_cast<double>(most);
   });
   spent_ += seconds;
@@ -253,7 +254,7 @@ double Workbench::update(int64_t elements) {
 double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
   const std::string key = operation + " of " + group.text() + ", " + std::to_string(bytes) + " bytes";
   if (const std::vector<double>* kept = measurements_.find(key)) return kept->front();
-  // As many groups at once as there would be.
+  // As many groups at once as in a step.
   const int64_t here = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
   const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
   const measure::Effort efforts{.turns = 15, .least_turns = 3, .seconds = seconds_ / 400};
@@ -266,7 +267,7 @@ double Workbench::point(const std::string& operation, const Group& group, int64_
     const measure::Workload workload(mine, bytes);
     const auto collective = collective_named(operation);
     const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
-    // In a step each rank has just written what it gives.
+    // In a step each rank has just written what it sends.
     const measure::Contender contender{{[&] { workload.write(); },
                                         [&] {
                                           if (collective) return workload.call(*collective);
@@ -285,7 +286,7 @@ double Workbench::measured(const std::string& operation, const Group& group, dou
     const auto ratio = static_cast<double>(group.ranks) / static_cast<double>(most);
     return ratio * measured(operation, {most, std::min(most, group.here)}, bytes / ratio);
   }
-  // Between two sizes along a line, beyond the largest in proportion.
+  // Interpolates linearly between two sizes; beyond the largest in proportion.
   int64_t below = kLeastBytes, above = kLeastBytes;
   while (static_cast<double>(above) < bytes && above < kMostBytes) {
     below = above;
@@ -305,12 +306,12 @@ double Workbench::call(const train::PlannedCall& call) {
 
 double Workbench::seconds_of(const train::PlannedCall& call) {
   const Group group(call, placement_);
-  // Measured are the bytes of the largest buffer; of a gathering call it is what comes of all.
+  // Measured by the bytes of the largest buffer; for a gathering call that is the result.
   const bool gathers = call.collective == Collective::all_gather || call.collective == Collective::gather;
   const auto bytes = static_cast<double>(gathers ? call.bytes * call.ranks : call.bytes);
   const std::string operation = call.collective ? std::string(name(*call.collective)) : kMessages;
   if (!placement_.network || group.here == group.ranks) return measured(operation, group, bytes);
-  // Within each host, then between hosts, whose network all groups of a host share.
+  // First within each host, then between hosts; all groups of a host share its network.
   const int64_t hosts = group.ranks / group.here;
   const auto sharing = static_cast<double>(placement_.ranks_a_host()) / static_cast<double>(group.here);
   const algorithm::Network network{placement_.network->alpha, placement_.network->beta * sharing};

@@ -20,14 +20,14 @@ namespace adjoin::plan {
 
 /// Where the ranks of a job run.
 struct Placement {
-  int64_t ranks = 1, hosts = 1;                 ///< equally many ranks on each host, next to each other
+  int64_t ranks = 1, hosts = 1;                 ///< the same number of ranks on each host, which are neighbours
   std::optional<algorithm::Network> network{};  ///< between hosts, by formula; none: as measured
 
   int64_t ranks_a_host() const { return ranks / hosts; }
 };
 
-/// Keeps MPI initialised while plans, checks of them and a training follow each other in one job; does nothing where there is no
-/// job. Made and left by all of its processes together.
+/// Keeps MPI initialised while a job makes plans, checks them and trains; does nothing outside of a job. All processes of the
+/// job make and destroy it together.
 class JobSession {
  public:
   JobSession();
@@ -36,12 +36,13 @@ class JobSession {
   std::optional<MpiSession> session_;
 };
 
-/// Measures what steps are made of, on as many workers at once as share this machine's cores, and keeps it. In an MPI job its
-/// processes are the workers, each of which has a workbench and asks it for the same.
+/// Measures the parts of steps, on as many workers at once as share this machine's cores, and keeps the results. In an MPI job
+/// the processes are the workers; each has a workbench, and all ask theirs for the same.
 class Workbench {
  public:
-  /// `seconds`: so long it measures at most, but for one segment of each kind and the sizes of calls that it has not seen. What it
-  /// has no time for is said to take as long, for its rows and weights, as those of its kind do.
+  /// `seconds`: the most time for measuring; one segment of each kind, and sizes of calls that were not measured yet, are
+  /// measured in any case. A segment for which no time is left gets the time of measured segments of its kind, in proportion to
+  /// rows times weights.
   Workbench(const train::Configuration& configuration, const Placement& placement, double seconds, bool measures_anew);
   ~Workbench();
   Workbench(const Workbench&) = delete;
@@ -52,16 +53,16 @@ class Workbench {
                                 int64_t weights);
   /// Seconds of a call on all ranks of its group.
   double call(const train::PlannedCall& call);
-  /// Seconds in which an optimizer updates so many elements of weights, without its calls.
+  /// Seconds in which an optimizer updates `elements` elements of weights, without its calls.
   double update(int64_t elements);
 
-  /// Seconds that were spent measuring.
+  /// Seconds spent on measuring so far.
   double spent() const { return spent_; }
-  /// Keeps what was measured. Throws: IoError
+  /// Stores the measurements. Throws: IoError
   void keep();
 
  private:
-  struct Group;  // the ranks of a call as hosts see them
+  struct Group;  // the ranks of a call, by hosts
   void on_workers(int64_t ranks, const std::function<void(const Communicator& world)>& work);
   double seconds_of(const train::PlannedCall& call);
   double measured(const std::string& operation, const Group& group, double bytes);
@@ -73,16 +74,16 @@ class Workbench {
   const Placement placement_;
   const double seconds_;
   const JobSession session_{};
-  int64_t workers_;  // at once
-  int threads_;      // of each
-  double stretch_;   // ranks that share a core
+  int64_t workers_;  // at the same time
+  int threads_;      // of each worker
+  double stretch_;   // how many ranks share a core
   Measurements measurements_;
   std::map<std::string, std::vector<std::pair<int64_t, train::SegmentSeconds>>> segments_{};  // by name, with rows
   struct OfKind {
     double work = 0;  // rows times weights
     train::SegmentSeconds seconds{};
   };
-  std::map<std::string, OfKind> kinds_{};                         // what was measured of them together
+  std::map<std::string, OfKind> kinds_{};                         // sums of what was measured
   std::map<std::tuple<int, int, int, int64_t>, double> calls_{};  // by collective, ranks, span and bytes
   double spent_ = 0;
 };

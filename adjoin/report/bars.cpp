@@ -21,7 +21,7 @@ struct Segment {
 struct Bar {
   std::string label, text;
   std::vector<Segment> segments{};
-  double mark = 0;  // a line across; 0: none
+  double mark = 0;  // position of a mark across the bar; 0: none
   std::string mark_tip{};
 };
 
@@ -29,7 +29,7 @@ struct LegendEntry {
   std::string style, words;
 };
 
-/// Bars under each other under a legend, the longest as long as there is room for.
+/// Draws bars below each other and below a legend; the longest bar fills the available width.
 std::string draw_bars(const std::vector<Bar>& bars, const std::vector<LegendEntry>& legend, const std::string& label) {
   lab::Svg svg;
   double longest = 0;

@@ -63,7 +63,7 @@ class ChartDrawing {
     }
   }
 
-  /// What the script is told of the curve: its run, and the steps (each but the first less the one before it) and values.
+  /// The data of the curve for the script: its run, its steps (as differences, after the first) and its values.
   nlohmann::ordered_json draw(const Curve& curve) {
     const Series& series = *curve.series;
     const std::vector<size_t> places = extremes(series, steps_, parts_);
@@ -82,7 +82,7 @@ class ChartDrawing {
     return {{"run", curve.run}, {"steps", std::move(steps)}, {"values", std::move(values)}};
   }
 
-  /// Few points are seen, and tell what they are to a browser without script too.
+  /// Draws single points if there are few; their titles show the values in browsers without script too.
   void draw_points(const Curve& curve, const std::vector<std::pair<double, double>>& points) {
     for (const auto& [step, value] : points) {
       svg_.begin_group(runs_[curve.run].name + ", step " + grouped(static_cast<int64_t>(step)) + ": " +

@@ -13,7 +13,7 @@ namespace {
 
 using Numbers = std::vector<std::pair<std::string, Series>>;
 
-/// What a step has whatever is trained, and what its chart is called; in this order.
+/// The numbers that every step has, whatever is trained, and the titles of their charts, in order.
 constexpr std::pair<std::string_view, std::string_view> kOfAnyRun[] = {
     {"learning_rate", "learning rate"},
     {"gradient_norm", "norm of the gradients"},
@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> kOfAnyRun[] = {
     {"waiting_seconds", "seconds of waiting in a step, mean of the ranks"},
     {"communicating_seconds", "seconds of communicating in a step, mean of the ranks"}};
 constexpr std::string_view kWithoutChart[] = {"epoch", "slowest_rank"};
-/// Of a model, which say nothing of what it is trained for.
+/// Numbers that every model has, so that they do not show what it is trained for.
 constexpr std::string_view kOfEachModel[] = {"loss", "balance_loss", "z_loss", "fullest_expert"};
 
 bool is_of_any_run(std::string_view key) {
@@ -40,11 +40,11 @@ std::set<std::string> measures_of(const Run& run) {
   return measures;
 }
 
-/// The runs, in sets that have measures in common, directly or by others between them; those without a measure are one set.
+/// Groups the runs into sets with common measures, directly or through other runs; runs without measures are one set.
 std::vector<std::vector<size_t>> comparable(const std::vector<Run>& runs) {
   std::vector<size_t> set_of(runs.size());
   std::iota(set_of.begin(), set_of.end(), 0);
-  std::map<std::string, size_t> first;  // run with a measure
+  std::map<std::string, size_t> first;  // the first run with a measure
   for (size_t run = 0; run < runs.size(); ++run) {
     std::set<std::string> measures = measures_of(runs[run]);
     if (measures.empty()) measures.insert("");

@@ -6,8 +6,8 @@
 
 namespace adjoin::report {
 
-/// Why a run has failed, and what each of its ranks did last, as its flight record has it: HTML. "" where there is no record, or
-/// one of a run that has ended well or goes on.
+/// Why a run has failed, and what each of its ranks did last according to its flight record, as HTML. "" where there is no
+/// record, or where the run has ended well or still goes on.
 std::string failure_html(const Run& run);
 
 }  // namespace adjoin::report

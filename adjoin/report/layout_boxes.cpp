@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kBoxLeft = 66, kBoxTop = 24, kBoxWidth = 70, kBoxHeight = 34, kBetween = 4, kBelowPart = 18;
 
-/// Draws the ranks of a grid {dp, ep, pp, cp, tp}: for each part of the batch a row for each coordinate along pp, and in it those
-/// along cp and tp beside each other.
+/// Draws the ranks of a grid {dp, ep, pp, cp, tp}: for each part of the batch a row for each coordinate along pp, with the
+/// ranks along cp and tp side by side.
 class LayoutDrawing {
  public:
   LayoutDrawing(const Run& run, const train::GridSizes& sizes)
@@ -48,7 +48,7 @@ class LayoutDrawing {
 
   void draw_box(int cell) {
     const int64_t pp = coordinate(cell, "pp"), ep = coordinate(cell, "ep");
-    // Along ep too a rank has a part of the batch of its own.
+    // Ranks along ep have different parts of the batch, too.
     const int64_t part = coordinate(cell, "dp") * sizes_.ep + ep;
     const int64_t column = coordinate(cell, "cp") * sizes_.tp + coordinate(cell, "tp");
     const double top =
@@ -68,7 +68,7 @@ class LayoutDrawing {
     svg_.end_group();
   }
 
-  /// "0, 2" where the run is cut into stages.
+  /// "0, 2" if the run is cut into stages.
   std::string stages_of_rank(int rank) const {
     const nlohmann::ordered_json& ranks = run_.fact("ranks");
     if (sizes_.pp == 1 || !ranks.is_array() || static_cast<size_t>(rank) >= ranks.size()) return "";
@@ -125,7 +125,7 @@ std::string draw_pipeline(const Run& run) {
     return pipeline::page_svg_of(ranks, "measured schedule of a step of " + run.name);
   } catch (const nlohmann::json::exception&) {
     return "";
-  } catch (const InvalidArgument&) {  // also more actions than can be drawn
+  } catch (const InvalidArgument&) {  // also if there are more actions than can be drawn
     return "";
   }
 }

@@ -18,7 +18,7 @@ namespace {
 
 using lab::escaped_markup;
 
-// A point is about 35 bytes, of which 1.5 MB are so many.
+// A point takes about 35 bytes, so this number takes 1.5 MB.
 constexpr int kMostPoints = 42'000, kMostParts = 400, kLeastParts = 40;
 
 std::string section(const std::string& title, const std::string& content) {
@@ -44,7 +44,7 @@ std::string figures(const std::vector<Run>& runs, const std::function<std::strin
   return all.empty() ? "" : std::string("<div class=\"") + around + "\">\n" + all + "</div>\n";
 }
 
-/// Draws all charts, and puts what the script is told of them into `data`.
+/// Draws all charts, and puts their data for the script into `data`.
 std::string charts(const std::vector<Run>& runs, nlohmann::ordered_json& data) {
   const std::vector<ChartGroup> groups = charts_of(runs);
   int curves = 0;
@@ -83,7 +83,7 @@ std::string wide(const std::string& picture) {
   return picture.empty() ? "" : "<div class=\"wide\">" + picture + "</div>";
 }
 
-/// JSON as a script holds it: nothing in it ends the script, and names are as the page shows them.
+/// JSON for a script element: nothing in it ends the script, and names are as on the page.
 std::string script_data(nlohmann::ordered_json charts, const std::vector<Run>& runs) {
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
   for (const Run& run : runs) names.push_back(printable(run.name));

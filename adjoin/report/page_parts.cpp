@@ -2,7 +2,7 @@
 
 namespace adjoin::report {
 
-// Colours of Okabe and Ito's kind, which also those keep apart who see few colours; lighter ones on dark.
+// Colours in the manner of Okabe and Ito, which colour-blind readers can distinguish too; lighter ones on a dark page.
 const char* const kStyle = R"css(
 :root{--paper:#fff;--ink:#1c1e21;--faint:#667;--line:#dde1e6;--card:#f7f8fa;--trouble:#b3261e;
 --c0:#0072b2;--c1:#d55e00;--c2:#00855f;--c3:#a6498a;--c4:#8a6d00;--c5:#0b7f95;--c6:#8c564b;--c7:#555b66;
@@ -60,7 +60,7 @@ body{max-width:none;padding:0;font-size:11pt}.figures{grid-template-columns:1fr 
 th,td{white-space:normal;padding-right:6px}th[scope=row],tr.differs td{overflow-wrap:anywhere}h2,h3{break-after:avoid}tr{break-inside:avoid}#tip{display:none}}
 )css";
 
-// Shows the step and value of the point that is nearest to the pointer, and of others at the same place.
+// Shows the step and value of the point nearest to the pointer, and of other points at the same place.
 const char* const kScript = R"js(
 const data=JSON.parse(document.getElementById("data").textContent),tip=document.getElementById("tip");
 document.querySelectorAll("svg.chart").forEach((svg,i)=>{

@@ -8,18 +8,19 @@
 
 namespace adjoin::report {
 
-/// At most so many ranks are drawn of a run, each as a bar, and as a box of its layout.
+/// The most ranks of a run that are drawn as bars, and as boxes of its layout.
 inline constexpr size_t kMostBars = 32, kMostBoxes = 256;
 
-/// What the ranks of a run spent their time on, a bar a rank, each as long as the longest. "" where summary.json does not say it.
+/// How the ranks of a run spent their time, as one bar for each rank, all of equal length. "" where summary.json does not say
+/// it.
 std::string draw_times(const Run& run);
 
-/// The most memory that each rank's tensors took, a bar a rank, beside what was planned for it where there is a plan; "" where
+/// The most memory of each rank's tensors, as one bar for each rank, beside the planned memory if there is a plan; "" where
 /// summary.json does not say it.
 std::string draw_memory(const Run& run, const std::vector<train::RankPlan>& plan);
 
-/// Which rank stands where on the grid: a box a rank, in the colour of its coordinate along pp; a picture for each part of the
-/// batch. "" where the configuration is not known or there are more than kMostBoxes ranks.
+/// The place of each rank on the grid: a box for each rank, in the colour of its coordinate along pp; a picture for each part
+/// of the batch. "" where the configuration is not known or there are more than kMostBoxes ranks.
 std::string draw_layout(const Run& run);
 
 /// The measured actions of a step of the pipeline; "" where summary.json has none or they are damaged.

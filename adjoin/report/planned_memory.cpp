@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-/// The plan as text, or what is in its way: what a process tells the one that waits for it.
+/// The plan as text, or the reason why there is none: a process writes it for the process that waits for it.
 std::string plan_text(const train::Configuration& configuration) {
   try {
     Json ranks = Json::array();
@@ -40,7 +40,7 @@ std::string plan_text(const train::Configuration& configuration) {
   }
 }
 
-/// The process beside this one; what it prints of its data is nobody's business.
+/// The code of the separate process; what it prints about its data is discarded.
 [[noreturn]] void tell(int pipe, const train::Configuration& configuration) {
   const int nowhere = ::open("/dev/null", O_RDWR);
   if (nowhere >= 0)
@@ -54,7 +54,7 @@ std::string plan_text(const train::Configuration& configuration) {
   ::_exit(0);
 }
 
-/// What is written to a pipe until it is closed; nothing where that takes too long.
+/// Reads a pipe until it is closed; none if that takes too long.
 std::optional<std::string> text_until(int pipe, Clock::time_point end) {
   std::string text;
   char buffer[4096];
@@ -73,7 +73,7 @@ PlannedMemory plan_of(const train::Configuration& configuration, Clock::time_poi
   int pipe[2];
   if (Clock::now() >= end) return {.trouble = "the other plans took too long"};
   if (::pipe2(pipe, O_CLOEXEC) != 0) return {.trouble = "it cannot be made here"};
-  std::fflush(nullptr);  // or both processes would write what is in the buffers
+  std::fflush(nullptr);  // else both processes would write what is in the buffers
   const pid_t process = ::fork();
   if (process == 0) tell(pipe[1], configuration);
   ::close(pipe[1]);

@@ -9,14 +9,14 @@
 
 namespace adjoin::report {
 
-/// What a run's ranks were planned to need, or why that is not known.
+/// What a run's ranks need according to a plan, or why that is not known.
 struct PlannedMemory {
-  std::vector<train::RankPlan> ranks{};  // `rank`, `highest` and `copies` alone
+  std::vector<train::RankPlan> ranks{};  // only `rank`, `highest` and `copies` are set
   std::string trouble{};
 };
 
-/// Plans the step of each run as `adjoin train --dry-run` does, of the data that its configuration names. This needs the data and
-/// may take long, so each plan is made by a process of its own, which is ended when all of them together have taken `limit`.
+/// Plans the step of each run as `adjoin train --dry-run` does, with the data that its configuration names. This needs the data
+/// and may take long, so a separate process makes each plan, and is ended when all of them together have taken `limit`.
 std::vector<PlannedMemory> planned_memory(const std::vector<Run>& runs, std::chrono::milliseconds limit);
 
 }  // namespace adjoin::report

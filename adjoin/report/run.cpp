@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostRanks = 1 << 20;  // of which one is believed to be the slowest
+constexpr int64_t kMostRanks = 1 << 20;  // a larger number of the slowest rank is not believed
 
 using Numbers = std::vector<std::pair<std::string, Series>>;
 
-/// The series of a key, which stands at the same place as in the line before as a rule.
+/// The series of a key; usually it is at the same place as in the previous line.
 Series& series_of(Numbers& numbers, const std::string& key, size_t place) {
   if (place < numbers.size() && numbers[place].first == key) return numbers[place].second;
   for (auto& [name, series] : numbers)
@@ -36,7 +36,7 @@ Numbers* numbers_of(Run& run, std::string_view kind) {
   return kind == "evaluation" ? &run.of_evaluations : nullptr;
 }
 
-/// Whether the folder has what a run writes, whoever has marked it.
+/// Whether the folder has the files of a run, whoever marked it.
 bool looks_like_run(const fs::path& folder) {
   return fs::exists(folder / train::kMetrics) || fs::exists(folder / train::kSummary) || train::has_checkpoint(folder);
 }
@@ -85,11 +85,11 @@ void add_line(Run& run, std::string_view text, train::MetricsLine& buffer) {
     return;
   }
   Numbers* numbers = numbers_of(run, buffer.kind);
-  if (numbers == nullptr) return;  // of a later version
+  if (numbers == nullptr) return;  // from a later version
   for (size_t i = 0; i < buffer.numbers.size(); ++i) {
     const auto& [key, value] = buffer.numbers[i];
     Series& series = series_of(*numbers, key, i);
-    if (!series.steps.empty() && series.steps.back() >= buffer.step) {  // what belongs to no run
+    if (!series.steps.empty() && series.steps.back() >= buffer.step) {  // it belongs to no run
       ++run.damaged_lines;
       return;
     }

@@ -8,12 +8,12 @@
 namespace adjoin::report {
 namespace {
 
-constexpr double kLogarithmicFrom = 1000, kFromMiddle = 20;  // the greatest over the least, and over the middle one
+constexpr double kLogarithmicFrom = 1000, kFromMiddle = 20;  // greatest / least, and greatest / middle
 constexpr double kMargin = 0.04;                             // of the axis, at both ends
-constexpr double kLeastHalf = 2e-3;  // of the greatest number: marks of four digits still differ
+constexpr double kLeastHalf = 2e-3;  // of the greatest number: marks with four digits still differ
 constexpr int kMarks = 5;
 
-/// 1, 2 or 5 times a power of ten, such that about kMarks of them make up `length`.
+/// 1, 2 or 5 times a power of ten, so that about kMarks of them fill `length`.
 double round_step(double length) {
   const double step = length / kMarks, power = std::pow(10, std::floor(std::log10(step)));
   for (const double factor : {1.0, 2.0, 5.0})

@@ -16,7 +16,7 @@ namespace {
 using lab::escaped_markup;
 using Json = nlohmann::ordered_json;
 
-/// Cells are HTML. Columns without any content are left out.
+/// Cells are HTML. Empty columns are not printed.
 class Table {
  public:
   explicit Table(std::string first_column) : columns_{std::move(first_column)} {}
@@ -59,7 +59,7 @@ class Table {
   std::vector<Row> rows_;
 };
 
-/// A number of summary.json in four digits after the point, or a text; "" for anything else.
+/// A number of summary.json with four decimals, or a text; "" for anything else.
 std::string fact_text(const Json& fact) {
   if (fact.is_string()) return escaped_markup(fact.get<std::string>());
   if (fact.is_number_integer()) return grouped(fact.get<int64_t>());
@@ -67,7 +67,7 @@ std::string fact_text(const Json& fact) {
   return "";
 }
 
-/// Of steps as they are as a rule: half are quicker.
+/// The median over the steps, so that a few slow steps do not matter.
 std::string median_text(const Run& run, std::string_view key) {
   for (const auto& [name, series] : run.of_steps)
     if (name == key && !series.values.empty()) {
@@ -103,7 +103,7 @@ std::string table_of_fields(const std::vector<Run>& runs, const std::vector<cons
   return table.is_empty() ? "" : table.html();
 }
 
-/// Whether a field tells where a run is and not what it is.
+/// Whether a field only says where a run is stored.
 bool is_place(const train::Field& field) {
   return field.name == "out" || field.name == "overwrite" || field.name == "resume" || field.name == "step";
 }

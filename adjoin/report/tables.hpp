@@ -7,16 +7,16 @@
 
 namespace adjoin::report {
 
-/// The parts of the page that are tables, as HTML; "" where there is nothing to tell.
+/// The functions here return tables of the page as HTML, or "" where there is nothing to show.
 
-/// A row a run: how it stands and how good it became.
+/// A row for each run: its state and its results.
 std::string results_table(const std::vector<Run>& runs);
 
-/// The options: first those in which the runs differ (of one run, those that are not what its preset gives), marked, then, folded
-/// away, the others.
+/// The options: first, marked, those in which the runs differ (for a single run, those that differ from its preset), then,
+/// folded, the others.
 std::string configuration_tables(const std::vector<Run>& runs);
 
-/// A row a run: where, when and by which program.
+/// A row for each run: where, when and with which program it ran.
 std::string machine_table(const std::vector<Run>& runs);
 
 /// The run's name with its colour.

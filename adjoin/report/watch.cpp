@@ -34,15 +34,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(200);
 constexpr auto kBetweenLines = std::chrono::seconds(5), kBetweenWaits = std::chrono::seconds(60);
-constexpr size_t kSteps = 50;                      // whose mean is the speed
-constexpr double kLongWait = 10, kLongSteps = 10;  // nothing for so many seconds, and so many steps' time
+constexpr size_t kSteps = 50;                      // the speed is their mean
+constexpr double kLongWait = 10, kLongSteps = 10;  // a long wait: so many seconds, and the time of so many steps
 
-/// The lines that a file grows by. A file that another has replaced is read from its beginning.
+/// The new lines of a growing file. A file that has been replaced is read from its beginning.
 class GrowingFile {
  public:
   explicit GrowingFile(fs::path path) : path_(std::move(path)) {}
 
-  /// Calls `begin` where the file is another one than before, and then `use` with each whole line that is new.
+  /// Calls `begin` if the file is a different one than before, and then `use` with each complete new line.
   template <class Begin, class Use>
   void read(Begin begin, Use use) {
     struct stat now {};
@@ -58,7 +58,7 @@ class GrowingFile {
     }
   }
 
-  /// Seconds since the file was written to; nothing where it is not there.
+  /// Seconds since the file was last written; none if it does not exist.
   std::optional<double> age() const {
     std::error_code error;
     const auto written = fs::last_write_time(path_, error);
@@ -77,10 +77,9 @@ class Watch {
   Watch(fs::path folder, const WatchScreen& screen)
       : folder_(std::move(folder)), screen_(screen), metrics_(folder_ / train::kMetrics) {}
 
-  /// Looks once; false where the run has ended.
+  /// Looks once; returns false if the run has ended.
   bool look() {
-    const bool is_held =
-        train::OutputFolder::is_held(folder_);  // before the files are read, so that these are the last ones
+    const bool is_held = train::OutputFolder::is_held(folder_);  // before the files are read, so that these are final
     metrics_.read([&] { begin(); }, [&](const std::string& line) { take(line); });
     is_first_look_ = false;
     const bool has_summary = fs::exists(folder_ / train::kSummary);
@@ -122,7 +121,7 @@ class Watch {
     is_news_ = true;
   }
 
-  /// "step 100  validation loss 0.4123  accuracy 0.8130", as training says it.
+  /// "step 100  validation loss 0.4123  accuracy 0.8130", as training prints it.
   std::string evaluation_text() const {
     std::string text = "step " + std::to_string(line_.step) + "  " + (line_.kind == "evaluation" ? "test" : line_.kind);
     const char* between = " ";
@@ -149,7 +148,7 @@ class Watch {
     return progress;
   }
 
-  /// How the run stands, in one line; of a run whose length nobody knows without what follows from it.
+  /// The state of the run in one line; without its length if that is unknown.
   std::string progress_text(int columns) {
     const train::Progress now = progress();
     if (now.steps == 0) return "step " + std::to_string(now.step) + (now.loss ? "  loss " + fixed(*now.loss, 4) : "");
@@ -238,7 +237,7 @@ void watch(const std::string& folder, const WatchScreen& screen) {
     watch.end_line();
     if (train::interrupted()) signal = train::interrupting_signal();
   }
-  if (signal != 0) std::raise(signal);  // which ends the program as if it had not been caught
+  if (signal != 0) std::raise(signal);  // ends the program as if it had not been caught
 }
 
 void watch(const std::string& folder) {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kMostPlanning = std::chrono::seconds(4);  // so that 8 long runs take less than 10 s in all
+constexpr auto kMostPlanning = std::chrono::seconds(4);  // so that 8 long runs take less than 10 s in total
 
 bool is_report(const fs::path& file) {
   std::string begin(page_mark().size(), '\0');
@@ -40,7 +40,7 @@ void write_report(const std::vector<std::string>& folders, const std::string& fi
   });
   train::on_disk([&] { check_place(file); });
   for (const std::string& folder : folders) check_is_run(folder);
-  train::AtomicFile page(file);  // which tells at once where nothing can be written
+  train::AtomicFile page(file);  // fails at once if nothing can be written
   std::vector<Run> runs = read_runs(folders);
   page.file().write(page_of(runs, planned_memory(runs, kMostPlanning)));
   page.publish();

@@ -7,7 +7,7 @@ namespace adjoin::train {
 Autocast::Autocast(Precision precision) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
   const bool is_on = product_type(precision) != weight_type(precision);
   if (is_on) at::autocast::set_autocast_dtype(at::kCPU, product_type(precision));
-  // The cache of cast weights belongs to the process: one worker's clearing would drop the others' casts.
+  // The cache of cast weights belongs to the process: when one worker clears it, the others lose their casts.
   at::autocast::set_autocast_cache_enabled(false);
   at::autocast::set_autocast_enabled(at::kCPU, is_on);
 }

@@ -4,7 +4,7 @@
 
 namespace adjoin::train {
 
-/// While it lives, matrix products of this thread are of a 16-bit type, where a precision has one.
+/// While it lives, matrix products of this thread use the precision's 16-bit type, if it has one.
 class Autocast {
  public:
   explicit Autocast(Precision precision);

@@ -10,11 +10,12 @@
 
 namespace adjoin::train {
 
-/// Slices of this thread's timeline for the backward of each segment: that of a segment begins when the gradient of its output is
-/// there, and lasts until that of the one before begins, or until all of backward is over.
+/// Slices of this thread's timeline for the backward of each segment. A segment's slice begins when the gradient of its output
+/// is computed, and lasts until the slice of the segment before it begins, or until the whole backward is over.
 class BackwardSlices : public std::enable_shared_from_this<BackwardSlices> {
  public:
-  /// Has the slice begin by a hook on a segment's output, if that is differentiated at all. `name` outlives what the timeline notes.
+  /// Begins the slice by a hook on a segment's output, if the output is differentiated at all. `name` must outlive the
+  /// timeline's notes.
   void note(const at::Tensor& output, std::string_view name);
 
  private:

@@ -59,9 +59,9 @@ std::string command_to_resume(const std::string& out) {
   return "adjoin train --resume " + out;
 }
 
-/// The task of a run that may begin, told; where it writes, its output folder is looked at and left.
+/// The task of a run that may begin; prints what it is. If the run writes, its output folder is checked and not changed.
 std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMaker& make, bool writes) {
-  if (writes && mpi_job_rank() == 0) {  // the others would see the files that it tries to write
+  if (writes && mpi_job_rank() == 0) {  // other ranks would see the files with which it tries to write
     OutputFolder::check(configuration.out);
     check_earlier_run(configuration);
     OutputFolder::try_out(configuration.out);
@@ -83,7 +83,7 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
   return task;
 }
 
-/// The model that a training begins with, told; none where its weights are drawn or a checkpoint's.
+/// The model with which a training begins, printed; none where its weights are drawn or come from a checkpoint.
 std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task) {
   if (configuration.from.empty() || !configuration.resume.empty()) return std::nullopt;
   SavedModel beginning = open_beginning(configuration);
@@ -97,7 +97,7 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
   return beginning;
 }
 
-/// mpirun ends a job before its ranks can say more, so how to go on is told at once.
+/// mpirun ends a job before its ranks can print more, so the way to go on is printed at once.
 std::string answer_to_interrupt(const std::string& out) {
   return "adjoin: interrupted: finishing this step, to save it; once more ends at once\n" +
          (started_by_mpi() ? "adjoin: once it is saved, continue with: " + command_to_resume(out) + "\n" : "");
@@ -156,7 +156,7 @@ void dry_run(const Configuration& configuration) {
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
   const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
-  stages_of(configuration, saved.task->segments());  // which refuses too many
+  stages_of(configuration, saved.task->segments());  // throws for too many
   check_workers(worker_options(configuration));
   if (!make || !options.source.data.empty()) saved.task->read_test(options.source);
   EvaluationResult result{.task = saved.task, .evaluation = {}};
@@ -164,7 +164,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
-    std::optional<ProgressBar> bar;  // which a short evaluation does without
+    std::optional<ProgressBar> bar;  // a short evaluation has none
     const auto show = [&](int64_t batch, int64_t batches, int64_t samples) {
       if (!bar) bar.emplace(batches);
       if (batch < batches) bar->update(batch, std::nullopt, samples);

@@ -12,30 +12,31 @@
 
 namespace adjoin::train {
 
-/// `adjoin train`: trains, evaluates, and writes the output folder. A task of one's own is trained likewise.
-/// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint was.
+/// `adjoin train`: trains, evaluates, and writes the output folder. With `make` it trains your own task.
+/// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint has been written.
 void train(const Configuration& configuration);
 void train(const Configuration& configuration, const TaskMaker& make);
 
-/// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step asks of each rank; trains nothing, and
-/// writes nothing but the cache of tokens. The step is that of the longest samples.
-/// Throws: InvalidArgument as train before it begins, but where the machine has too few cores, or the job other ranks
+/// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step needs of each rank. It trains nothing, and
+/// writes nothing except the cache of tokens. The planned step has the longest samples.
+/// Throws: InvalidArgument as train does before it begins, except where the machine has too few cores or the MPI job another
+///         number of ranks
 void dry_run(const Configuration& configuration);
 
-/// What `adjoin evaluate` is asked.
+/// The options of `adjoin evaluate`.
 struct EvaluateOptions : ModelUse {
-  TextSource source;  // without names of columns those of the training run
-  int64_t batch = 0;  // samples computed at once over all ranks; 0: as in the training run
+  TextSource source;  // column names default to those of the training run
+  int64_t batch = 0;  // samples computed at once, over all ranks; 0: as in the training run
 };
 
 struct EvaluationResult {
-  std::shared_ptr<const Task> task;  // whose test part was evaluated
+  std::shared_ptr<const Task> task;  // the task whose test part was evaluated
   Evaluation evaluation;
   double seconds = 0;
 };
 
-/// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job.
-/// Of a model of one's own task, which `make` gives, on that task's test part unless the options name texts.
+/// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job. For a
+/// model of your own task, `make` gives the task; its test part is used unless the options name texts.
 /// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make = {});
 

@@ -13,9 +13,9 @@ namespace adjoin::train {
 namespace {
 
 using C = Configuration;
-constexpr double kMany = 1e15;  // numbers that doubles and int64 both hold exactly
+constexpr double kMany = 1e15;  // numbers up to it are exact in double and int64
 constexpr double kMostExperts = 65536;
-constexpr double kLarge = 1 << 24;  // sizes whose products with each other stay far from 2^63
+constexpr double kLarge = 1 << 24;  // products of two sizes below it stay far below 2^63
 
 // clang-format off
 constexpr Field kFields[] = {
@@ -124,7 +124,7 @@ constexpr Field kFields[] = {
     {"Output", "trace", &C::trace, "Steps, counted from 1, of which trace.json.gz in --out is to show what each rank did when, in ui.perfetto.dev: one, as 3, or the first and the last, as 3-5", ""},
 };
 
-// A row a preset, a column a field. "-": the model has no such thing.
+// One row for each preset, one column for each field. "-": the model has no such field.
 constexpr std::string_view kPresets[] = {
     "preset     model      vocabulary_size layers hidden heads sequence pooling positions score_scale final_norm dropout token_dropout batch epochs lr     weight_decay precision",
     "tiny       classifier            2000      2     64     4       64 mean    learned   head        true           0.1             0    32     10 0.001          0.01 fp32",

@@ -12,7 +12,7 @@
 
 namespace adjoin::train {
 
-/// Everything that decides a training run. Names, meanings, units and ranges stand in the table that fields() gives.
+/// Everything that decides a training run. The table that fields() returns has names, meanings, units and ranges.
 struct Configuration {
   std::string data{};
   std::string test{};
@@ -119,7 +119,7 @@ struct Configuration {
   bool operator==(const Configuration&) const = default;
 };
 
-/// One member of Configuration, as the command line, the configuration files and the checks see it.
+/// One member of Configuration, as the command line, the configuration files and the checks use it.
 struct Field {
   using Member = std::variant<int64_t Configuration::*, double Configuration::*, bool Configuration::*,
                               std::string Configuration::*, Precision Configuration::*>;
@@ -129,54 +129,55 @@ struct Field {
   Member member;
   std::string_view help;       // meaning and unit
   std::string_view choices;    // "a|b": the only values of a string or an enumeration, in its order; "": any
-  double least = 0, most = 0;  // of a number, both included
+  double least = 0, most = 0;  // range of a number, both ends included
 };
 
 /// The table of all fields, in the order of the help text.
 std::span<const Field> fields();
 
-/// The one of this name, which is in the table.
+/// The field of this name; it must be in the table.
 const Field& field_named(std::string_view name);
 
-/// A number as messages and options have it: "0.1", "1000000".
+/// A number in the form of messages and options: "0.1", "1000000".
 std::string shown(double number);
 
-/// The value of a field as the command line takes it: "0.1", "true", "bf16".
+/// The value of a field in the form of the command line: "0.1", "true", "bf16".
 std::string text_of(const Field& field, const Configuration& configuration);
 
-/// Sets a field to what a text says.
-/// Throws: InvalidArgument that names the option, for a number that is none, and for none of the choices
+/// Sets a field to the value that a text gives.
+/// Throws: InvalidArgument, with the option's name, for a text that is not a number where one is expected, or not one of the
+///         choices
 void set(const Field& field, std::string_view text, Configuration& configuration);
 
-/// The table of presets: the first row has the names of the fields that they decide, "preset" and "model" before the others,
-/// and each other row their values; "-" where the model has no such thing, and the field keeps its default.
+/// The table of presets. The first row names the fields that presets decide, after "preset" and "model"; each other row has the
+/// values of one preset; "-" where the model has no such field, which then keeps its default.
 const std::vector<std::vector<std::string_view>>& presets();
 
-/// The preset of a model, where none is named.
+/// The preset of a model if none is named.
 std::string_view default_preset(std::string_view model);
 
-/// A configuration as the preset of this name gives it.
+/// The configuration that the preset of this name gives.
 /// Throws: InvalidArgument that lists the known names.
 Configuration configuration_of(std::string_view preset);
 
 /// Whether presets decide this field.
 bool preset_decides(std::string_view field);
 
-/// Whether a resumed run cannot change this field: what its weights or its optimizer's moments mean hangs on it.
+/// Whether a resumed run cannot change this field, because the meaning of its weights or its optimizer's moments depends on it.
 bool resumed_run_keeps(const Field& field);
 
-/// Whether the model that training begins with decides this field.
+/// Whether the model with which training begins decides this field.
 bool beginning_decides(const Field& field);
 
-/// The one-line checks of each field and of fields that must fit together.
-/// Throws: InvalidArgument that names the option, what was expected and what came.
+/// Checks each field, and fields that must fit together.
+/// Throws: InvalidArgument, in one line with the option, what was expected and what was given.
 void validate(const Configuration& configuration);
 
-/// One key a field.
+/// One key for each field.
 nlohmann::ordered_json to_json(const Configuration& configuration);
 
-/// Reads what to_json gave; absent keys take the preset's value.
-/// Throws: InvalidArgument for a key that is no field or a value of another type.
+/// Reads what to_json wrote; absent keys take the preset's value.
+/// Throws: InvalidArgument for a key that is not a field or a value of another type.
 Configuration configuration_from_json(const nlohmann::ordered_json& json);
 
 /// "eval_every" -> "--eval-every".

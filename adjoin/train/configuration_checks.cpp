@@ -10,7 +10,7 @@ namespace adjoin::train {
 namespace {
 
 using C = Configuration;
-constexpr double kLeastDeadline = 1e-3;  // seconds: what communicators count in
+constexpr double kLeastDeadline = 1e-3;  // seconds; communicators count in these
 
 bool is_utf8(std::string text) {
   return drop_invalid_utf8(text) == 0;
@@ -29,7 +29,7 @@ void check_field(const Field& field, const Configuration& configuration) {
     const std::string& value = configuration.**member;
     require(is_utf8(value), [&] { return option_of(field.name) + " is not UTF-8"; });
     C checked;
-    if (!field.choices.empty()) set(field, value, checked);  // throws for none of the choices
+    if (!field.choices.empty()) set(field, value, checked);  // throws where it is not one of the choices
   }
 }
 
@@ -76,7 +76,7 @@ void check_rotary(const C& c) {
   });
 }
 
-/// What one kind of model alone knows.
+/// Checks what only one kind of model has.
 void check_model(const Configuration& c) {
   const bool is_decoder = c.model == "decoder";
   const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
@@ -150,7 +150,7 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": some would be empty on all ranks";
   });
-  traced_steps(c);  // which refuses what is no range
+  traced_steps(c);  // throws for an invalid range
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

@@ -11,33 +11,33 @@
 
 namespace adjoin::train {
 
-/// The rows that went to each expert, by the name of a segment that has some.
+/// The rows that went to each expert, by the name of a segment that has experts.
 using RowsOfExperts = std::map<std::string, std::vector<int64_t>>;
 
-/// What the experts of a model did: for each segment that has some, in their order, the rows of each expert, and over all
-/// segments the losses of their routers. All of it adds up over micro-batches and ranks.
+/// What the experts of a model did: for each segment that has experts, in order, the rows of each expert, and the losses of the
+/// routers over all segments. All numbers add up over micro-batches and ranks.
 class ExpertCounts {
  public:
   explicit ExpertCounts(const std::vector<models::Segment>& segments);
 
-  /// How many numbers those of all segments are; 0 where there are no experts.
+  /// How many numbers all segments have together; 0 where there are no experts.
   static int64_t count(const std::vector<models::Segment>& segments);
 
   void add(size_t segment, const nn::ExpertLoads& loads);
-  /// All numbers, to add up over ranks.
+  /// All numbers, to be summed over ranks.
   std::vector<double>& numbers() { return numbers_; }
 
-  /// The rows of the fullest expert of all segments over the mean of its segment's; and where there are some, the means over segments
-  /// of the losses, with `loss_scale` taken out of them.
+  /// The rows of the fullest expert, of all segments, divided by the mean of its segment; and where there are router losses,
+  /// their means over the segments, divided by `loss_scale`.
   std::vector<Measure> measures(double loss_scale) const;
   RowsOfExperts rows() const;
 
  private:
   struct Place {
     std::string segment;
-    size_t first, experts;  // where its rows are among the numbers
+    size_t first, experts;  // the place of its rows among the numbers
   };
-  std::vector<Place> places_;  // of each of the model's segments
+  std::vector<Place> places_;  // for each segment of the model
   std::vector<double> numbers_;
 };
 

@@ -27,7 +27,7 @@ std::string shown_bytes(double bytes) {
   return text;
 }
 
-/// What this process may have and has, in bytes: of memory, or of addresses where these are the tighter limit.
+/// What this process may use and uses, in bytes: memory, or addresses if their limit is tighter.
 struct Allowance {
   double limit = 0, used = 0;
 };
@@ -51,7 +51,7 @@ std::string out_of_memory(const std::string& asked) {
          shown_bytes(used);
 }
 
-/// The bytes of the tensor for which LibTorch's allocator found no room; nothing where that is not what it says.
+/// The bytes of the tensor for which LibTorch's allocator found no memory; none if the message does not say that.
 std::optional<double> bytes_refused(std::string_view message) {
   constexpr std::string_view kBefore = "you tried to allocate ";
   const size_t at = message.find(kBefore);

@@ -6,19 +6,19 @@
 
 namespace adjoin::train {
 
-/// Runs `work`; what LibTorch, the file system and the allocator throw becomes an error of ours, in one line without
+/// Runs `work`. What LibTorch, the file system and the allocator throw becomes an error of this library, in one line without
 /// their stack frames.
-/// Throws: IoError for a std::filesystem::filesystem_error; Error for a c10::Error and for std::bad_alloc, which says
-///         what was asked for and what there is; else what `work` throws.
+/// Throws: IoError for a std::filesystem::filesystem_error; Error for a c10::Error, and for std::bad_alloc with the memory that
+///         was requested and what is available; else what `work` throws.
 void in_our_words(const std::function<void()>& work);
 
-/// Of an error that comes with a line that says what to do: what it says without that line.
+/// For an error whose last line says what to do: its text without that line.
 struct Advised {
   std::string failure, advice;
 };
 
-/// Throws an error again with a line of advice behind it, as the class of Error that it is, and Advised too; without advice as it
-/// is.
+/// Throws an error again with a line of advice added, in its own class of Error, which is then also an Advised; without advice
+/// the error is unchanged.
 [[noreturn]] void throw_advised(const std::exception_ptr& error, const std::string& advice);
 
 }  // namespace adjoin::train

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the disk says against it, or "".
+/// The disk's reason for refusing, or "".
 std::string refusal_of(const std::function<void()>& writing) {
   try {
     on_disk([&] { writing(); });

@@ -18,24 +18,24 @@ class FlightRecords {
  public:
   explicit FlightRecords(std::filesystem::path out);
 
-  /// The world of a rank whose calls are recorded from now on, in memory.
+  /// A world for a rank; its calls are recorded from now on, in memory.
   Communicator watch(const Communicator& world);
-  /// Goes on in files, in the place of those of an earlier start. Called by all ranks when the output folder is theirs. Where the
-  /// disk takes no file, the run goes on without, and a warning says so once.
+  /// From now on records in files, which replace those of an earlier start. All ranks call it once the output folder is theirs.
+  /// Where the disk accepts no file, the run goes on without files, and a warning says so once.
   void keep(const Communicator& world);
 
   void note_end();
-  /// Notes why the run fails. Returns how to see the records, or "" where no file has one.
+  /// Notes why the run fails. Returns how to see the records, or "" where no file has any.
   std::string note_failure(const std::string& why);
 
  private:
   std::filesystem::path out_;
   std::mutex mutex_;
-  std::map<int, std::shared_ptr<lab::FlightRecord>> of_ranks_;  // of this process
+  std::map<int, std::shared_ptr<lab::FlightRecord>> of_ranks_;  // of this process, by rank
 };
 
-/// As run_workers, on worlds that `records` watches, which are told how it ends.
-/// Throws: as run_workers; the message of an error then says on its last line how to see the records, where files have them
+/// Like run_workers, on worlds that `records` watches; the records note how the run ends.
+/// Throws: as run_workers; where files have records, the last line of the error's message says how to see them
 void run_recorded(const WorkerOptions& options, FlightRecords& records,
                   const std::function<void(const Communicator& world)>& work);
 

@@ -14,9 +14,9 @@
 namespace adjoin::train {
 namespace {
 
-constexpr size_t kTextsAtOnce = 16;  // whose keys and values are kept
+constexpr size_t kTextsAtOnce = 16;  // their keys and values are in memory
 
-/// Hands bytes on when they are whole characters.
+/// Passes bytes on as soon as they are whole characters.
 class WholeCharacters {
  public:
   explicit WholeCharacters(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
@@ -28,13 +28,13 @@ class WholeCharacters {
     if (whole > 0) write_(std::string_view(pending_).substr(0, whole));
     pending_.erase(0, whole);
   }
-  /// What has not become a character.
+  /// Passes on bytes that have not become a character.
   void end() {
     if (!pending_.empty()) write_(std::exchange(pending_, ""));
   }
 
  private:
-  /// The bytes at the end that may be the beginning of a character.
+  /// The number of bytes at the end that may be the beginning of a character.
   size_t unfinished() const {
     for (size_t back = 1; back <= std::min<size_t>(3, pending_.size()); ++back) {
       const auto byte = static_cast<unsigned char>(pending_[pending_.size() - back]);
@@ -48,7 +48,7 @@ class WholeCharacters {
   std::string pending_;
 };
 
-/// The tokens of each prompt. Throws: InvalidArgument for one that is empty or has no room
+/// The tokens of each prompt. Throws: InvalidArgument for a prompt that is empty or leaves no room
 std::vector<models::Tokens> encoded(const GenerationRequest& request, const data::TextVocabulary& vocabulary,
                                     int64_t context) {
   std::vector<models::Tokens> prompts;

@@ -15,7 +15,7 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> noted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-std::string printed;  // when the first signal comes
+std::string printed;  // by the first signal
 struct sigaction previous[std::size(kSignals)];
 
 extern "C" void note_interrupt(int signal) {
@@ -30,11 +30,11 @@ extern "C" void note_interrupt(int signal) {
 
 InterruptGuard::InterruptGuard(const std::string& answer) {
   noted = 0;
-  // On a terminal the progress bar's line is open, and the terminal has shown ^C there.
+  // On a terminal the progress bar's line is open, and the terminal has printed ^C in it.
   printed = (!answer.empty() && ::isatty(STDERR_FILENO) ? "\n" : "") + answer;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
-  action.sa_flags = SA_RESTART;  // a read or write under way goes on
+  action.sa_flags = SA_RESTART;  // a running read or write continues
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], &action, &previous[i]);

@@ -4,15 +4,15 @@
 
 namespace adjoin::train {
 
-/// A number that tells how good a model is.
+/// A number that says how good a model is.
 struct Measure {
-  std::string name{};  ///< "accuracy": its key in metrics.jsonl, and behind "test_" in summary.json
+  std::string name{};  ///< "accuracy": its key in metrics.jsonl; in summary.json "test_" stands before it
   double value = 0;
-  bool is_part = false;  ///< of all, shown in per cent
+  bool is_part = false;  ///< a fraction, shown in per cent
   bool operator==(const Measure&) const = default;
 };
 
-/// "bits per byte" of "bits_per_byte".
+/// "bits per byte" for "bits_per_byte".
 std::string spoken(const Measure& measure);
 
 /// "87.55 %" or "0.2850".

@@ -13,24 +13,24 @@
 namespace adjoin::train {
 namespace {
 
-// Of each segment so many different micro-batches are run.
+// The most different micro-batches that are run for each segment.
 constexpr size_t kMostMicroBatches = 16;
 
-/// What a segment's needs depend on beside what its name says.
+/// What a segment's needs depend on besides what its name says.
 std::string layout_of_needs(const Configuration& c) {
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero};
   if (c.ep > 1 || c.zero > 1) numbers.insert(numbers.end(), {c.dp, c.pp});
   return joined(numbers, " ") + (c.cp > 1 ? " " + c.cp_method : "") + " " + c.recompute + ": ";
 }
 
-/// The same of its time, in which communication has no part.
+/// The same for its time, which communication does not affect.
 std::string layout_of_seconds(const Configuration& c) {
   const std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.microbatches > 1 ? 1 : 0};
   return joined(numbers, " ") + (c.cp > 1 ? " " + c.cp_method : "") +
          (c.recompute == "attention" ? " attention again" : "") + ": ";
 }
 
-/// Which of a segment's weights the rank has the larger shards of.
+/// The weights of a segment of which the rank has the larger shards.
 std::string shards_of(const models::Model& model, size_t i, const Grid& grid) {
   std::string text = ", shards ";
   for (const auto& module : model->modules(i).of_parts)
@@ -69,8 +69,8 @@ struct MeasuredSegments::Given {
   const SegmentsOwner& owner;
   const MicroBatch& batch;
   at::Tensor input;
-  bool is_last, is_first;  // of the model; of a stage that receives its input
-  bool splits;             // whether gradients of weights are left for later
+  bool is_last, is_first;  // is_last: in the model; is_first: in a stage that receives its input
+  bool splits;             // gradients of weights are computed later
   bool backward_follows;
   const std::set<std::string>& summed_earlier;
 };
@@ -102,7 +102,7 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
                                        {owner, batch, input, is_last, stage > 0 && i == range.begin, splits,
                                         i + 1 == range.end && keeps_gathered, earlier}));
     input = needs.segments.back()->output;
-    // What was measured may have been another micro-batch.
+    // The needs may have been measured with another micro-batch.
     if (const models::Segment& segment = segments_[static_cast<size_t>(i)]; segment.output_shape)
       input = at::empty(segment.output_shape(model->stage(), batch.pass.rows), input.options())
                   .requires_grad_(input.requires_grad());
@@ -116,8 +116,8 @@ at::Tensor MeasuredSegments::arriving(size_t segment, const models::Model& model
       .requires_grad_(true);
 }
 
-/// The parts of a segment that an earlier one of its stage names too: autograd adds their gradients up before it gives them on,
-/// unless one of the segments is computed again.
+/// The parts of a segment that an earlier segment of its stage names too: autograd sums their gradients before it passes them
+/// on, unless one of the segments is recomputed.
 std::set<std::string> MeasuredSegments::summed_earlier(int64_t first, int64_t segment) const {
   std::set<std::string> parts;
   const models::Segment& mine = segments_[static_cast<size_t>(segment)];
@@ -163,7 +163,7 @@ const SegmentNeeds& MeasuredSegments::needs_of(size_t i, const Given& given) {
   return needs;
 }
 
-/// What is the same for all micro-batches: the segment's kind, and the pieces of weights that the rank has.
+/// What is the same for all micro-batches: the segment's kind, and the rank's pieces of weights.
 std::string MeasuredSegments::name_of(size_t i, const Given& given) const {
   const models::Model& model = given.owner.model;
   const models::Segment& segment = model->segments()[i];

@@ -15,31 +15,31 @@
 
 namespace adjoin::train {
 
-/// A number of rows, and what else tells micro-batches of as many rows apart.
+/// A number of rows, and a hash that distinguishes micro-batches with equal numbers of rows.
 using Load = std::pair<int64_t, uint64_t>;
 
-/// What segments need: by what is the same for all micro-batches, and by those.
+/// The needs of segments: first by what is the same for all micro-batches, then by micro-batch.
 using KnownNeeds = std::map<std::string, std::map<Load, SegmentNeeds>>;
 
-/// Whose segments are measured: a rank's, of whose model `model` has shapes.
+/// The rank whose segments are measured; `model` has the shapes of that rank's model.
 struct SegmentsOwner {
   const models::Model& model;
-  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed within backward
+  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
   const Grid& grid;
   PlannedCalls& calls;
 };
 
-/// Measures the segments of one layout, each distinct one once.
+/// Measures the segments of one layout, each distinct segment once.
 class MeasuredSegments {
  public:
-  /// `known`: what earlier layouts needed, to which this one's needs are added. All are kept by reference.
+  /// `known`: the needs of earlier layouts; this layout's are added. All arguments are kept by reference.
   MeasuredSegments(const Configuration& configuration, const Task& task, const Stages& stages,
                    const SegmentClock& clock, KnownNeeds& known);
 
-  /// Of the segments of one of a rank's stages, for the micro-batch of this number.
+  /// The needs of the segments of one of a rank's stages, for the micro-batch with this number.
   StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const MicroBatch& batch);
 
-  /// Of what a segment's output becomes for the next stage, which has its shape, on any rank.
+  /// What a segment's output is for the next stage, on any rank: a tensor of its shape.
   at::Tensor arriving(size_t segment, const models::Model& model, const MicroBatch& batch) const;
 
  private:
@@ -52,7 +52,7 @@ class MeasuredSegments {
   const Task& task_;
   const Stages& stages_;
   const std::vector<models::Segment> segments_;  // of all stages
-  std::set<std::pair<int, int>> split_;          // the stages and micro-batches whose backward has two parts
+  std::set<std::pair<int, int>> split_;          // the stages and micro-batches whose backward is in two parts
   const SegmentClock& clock_;
   KnownNeeds& known_;
 };

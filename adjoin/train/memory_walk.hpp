@@ -15,24 +15,24 @@
 
 namespace adjoin::train {
 
-/// What the segments of a stage need for one micro-batch, and where the first of them is among the rank's.
+/// The needs of a stage's segments for one micro-batch, and the place of the first one among the rank's segments.
 struct StageNeeds {
   size_t first = 0;
   std::vector<const SegmentNeeds*> segments = {};
 };
 
-/// Bytes of each parameter's gradient, as a step keeps it.
+/// Bytes of each parameter's gradient, in the form in which a step keeps it.
 using GradientBytes = std::map<const c10::TensorImpl*, int64_t>;
 
-/// The most bytes at once while micro-batches go forward and back as a schedule says: activations are there from forward
-/// until backward has passed their segment, and gradients of weights from then on.
+/// Finds the most bytes in use at once while micro-batches go forward and back by a schedule. Activations are in use from
+/// forward until backward has passed their segment, and gradients of weights from then on.
 class MemoryWalk {
  public:
-  /// `gradients`: the bytes of each parameter's.
+  /// `gradients`: bytes of each parameter's gradient. `before`: bytes in use at the beginning.
   MemoryWalk(const models::Model& model, const GradientBytes& gradients, int64_t before)
       : model_(model), gradients_(gradients), live_(before), highest_(before) {}
 
-  /// A message of this rank's, which lies here until its receiver takes it.
+  /// A message from this rank, which uses memory here until its receiver takes it.
   void send(int64_t bytes, double until) {
     sent_.emplace_back(until, bytes);
     live_ += bytes;
@@ -83,8 +83,8 @@ class MemoryWalk {
   const models::Model& model_;
   const GradientBytes& gradients_;
   int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
-  std::set<const c10::TensorImpl*> counted_;        // whose gradients are there
-  std::vector<std::pair<double, int64_t>> sent_{};  // until when, and bytes
+  std::set<const c10::TensorImpl*> counted_;        // the parameters whose gradients are in use
+  std::vector<std::pair<double, int64_t>> sent_{};  // time until which the message is here, and its bytes
 };
 
 }  // namespace adjoin::train

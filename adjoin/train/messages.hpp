@@ -6,10 +6,10 @@
 
 namespace adjoin::train {
 
-/// A line on standard output, at once and once for a job.
+/// Prints a line on standard output, at once, and only one for the whole job.
 void say(const std::string& line);
 
-/// While one lives, say() says nothing.
+/// While one lives, say() prints nothing.
 class Silence {
  public:
   Silence();
@@ -18,10 +18,10 @@ class Silence {
   Silence& operator=(const Silence&) = delete;
 };
 
-/// "adjoin: warning: …" on standard error, once for a job.
+/// Prints "adjoin: warning: …" on standard error, once for the whole job.
 void warn(const std::string& what);
 
-/// "adjoin: …" on standard error, as a line of its own also where the progress bar's is open on a terminal.
+/// Prints "adjoin: …" on standard error, on its own line even while a progress bar is open on a terminal.
 void note(const std::string& message);
 
 }  // namespace adjoin::train

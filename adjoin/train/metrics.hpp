@@ -15,22 +15,22 @@
 
 namespace adjoin::train {
 
-/// What is known of one training step when it is over. Loss and measures are those of the step's global batch.
+/// What is known about a training step after it. Loss and measures are those of the step's global batch.
 struct StepMetrics {
   int64_t step = 0;  // counted from 1
-  double epoch = 0;  // passes over the training samples that are done, with their fraction
+  double epoch = 0;  // passes over the training samples so far, as a fraction
   double loss = 0;
   std::vector<Measure> measures{};
   double learning_rate = 0;
   double tokens_per_second = 0;  // over all ranks
   double step_seconds = 0;
   StepTimes times{};
-  std::optional<double> flops_per_second{};  // over all ranks; where the model's operations are known
-  bool skipped = false;                      // a gradient was not finite: weights are as they were
-  std::optional<double> loss_scale{};        // with fp16: what the loss was multiplied by
+  std::optional<double> flops_per_second{};  // over all ranks; none where the model's operations are not known
+  bool skipped = false;                      // a gradient was not finite: weights are unchanged
+  std::optional<double> loss_scale{};        // with fp16: the factor of the loss
 };
 
-/// The exact mean loss and measures of the test part, or of what is held out to validate, after a step.
+/// The exact mean loss and measures of the test part, or of the samples held out for validation, after a step.
 struct EvaluationMetrics {
   int64_t step = 0;
   bool is_validation = false;
@@ -38,16 +38,16 @@ struct EvaluationMetrics {
   std::vector<Measure> measures{};
 };
 
-/// The file metrics.jsonl: one JSON object a line, every number with the digits that give back the same double.
+/// The file metrics.jsonl: one JSON object a line; every number has the digits that restore the same double.
 class MetricsFile {
  public:
-  /// Opens the file and keeps only the lines up to step `last_step` (0: none), so that a resumed run continues it. The same lines
-  /// go into an EventFile in the folder `events`, where one is named.
+  /// Opens the file and keeps only the lines up to step `last_step` (0: none), so that a resumed run continues it. If `events`
+  /// is given, the same lines go into an EventFile in that folder.
   /// Throws: IoError.
   explicit MetricsFile(const std::filesystem::path& path, int64_t last_step = 0,
                        const std::filesystem::path& events = {});
 
-  /// Appends one line at once: a reader never sees half of it. A step's evaluation stands once, however often the
+  /// Appends one line at once: a reader never sees half of it. A step's evaluation is written only once, however often the
   /// finished run is resumed.
   /// Throws: IoError.
   void add(const StepMetrics& metrics);
@@ -56,7 +56,7 @@ class MetricsFile {
  private:
   void add_line(const nlohmann::ordered_json& line);
 
-  std::map<std::string, int64_t> last_;  // the last step of which a line of each kind stands in the file
+  std::map<std::string, int64_t> last_;  // for each kind of line, the last step that is in the file
   OutputFile file_;
   std::optional<EventFile> events_;
 };

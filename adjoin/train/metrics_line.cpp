@@ -6,7 +6,8 @@
 namespace adjoin::train {
 namespace {
 
-/// Takes a line's values as the parser comes to them: a tree of each of 100,000 lines would take several times as long.
+/// Collects a line's values while the parser reads them: building a tree for each of 100,000 lines would take several times as
+/// long.
 class LineReader {
  public:
   explicit LineReader(MetricsLine& line) : line_(line) {}
@@ -33,7 +34,7 @@ class LineReader {
   }
   bool start_object(size_t) { return ++depth_, true; }
   bool end_object() { return --depth_, true; }
-  bool start_array(size_t) { return depth_++ > 0; }  // a line is an object
+  bool start_array(size_t) { return depth_++ > 0; }  // a line must be an object
   bool end_array() { return --depth_, true; }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) { return false; }
 

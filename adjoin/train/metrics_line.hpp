@@ -8,20 +8,20 @@
 
 namespace adjoin::train {
 
-/// What a line of metrics.jsonl says. `numbers` are all of them but the step, in their order, with their keys; what is no finite
-/// number (null) is not among them.
+/// The content of a line of metrics.jsonl. `numbers` has all numbers except the step, in their order, with their keys; numbers
+/// that are not finite (null) are missing.
 struct MetricsLine {
   std::string kind;  // "step", "validation", "evaluation"
   int64_t step = 0;
   bool skipped = false;
   std::vector<std::pair<std::string, double>> numbers;
 
-  /// The number of this key, or `otherwise`.
+  /// The number with this key, or `otherwise`.
   double number(std::string_view key, double otherwise) const;
 };
 
-/// Reads a line, into an object that may be used for the next one again. False where it is damaged: no JSON object, without a kind
-/// or without a step. Cost: about a microsecond
+/// Reads a line into an object, which may be reused for the next line. Returns false for a damaged line: not a JSON object, or
+/// without a kind or a step. Cost: about a microsecond
 bool read_metrics_line(std::string_view text, MetricsLine& line);
 
 }  // namespace adjoin::train

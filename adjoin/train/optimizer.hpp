@@ -11,7 +11,7 @@
 
 namespace adjoin::train {
 
-/// A rule by its name, and how it is made.
+/// The name of a rule, and a function that makes it.
 struct NamedRule {
   std::string_view name;
   parallel::Rule (*make)(const Configuration& configuration);
@@ -23,13 +23,13 @@ std::span<const NamedRule> rules();
 /// The rule that a configuration names.
 parallel::Rule rule_of(const Configuration& configuration);
 
-/// Which parameters' gradients are summed within backward (parallel::OptimizerOptions). Those of a weight that two segments share
-/// are not: in stages of a pipeline that wait for each other its sums would not end.
+/// Which parameters' gradients are summed during backward (parallel::OptimizerOptions). A weight that two segments share is
+/// excluded: the stages of a pipeline wait for each other, so its sum would never end.
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
                                                            std::span<const models::Segment> segments);
 
-/// The optimizer that a configuration describes, of these parameters of a model of these segments; called by all `workers`, which
-/// may each have other ones.
+/// The optimizer that a configuration describes, for these parameters of a model with these segments. All `workers` call it;
+/// each may have other parameters.
 parallel::Optimizer make_optimizer(const Configuration& configuration, std::span<const models::Segment> segments,
                                    std::vector<nn::Parameter> parameters, const Communicator& workers);
 

@@ -10,7 +10,7 @@
 namespace adjoin::train {
 namespace {
 
-/// Tensors may be freed by another thread than allocated them, so the counts are atomic.
+/// Tensors may be freed by another thread than the one that allocated them, so the counts are atomic.
 struct Counter : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
     const int64_t now = current.fetch_add(bytes) + bytes;

@@ -8,7 +8,7 @@
 
 namespace adjoin::train {
 
-/// While it lives, counts the bytes of tensors that this thread allocates. A library's own scratch memory is not seen.
+/// While it lives, counts the bytes of tensors that this thread allocates. A library's own scratch memory is not counted.
 class PeakMemory {
  public:
   PeakMemory();
@@ -17,9 +17,9 @@ class PeakMemory {
   PeakMemory& operator=(const PeakMemory&) = delete;
 
   int64_t current_bytes() const;
-  /// The largest number of bytes alive at once since the beginning or the last reset.
+  /// The most bytes in use at once since the beginning or the last reset.
   int64_t peak_bytes() const;
-  /// That of each rank of a world, all of which call it.
+  /// The same for each rank of a world; all ranks call it.
   std::vector<int64_t> peak_bytes_of_all(const Communicator& world) const;
   void reset_peak();
 

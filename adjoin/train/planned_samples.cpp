@@ -57,7 +57,7 @@ std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
   };
   std::vector<int64_t> first = next();
   if (lengths.empty()) return first;
-  const int64_t whole = std::max<int64_t>(1, std::ssize(samples.train) / c.batch);  // the last of an epoch has fewer
+  const int64_t whole = std::max<int64_t>(1, std::ssize(samples.train) / c.batch);  // the last of an epoch is smaller
   std::vector<int64_t> busiest;  // the samples of the busiest ranks of all batches
   for (size_t i = 0; i < std::min(kMostBatches, static_cast<size_t>(whole)); ++i) {
     const std::vector<int64_t> batch = i == 0 ? first : next();
@@ -65,7 +65,7 @@ std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
     busiest.insert(busiest.end(), part.begin(), part.end());
   }
   std::ranges::stable_sort(busiest, {}, [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; });
-  // As many as a rank has, of all lengths alike, in an order that gives each micro-batch short and long ones.
+  // As many samples as a rank has, evenly from all lengths, in an order that gives each micro-batch short and long ones.
   const size_t count = part_of(first, 0, c.dp).size(), all = busiest.size();
   auto stride = static_cast<size_t>(0.618 * static_cast<double>(count)) + 1;
   while (std::gcd(stride, count) != 1) ++stride;

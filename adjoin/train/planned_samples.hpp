@@ -9,20 +9,20 @@
 
 namespace adjoin::train {
 
-/// The training samples of the batch that has the most to do, the longest last: their activations lie beside all gradients.
-/// Where the task does not know their lengths, some thousand are looked at.
+/// The training samples of the batch with the most work, the longest last: when their activations are in memory, all gradients
+/// are too. Where the task does not know lengths, it looks at some thousand samples.
 std::vector<int64_t> longest_samples(const Configuration& configuration, const Task& task);
 
-/// The samples of a batch in which each rank along dp has about as much to do as the busiest has in the mean: lengths are spread as
-/// those of the busiest ranks of the first 256 batches are. Where the task does not know their lengths, the first batch.
+/// The samples of a batch in which each rank along dp has about the work that the busiest rank has on average: the lengths are
+/// distributed as on the busiest ranks of the first 256 batches. Where the task does not know lengths, the first batch.
 std::vector<int64_t> typical_batch(const Configuration& configuration, const Task& task);
 
 struct BusiestRank {
   int64_t rank = 0, tokens = 0;
 };
 
-/// Of the ranks along dp, which share a batch, the one whose samples are longest together. `lengths`: task.lengths, of all samples;
-/// where there are none, samples are counted.
+/// The rank along dp, of those that share a batch, with the longest samples in total. `lengths`: task.lengths, of all samples;
+/// if empty, samples are counted instead.
 BusiestRank busiest_rank(const Configuration& configuration, const std::vector<int64_t>& lengths,
                          std::span<const int64_t> batch);
 

@@ -6,10 +6,10 @@
 
 namespace adjoin::train {
 
-/// The numbers of the forward and backward pass.
+/// The precision of the forward and backward pass.
 enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };
 
-/// The type of weights, and of all that is computed but matrix products.
+/// The type of weights, and of all computation except matrix products.
 inline at::ScalarType weight_type(Precision precision) {
   return precision == Precision::fp64 ? at::kDouble : at::kFloat;
 }

@@ -20,10 +20,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What takes rank 0 long is who types the texts.
+/// Rank 0 may wait long for a person who types the texts.
 constexpr auto kNever = std::chrono::hours(24 * 365);
 
-/// How many of the texts the task takes, and why not the next one.
+/// How many of the texts the task accepts, and why it refuses the next one.
 size_t taken(Task& task, std::span<const std::string> texts, std::string& refusal) {
   try {
     task.take_texts(texts);
@@ -38,14 +38,14 @@ size_t taken(Task& task, std::span<const std::string> texts, std::string& refusa
   return good;
 }
 
-/// Rank 0's texts, on all ranks; bytes that are not UTF-8 too.
+/// Rank 0's texts, on all ranks, including bytes that are not UTF-8.
 std::vector<std::string> shared(const std::vector<std::string>& texts, const Communicator& world) {
   std::string packed;
   if (world.rank() == 0) Json::to_msgpack(texts, packed);
   return Json::from_msgpack(text_of(0, std::move(packed), world)).get<std::vector<std::string>>();
 }
 
-/// The predictions of all ranks, in their order.
+/// The predictions of all ranks, in rank order.
 std::vector<Prediction> gathered(const std::vector<Prediction>& mine, const Communicator& world) {
   if (world.size() == 1) return mine;
   Json rows = Json::array();
@@ -57,7 +57,7 @@ std::vector<Prediction> gathered(const std::vector<Prediction>& mine, const Comm
   return predictions;
 }
 
-/// One rank's part of it. What goes wrong on rank 0 outside of the workers' common work is for the caller to throw.
+/// One rank's part of predict(). Errors on rank 0 outside of the workers' common work go to `trouble`, for the caller to throw.
 void converse(const SavedModel& saved, const Configuration& configuration, const Conversation& conversation,
               const Communicator& world, std::exception_ptr& trouble) {
   const Trainer trainer = load_trainer(saved, configuration, world);

@@ -14,7 +14,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr size_t kLongestBar = 24, kShortestBar = 6, kAroundBar = 3;  // characters; "[", "]" and a space
-constexpr double kMemory = 0.95;  // of the shown loss from one step to the next: single batches are noisy
+constexpr double kMemory = 0.95;  // weight of the loss shown before, as single batches are noisy
 
 std::string bar(const Progress& progress, size_t width) {
   const double fraction = static_cast<double>(progress.step) / std::max<double>(1, static_cast<double>(progress.steps));
@@ -33,7 +33,7 @@ int columns_of_stderr() {
 }  // namespace
 
 std::string clock_time(double seconds) {
-  // Whole hours of a run fit int64; what is no number yet shows as unknown.
+  // The hours of any run fit int64; a NaN is shown as unknown.
   if (!(seconds >= 0 && seconds < 1e9)) return "-:--";
   const auto all = static_cast<int64_t>(std::llround(seconds));
   char text[32];
@@ -69,7 +69,7 @@ std::string progress_line(const Progress& progress) {
 
 std::string progress_bar(const Progress& progress, int columns) {
   const auto [step, loss, speed, left] = shown_parts_of(progress);
-  constexpr int kLeftFree = 3;  // for the ^C of an interrupt; and a full line would begin another
+  constexpr int kLeftFree = 3;  // for the ^C of an interrupt; also, a full line would begin another
   const auto room = static_cast<size_t>(std::max(columns - kLeftFree, 0));
   for (const std::string& line : {step + loss + speed + left, step + loss + left, step + loss, step}) {
     if (line.size() > room) continue;

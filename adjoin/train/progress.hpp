@@ -9,7 +9,7 @@
 
 namespace adjoin::train {
 
-/// Where a run stands.
+/// How far a run has come.
 struct Progress {
   int64_t step = 0, steps = 0;
   std::optional<double> loss{};
@@ -20,28 +20,28 @@ struct Progress {
 /// "1:05" or "2:03:09".
 std::string clock_time(double seconds);
 
-/// All of it, in one line.
+/// Everything, in one line.
 std::string progress_line(const Progress& progress);
 
-/// As much of it as `columns` have room for, what matters most first, and a bar in what room is left.
+/// As much as fits into `columns`, the most important first, and a bar in the remaining room.
 std::string progress_bar(const Progress& progress, int columns);
 
-/// Shows a run's progress on stderr: a bar that redraws itself on a terminal, as wide as that is at the time, and a line
-/// every few seconds elsewhere and on a terminal that cannot redraw. For one rank of a run.
+/// Shows a run's progress on stderr: on a terminal a bar that redraws itself in the terminal's current width; elsewhere, or on
+/// a terminal that cannot redraw, a line every few seconds. For one rank of a run.
 class ProgressBar {
  public:
-  /// `first_step` is where a resumed run begins. `out` and `columns` are stderr's unless given; 0 columns are no
-  /// terminal, or one that cannot redraw.
+  /// `first_step`: where a resumed run begins. `out` and `columns` default to stderr's; 0 columns mean no terminal, or one that
+  /// cannot redraw.
   explicit ProgressBar(int64_t steps, int64_t first_step = 0);
   ProgressBar(int64_t steps, int64_t first_step, std::ostream& out, std::function<int()> columns);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// After each step, with its loss where it has one; `samples` are those of that step over all ranks. Prints at most ten times a second on a terminal,
-  /// every five seconds elsewhere, and at the last step.
+  /// To call after each step, with its loss if it has one; `samples` are those of the step over all ranks. Prints at most ten
+  /// times a second on a terminal, every five seconds elsewhere, and at the last step.
   void update(int64_t step, std::optional<double> loss, int64_t samples);
-  /// Ends the bar's line so that others may print; the next update begins a new one.
+  /// Ends the bar's line so that others may print; the next update begins a new line.
   void pause();
 
  private:

@@ -32,7 +32,7 @@ RunTrace::RunTrace(const Configuration& configuration, const Grid& grid, std::sh
 bool RunTrace::begin_step(int64_t step) {
   if (!recorder_ && steps_ && step == steps_->first) {
     recorder_.emplace(world_, name_);
-    timeline_->take();  // of the time before
+    timeline_->take();  // drops the time before
   }
   return recorder_.has_value();
 }

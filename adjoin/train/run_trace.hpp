@@ -16,19 +16,19 @@ namespace adjoin::train {
 /// The file in the output folder that --trace writes.
 inline constexpr const char* kTraceFile = "trace.json.gz";
 
-/// The trace of some steps of a run, and of what comes between them. All ranks call each function together, but add.
+/// The trace of some steps of a run, and of what happens between them. All ranks call each function together, except add.
 class RunTrace {
  public:
-  /// A rank is called by its coordinates: "rank 3: dp 1, tp 1". What `timeline` notes in a step comes by add.
+  /// A rank is named by its coordinates: "rank 3: dp 1, tp 1". What `timeline` notes in a step is passed to add.
   RunTrace(const Configuration& configuration, const Grid& grid, std::shared_ptr<lab::Timeline> timeline);
 
-  /// Before a step; true where it is traced.
+  /// To call before a step; returns true if the step is traced.
   bool begin_step(int64_t step);
   /// What this rank did in a step.
   void add(lab::Timeline::Taken did);
-  /// After a step and all that follows it; writes after the last one of the trace.
+  /// To call after a step and all that follows it; writes the file after the last step of the trace.
   void end_step(int64_t step);
-  /// The run ends here: writes what there is.
+  /// To call where the run ends: writes what was traced so far.
   void end();
 
  private:

@@ -24,9 +24,9 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kCachedBytes = int64_t{16} << 20;  // of a rank, about
+constexpr int64_t kCachedBytes = int64_t{16} << 20;  // about the cache of a rank
 
-/// What the segment before gave, as zeros that come from an operation, so that nobody but autograd keeps them.
+/// The output of the segment before, as zeros that an operation makes, so that only autograd keeps them.
 at::Tensor stand_in(const at::Tensor& output) {
   const at::Tensor number = at::zeros({1}, output.options().device(at::kCPU)).requires_grad_(output.requires_grad());
   return number.expand(output.sizes()).clone(at::MemoryFormat::Contiguous);
@@ -39,7 +39,7 @@ models::Model made(const SegmentTrial& trial) {
   const at::NoGradGuard no_gradient;
   if (model->shards().empty())
     for (const nn::Parameter& parameter : parameters_of(model))
-      if (parameter.initial) parameter.tensor.zero_();  // any finite number will do
+      if (parameter.initial) parameter.tensor.zero_();  // any finite number works
   return model;
 }
 
@@ -93,13 +93,12 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   if (!trial.holds_input) x.reset();
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
   if (trial.is_last) {
-    const at::Tensor output =
-        std::exchange(y, trial.task.loss(y, trial.batch, trial.grid) / 1.0);  // as a step divides it
+    const at::Tensor output = std::exchange(y, trial.task.loss(y, trial.batch, trial.grid) / 1.0);  // as in a step
     needs.tally = std::ssize(trial.task.tally(output.detach(), trial.batch));
   }
   needs.forward = memory.peak_bytes() - before;
   needs.forward_calls = trial.calls.calls.size();
-  // A product with a number keeps nothing, and gives the segment a gradient of full size.
+  // Multiplying by a number keeps nothing, and gives the segment a gradient of full size.
   if (!trial.is_last) y = (y * 1).sum();
   const int64_t waiting = memory.current_bytes();
   memory.reset_peak();
@@ -117,7 +116,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const int64_t before_weights = memory.current_bytes();
   postponed.compute();
   needs.weights = memory.peak_bytes() - before_weights;
-  // What is there now beside the gradients is kept for all segments of the micro-batch: what was derived from its rows.
+  // What is in memory now besides the gradients is kept for all segments of the micro-batch: it was derived from its rows.
   const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model, shards);
   needs.kept = waiting - of_rows;
   needs.left = left - of_rows;
@@ -133,7 +132,7 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
   using Clock = std::chrono::steady_clock;
   const models::Model model = made(trial);
   {
-    const at::NoGradGuard no_gradient;  // zeros might be quicker than other numbers
+    const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
     for (const at::Tensor& weight : model->parameters()) weight.normal_(0, 0.02);
   }
   const at::Tensor given = trial.input.defined()
@@ -141,12 +140,12 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
                                : trial.batch.input;
   at::Tensor gradient;  // of the output
   std::vector<double> forward, backward, weights, waiting;
-  // In a step the other segments come between, whose memory fills the caches; what a segment is given was just written.
+  // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
   const at::Tensor others = at::empty({kCachedBytes / 4}, at::kFloat);
   const auto pass = [&] {
     others.fill_(1);
     at::Tensor x = given;
-    if (trial.input.defined())  // from an operation, so that its gradient is no parameter's
+    if (trial.input.defined())  // made by an operation, so that its gradient is not that of a parameter
       x = given.clone().requires_grad_(trial.input.requires_grad()).view(given.sizes());
     workers.barrier();
     const auto begin = Clock::now();
@@ -180,7 +179,7 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
     waiting.push_back(slowest - parts[0] - parts[1] - parts[2]);
     return parts;
   };
-  pass();  // memory comes from the system
+  pass();  // the first pass gets its memory from the system
   waiting.clear();
   double spent = 0;
   for (int i = 0; i < effort.most && (i < effort.least || spent < effort.seconds); ++i) {

@@ -15,14 +15,14 @@
 
 namespace adjoin::train {
 
-/// Keeps what the communicators that it observes call, but for groups of one rank.
+/// Records the calls of the communicators that it observes, except in groups of one rank.
 class PlannedCalls final : public Observer {
  public:
   void begin(const Call& call) override;
   std::vector<PlannedCall> calls;
 };
 
-/// A rank that is alone with its part of the grid.
+/// A rank of a grid whose other ranks do not exist.
 struct LoneRank {
   std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
   Grid grid;
@@ -31,22 +31,22 @@ struct LoneRank {
   LoneRank(const GridSizes& sizes, int rank);
 };
 
-/// What a segment asks of a rank for one micro-batch, forward and back. In bytes of tensors.
+/// What a segment needs of a rank for one micro-batch, forward and back. Memory is in bytes of tensors.
 struct SegmentNeeds {
-  int64_t forward = 0;   ///< at most while it runs forward, its input among them
-  int64_t kept = 0;      ///< that wait for backward
-  int64_t backward = 0;  ///< at most in backward beside those kept, the gradients of its weights among them
-  /// What waits after backward until the stage's is over, or where it leaves the gradients of weights for later until they are
-  /// computed; and at most while they are.
+  int64_t forward = 0;   ///< the most while it runs forward, input included
+  int64_t kept = 0;      ///< what it keeps for backward
+  int64_t backward = 0;  ///< the most in backward in addition to `kept`, gradients of its weights included
+  /// `left`: what stays in memory after its backward until the stage's backward is over or, if the gradients of weights are
+  /// computed later, until they are. `weights`: the most while they are computed.
   int64_t left = 0, weights = 0;
   std::vector<PlannedCall> calls{};
-  size_t forward_calls = 0;  ///< so many of the calls are forward
-  SegmentSeconds seconds{};  ///< where a clock measures them
-  at::Tensor output{};       ///< of the shape and type of its output, without memory
-  int64_t tally = 0;         ///< numbers of the task's tally, for the last segment
+  size_t forward_calls = 0;  ///< the first of the calls, those in forward
+  SegmentSeconds seconds{};  ///< if a clock measures them
+  at::Tensor output{};       ///< has the shape and type of its output, without memory
+  int64_t tally = 0;         ///< how many numbers the task's tally has, for the last segment
 };
 
-/// Of which segment, and of what it is given.
+/// A segment to measure, and what it gets.
 struct SegmentTrial {
   const Configuration& configuration;
   const Task& task;
@@ -54,29 +54,29 @@ struct SegmentTrial {
   const Grid& grid;  ///< of the whole job; observed by `calls`
   const MicroBatch& batch;
   at::Tensor
-      input;  ///< as the output of the segment before says; undefined for the first, which takes the micro-batch's
+      input;  ///< like the previous segment's output; undefined for the first segment, which gets the micro-batch's
   bool is_last;
-  bool holds_input;                     ///< whether the input waits for backward in any case, as a stage's does
-  bool splits_backward;                 ///< whether gradients of weights are left for later
-  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed within backward
-  bool backward_follows;                ///< as models::ModelImpl::run
-  /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own.
+  bool holds_input;                     ///< the input is kept for backward in any case, as a stage's input is
+  bool splits_backward;                 ///< gradients of weights are computed later
+  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
+  bool backward_follows;                ///< as in models::ModelImpl::run
+  /// The parts that an earlier segment of the stage names too, and whose gradients it sums with its own.
   const std::set<std::string>& summed_earlier;
   PlannedCalls& calls;
 };
 
-/// Makes the segment and runs it, with the loss where it is the last, but for matrix products (SkippedProducts).
+/// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).
 SegmentNeeds measure(const SegmentTrial& trial);
 
 /// How long to time a segment.
 struct TimingEffort {
   int least = 3, most = 15;  ///< passes forward and back that count
-  double seconds = 0.3;      ///< until so long was measured, or `most` passes have been
+  double seconds = 0.3;      ///< stops when this time was measured, or after `most` passes
 };
 
-/// Seconds of the segment with random weights and input, on all `workers` at once, each with a segment of its own: the median of
-/// passes, each of which takes as long as workers do in the mean. Gradients add up to those before where `adds_up`.
-/// Called by all workers; the same on all of them.
+/// Seconds of the segment with random weights and input. All `workers` run it at once, each with its own segment: the time of a
+/// pass is the mean over the workers, and the result is the median of the passes. With `adds_up`, gradients are added to
+/// existing ones. All workers call it and get the same result.
 SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
                             const TimingEffort& effort);
 

@@ -7,7 +7,7 @@
 namespace adjoin::train {
 namespace {
 
-// LibTorch looks at this key before a device's kernels and after autograd, and itself has nothing there in C++.
+// LibTorch looks at this key before a device's kernels and after autograd, and has no kernels for it in C++.
 constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 
 at::Tensor zeros_of_mm(const at::Tensor& a, const at::Tensor& b) {

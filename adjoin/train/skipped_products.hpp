@@ -4,8 +4,9 @@
 
 namespace adjoin::train {
 
-/// While it lives, matrix products of this thread, and of the backward passes of what it computes, give zeros at once, in memory of
-/// the same size. For runs of which only shapes, memory and calls matter. Not for products that write into a given tensor.
+/// While it lives, matrix products of this thread, and of the backward passes of what it computes, give zeros at once, in
+/// memory of the same size. For runs in which only shapes, memory and calls matter. It does not affect products that write into
+/// a given tensor.
 class SkippedProducts {
  public:
   SkippedProducts();

@@ -8,7 +8,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kMostInARow = 10;
-constexpr double kLeastScale = 1;  // where gradients overflow without any scale, a lower one is no remedy
+constexpr double kLeastScale = 1;  // if gradients overflow at this scale, a lower one does not help
 constexpr int64_t kStepsToGrow = 2000;
 
 }  // namespace

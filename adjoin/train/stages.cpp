@@ -42,7 +42,7 @@ std::vector<int> sizes_given(const Configuration& c, int stages) {
   return sizes;
 }
 
-/// How many segments each stage takes.
+/// How many segments each stage has.
 std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const models::Segment> segments) {
   const auto count = static_cast<int>(segments.size());
   require(stages <= count, [&] {
@@ -67,7 +67,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
   return sizes;
 }
 
-/// Of each stage; equal ones where no segment says what it costs.
+/// For each stage; equal costs if no segment gives its cost.
 std::vector<double> costs_of(const Stages& stages, std::span<const models::Segment> segments) {
   std::vector<double> costs;
   for (const Range& range : stages.segments) {
@@ -78,13 +78,13 @@ std::vector<double> costs_of(const Stages& stages, std::span<const models::Segme
   return are_said ? costs : std::vector<double>(costs.size(), 1.0);
 }
 
-/// The grid of a stage as one of its ranks sees it, without the others.
+/// The grid of a stage of other ranks, as seen from one of them.
 Grid stage_of_others(const Grid& grid, int pp) {
   const GridShape shape = grid.shape().at("pp", pp);
   return {Communicator(std::make_shared<lab::SilentBackend>(shape.rank_of(0), grid.world().size())), shape};
 }
 
-/// A part of the model, and the coordinates along pp whose stages name it.
+/// A part of the model, and the coordinates along pp of the stages that name it.
 struct HeldPart {
   const models::Part* part;
   std::vector<int> held_at;  // ascending
@@ -110,7 +110,7 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<mo
   return parts;
 }
 
-/// The parameters of a part of this rank's model or, without a model, of a part that other ranks have.
+/// The parameters of a part of this rank's model; without a model, of a part that other ranks have.
 std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* model, const Grid& grid,
                                      const at::TensorOptions& tensor, bool shards) {
   const Grid here = grid.at("pp", grid.coordinate("pp"));
@@ -123,7 +123,7 @@ std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* 
       has_shards ? (*model)->shards().at(name)->parameters() : nn::parameters_of(*module, stage, {"tp"});
   if (shards && !has_shards)
     for (nn::Parameter& parameter : parameters) {
-      parameter.grid = stage;  // a model that is planned with may have been made as another rank
+      parameter.grid = stage;  // a model for plans may have been made as another rank
       parameter = parallel::shard_of(parameter);
     }
   for (nn::Parameter& parameter : parameters) {

@@ -12,52 +12,52 @@
 
 namespace adjoin::train {
 
-/// How a model is cut into the stages of a pipeline, which coordinates along pp have them, and in which order these act.
+/// How a model is cut into the stages of a pipeline, which coordinates along pp have them, and in which order they act.
 struct Stages {
   pipeline::Schedule schedule;
-  std::vector<Range> segments{};  ///< of each stage, of all the model's
+  std::vector<Range> segments{};  ///< for each stage, its range of the model's segments
 
   int count() const { return schedule.stages; }
   int pp_of(int stage) const { return schedule.rank_of[static_cast<size_t>(stage)]; }
   std::vector<int> stages_at(int pp) const;
-  /// The segments of the ranks at a coordinate along pp, in their order.
+  /// The segments of the ranks at a coordinate along pp, in order.
   std::vector<size_t> segments_at(int pp) const;
-  /// Whether a stage's rank goes back through a micro-batch as soon as it has gone forward.
+  /// Whether a stage's rank runs a micro-batch's backward immediately after its forward.
   bool backward_follows(int stage, int micro_batch) const;
-  /// The place of a stage's first segment among those of its ranks.
+  /// The place of a stage's first segment among all segments of its ranks.
   size_t place_of(int stage) const;
 };
 
-/// The schedule that a configuration asks for, read where it is a file.
-/// Throws: InvalidArgument, which names the option, as pipeline::make_schedule and read_schedule do
+/// The schedule that a configuration names; if it is a file, it is read.
+/// Throws: InvalidArgument, with the option's name, as pipeline::make_schedule and read_schedule do
 pipeline::Schedule schedule_of(const Configuration& configuration);
-/// Checks all of it that can be known without the model.
+/// Checks what can be checked of the schedule without the model.
 void check_schedule(const Configuration& configuration);
 
-/// The stages that a configuration asks for.
-/// Throws: InvalidArgument that names the option: for a schedule of other ranks or micro-batches, or one that is none; for more
-///         stages than segments, or --stages of another number or sum; where a segment before another stage does not say the
-///         shape of its output
+/// The stages that a configuration gives.
+/// Throws: InvalidArgument, with the option's name: for a schedule that is invalid or for other numbers of ranks or
+///         micro-batches; for more stages than segments, or --stages with another number or sum; where a segment before another
+///         stage does not give the shape of its output
 Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments);
 
-/// How the passes of a step go by simulation, where each way takes as long as the segments' costs say, or all stages take
-/// equally long where these say nothing.
+/// The simulated passes of a step. Each takes as long as its segments' costs say; if there are no costs, all stages take
+/// equally long.
 pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments);
 
-/// A table of the stages: who has them, their segments, and their shares of the cost.
+/// Prints a table of the stages: their ranks, their segments, and their shares of the cost.
 void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments);
 
 /// The segments of a rank of the grid.
 std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
                                            const Grid& grid);
 
-/// This rank's pieces of the parameters and buffers. What two stages name is copied on both. `shards`: as WeightShards has them,
-/// also where the model has whole ones.
+/// This rank's pieces of the parameters and buffers. What two stages name is copied on both. `shards`: the pieces are those of
+/// WeightShards, also where the model has whole tensors.
 std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
                                            const models::Model& model, const Grid& grid, bool shards = false);
 
-/// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` is made of this
-/// rank's segments; what other stages hold is here a tensor of no elements.
+/// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` has this
+/// rank's segments; what other stages hold is a tensor of no elements here.
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
                                          const models::Model& model, const Grid& grid, const at::TensorOptions& tensor,
                                          bool shards = false);

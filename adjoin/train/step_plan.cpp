@@ -28,10 +28,10 @@
 namespace adjoin::train {
 namespace {
 
-// The optimizer of so many ranks with equal weights is run.
+// The most ranks with equal weights whose optimizers are run.
 constexpr size_t kMostRun = 16;
 
-/// The micro-batches of a step on the ranks at each coordinate of dp and cp.
+/// The micro-batches of a step, for the ranks at each coordinate of dp and cp.
 class MicroBatches {
  public:
   MicroBatches(const Configuration& c, const Task& task, std::span<const int64_t> samples)
@@ -58,7 +58,8 @@ class MicroBatches {
   std::map<std::pair<int, int>, std::vector<MicroBatch>> known_;
 };
 
-/// One stretch of zeros for all parameters of a rank and their gradients. Of pages that nobody writes to there is only one.
+/// One block of zeros for all parameters of a rank and their gradients. Its pages share physical memory while nobody writes to
+/// them.
 at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
   void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(1, numbers)), c10::elementSize(type));
   if (memory == nullptr) throw std::bad_alloc();
@@ -71,7 +72,7 @@ struct OptimizerNeeds {
   std::vector<PlannedCall> calls;
 };
 
-/// What all ranks are planned from.
+/// What the plans of all ranks are made from.
 struct Job {
   const Configuration& configuration;
   const Task& task;
@@ -79,7 +80,7 @@ struct Job {
   Stages stages;
   pipeline::Timeline timeline;
 
-  /// When a stage takes what another has sent it of a micro-batch: to go forward, or back.
+  /// When a stage uses a micro-batch's message from another stage, to go forward or back.
   double taken_at(int stage, bool forward, int micro_batch) const {
     const auto rank = static_cast<size_t>(stages.pp_of(stage));
     const auto& actions = stages.schedule.actions[rank];
@@ -91,7 +92,7 @@ struct Job {
   }
 };
 
-/// Of an optimizer whose rule changes nothing.
+/// The needs of an optimizer, found with a rule that changes nothing.
 OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
   const Configuration& c = job.configuration;
   int64_t largest = 0;
@@ -115,12 +116,12 @@ OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> par
   return {optimizer.moment_bytes(), updated, std::exchange(calls.calls, {})};
 }
 
-/// The ranks that differ along dp, ep and cp alone: they have equally large pieces of the model, of which this has shapes.
+/// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
 struct AlikeModels {
   models::Model model;
-  RankPlan weights{};  // what their plans say of parameters, weights and gradients
+  RankPlan weights{};  // the part of their plans about parameters, weights and gradients
   GradientBytes gradients{};
-  std::set<std::string> summed{};              // the parameters whose gradients are summed within backward
+  std::set<std::string> summed{};              // the parameters whose gradients are summed during backward
   std::map<int, OptimizerNeeds> optimizers{};  // by rank
 
   AlikeModels(const Job& job, const Grid& grid)
@@ -133,7 +134,7 @@ struct AlikeModels {
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
-      if (job.configuration.validation > 0) weights.weights += bytes;  // the best ones so far
+      if (job.configuration.validation > 0) weights.weights += bytes;  // the best weights so far
       if (parameter.is_buffer) continue;
       weights.parameters += whole[i].tensor.numel();
       weights.weights += bytes;
@@ -146,7 +147,7 @@ struct AlikeModels {
     }
   }
 
-  /// Of many ranks the later ones get what the first needs, whose shards are the largest.
+  /// If there are many ranks, the later ones get the needs of the first, whose shards are the largest.
   const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
     const int number = rank.grid.world().rank();
     const auto found = optimizers.find(number);
@@ -161,7 +162,7 @@ struct AlikeModels {
   }
 };
 
-/// The bytes of what CheckpointSave copies on a rank.
+/// The bytes that CheckpointSave copies on a rank.
 int64_t copied_by_save(const Job& job, const models::Model& model, const Grid& grid, int64_t moments) {
   if (job.configuration.save != "background") return 0;
   int64_t weights = 0;
@@ -229,7 +230,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
   return plan;
 }
 
-/// What the models of ranks depend on, beside their coordinates along pp and tp.
+/// What the models of ranks depend on, besides their coordinates along pp and tp.
 std::string layout_of_models(const Configuration& c, const Stages& stages) {
   std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
   for (const Range& segments : stages.segments) numbers.push_back(segments.end);
@@ -241,7 +242,7 @@ std::string layout_of_models(const Configuration& c, const Stages& stages) {
 struct StepPlanner::Known {
   SegmentClock clock;
   std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
-  std::map<std::string, std::map<std::pair<int, int>, AlikeModels>> models{};  // by the coordinates along pp and tp
+  std::map<std::string, std::map<std::pair<int, int>, AlikeModels>> models{};  // by coordinates along pp and tp
 };
 
 StepPlanner::StepPlanner(SegmentClock clock) : known_(std::make_unique<Known>(Known{.clock = std::move(clock)})) {}
@@ -284,7 +285,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
     optimizers.push_back(model_of(rank).optimizer_of(rank, job));
   }
-  // Those of most rows first, so that they are run.
+  // Those with the most rows first, so that these are run.
   std::vector<size_t> order(ranks.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
@@ -296,7 +297,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
     tally = std::max(tally, plans[i].tally);
   }
   if (world == 1) return plans;
-  const PlannedCall sums{Collective::all_reduce, world,  // what the step came to: Trainer::Sums
+  const PlannedCall sums{Collective::all_reduce, world,  // the results of the step: Trainer::Sums
                          static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(job.segments)), world};
   for (RankPlan& plan : plans) {
     plan.calls.push_back(sums);

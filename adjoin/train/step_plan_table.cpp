@@ -12,7 +12,8 @@
 namespace adjoin::train {
 namespace {
 
-/// What ranks of parts of equal sizes have at most; in `calls`, by the size of the group and what they are, number and bytes.
+/// The largest needs of ranks whose parts have equal sizes. `calls`: by size of the group and kind of call, their number and
+/// bytes.
 struct AlikeRanks {
   std::vector<int> ranks;
   RankPlan most;
@@ -25,7 +26,8 @@ struct AlikeRanks {
       bytes += call.bytes;
     }
   }
-  /// Whether the other is of a rank of the same stages with as many parameters that calls the same; ranks may differ in rows.
+  /// Adds the other rank if it has the same stages, number of parameters and calls, and returns whether it has; rows may
+  /// differ.
   bool takes(const AlikeRanks& other) {
     const auto has_same_number = [](const auto& a, const auto& b) {
       return a.first == b.first && a.second.first == b.second.first;
@@ -52,13 +54,13 @@ std::vector<AlikeRanks> alike(std::span<const RankPlan> plans) {
   return all;
 }
 
-/// Prints a table, indented, whose first column is on the left and whose others are on the right.
+/// Prints an indented table: its first column is aligned left, the others right.
 void print_columns(std::ostream& out, std::vector<std::vector<std::string>> table) {
   for (auto& line : table) line.front().insert(0, "  ");
   out << table_text(table, "lr");
 }
 
-/// In which the largest number of a table is told.
+/// The unit that suits the largest number of a table.
 struct Unit {
   const char* name;
   double bytes;

@@ -31,7 +31,7 @@ nlohmann::ordered_json json_of_pipeline(const Summary& summary) {
   return {{"step", summary.last_step}, {"ranks", std::move(ranks)}};
 }
 
-/// The shares of the time of each rank that has some; empty where none has.
+/// The shares of time of each rank that has any; empty if none has.
 std::vector<std::vector<std::string>> table_of_times(const std::vector<RankSummary>& ranks) {
   std::vector<std::vector<std::string>> table;
   for (const RankSummary& rank : ranks) {

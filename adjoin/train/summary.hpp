@@ -22,43 +22,43 @@ struct RankSummary {
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  // of tensors
   std::vector<int> stages{};      // of the pipeline
-  /// Over the steps since the program was started; none where it made none, and in the summary of other ranks than 0.
+  /// Over the steps since the program was started; none where there was no step, and in the summary of other ranks than 0.
   std::optional<lab::RankTimes> times{};
 };
 
-/// By which program, where and when a run ended.
+/// Which program ended a run, where and when.
 struct Origin {
   std::string adjoin{}, libtorch{};  // versions
   std::string host{};
   std::string date{};  // "2026-01-31T23:59:59Z"
-  Machine machine{};   // of the process that tells, which is rank 0's
+  Machine machine{};   // of the process that writes it, which is rank 0's
 };
 
-/// That of this process, now.
+/// The origin of this process, now.
 Origin this_origin();
 nlohmann::ordered_json to_json(const Machine& machine);
 
-/// What a finished run has to say: the file summary.json and the table at the end.
+/// The results of a finished run, for the file summary.json and the table at the end.
 struct Summary {
   Origin origin{};
   Configuration configuration;
   std::vector<RankSummary> ranks;
-  double train_loss = 0;  // mean over the samples of the last epoch, but for those of skipped steps
+  double train_loss = 0;  // mean over the samples of the last epoch, without skipped steps
   double test_loss = 0;
   std::vector<Measure> test_measures;
-  RowsOfExperts expert_rows{};  // of the test samples
+  RowsOfExperts expert_rows{};  // in the test samples
   double train_seconds = 0;
-  int64_t skipped_steps = 0;  // whose gradients were not finite
-  Validations validations{};  // the model is that of the best one, where there were any
+  int64_t skipped_steps = 0;  // steps whose gradients were not finite
+  Validations validations{};  // if there were any, the model is that of the best one
   int64_t last_step = 0;
-  /// What each rank of a pipeline did in it; empty where the program made no step, and in the summary of other ranks than 0.
+  /// What each rank of a pipeline did in a step; empty where there was no step, and in the summary of other ranks than 0.
   std::vector<std::vector<TimedAction>> pipeline_step{};
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);
 
-/// The final tables: measures, losses and seconds; for each rank parameters and peak tensor memory in MiB; and for each rank
-/// where its time went, in per cent.
+/// Prints the final tables: measures, losses and seconds; for each rank parameters and peak tensor memory in MiB; and for each
+/// rank how its time was spent, in per cent.
 void print_table(std::ostream& out, const Summary& summary);
 
 }  // namespace adjoin::train

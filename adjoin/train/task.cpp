@@ -36,7 +36,7 @@ MicroBatch context_parallel_part(MicroBatch batch, const Task& task, const Commu
 models::RowOptions row_options(const Configuration& c) {
   return {.split = c.sp,
           .axis = c.cp > 1 ? "cp" : "",
-          .method = c.cp == 1 || c.cp_method == "ring" ? nn::AttentionMethod::ring  // one worker's has all alike
+          .method = c.cp == 1 || c.cp_method == "ring" ? nn::AttentionMethod::ring  // equal on one worker
                     : c.cp_method == "ulysses"         ? nn::AttentionMethod::ulysses
                                                        : nn::AttentionMethod::gathered,
           .recompute_attention = c.recompute == "attention" && keeps_scores(c)};

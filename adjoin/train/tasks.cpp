@@ -11,7 +11,7 @@
 namespace adjoin::train {
 namespace {
 
-// Another task is a file of its own and a row here.
+// Another task needs its own file and a row here.
 constexpr TaskKind kKinds[] = {
     {"classifier", TextClassification::make, TextClassification::open},
     {"decoder", LanguageModelling::make, LanguageModelling::open},

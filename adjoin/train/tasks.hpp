@@ -11,19 +11,19 @@
 
 namespace adjoin::train {
 
-/// A kind of task that the program knows, by the name of its model: what `--model` says.
+/// A kind of task that the program has, by the name of its model: the value of `--model`.
 struct TaskKind {
   std::string_view model;
-  /// With the data that the configuration names, in the words of the checkpoint where it resumes a run.
+  /// Makes the task with the data that the configuration names; a resumed run uses its checkpoint's vocabulary.
   std::unique_ptr<Task> (*make)(const Configuration& configuration);
-  /// Of a model in a folder, without data. Throws: InvalidArgument where what files() wrote is not there
+  /// Makes the task of a model in a folder, without data. Throws: InvalidArgument where a file that files() wrote is missing
   std::unique_ptr<Task> (*open)(const Configuration& configuration, const std::filesystem::path& folder);
 };
 
-/// The names of what the tasks of all kinds write into a model's folder.
+/// The names of the files that tasks of all kinds write into a model's folder.
 std::vector<std::string> files_of_tasks();
 
-/// That of a configuration's model.
+/// The kind of task of a configuration's model.
 const TaskKind& task_kind(const Configuration& configuration);
 
 }  // namespace adjoin::train

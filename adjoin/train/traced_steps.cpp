@@ -12,7 +12,7 @@
 namespace adjoin::train {
 namespace {
 
-/// The step that a text is; 0 where it is none.
+/// The step that a text names; 0 if it names none.
 int64_t step_in(std::string_view text) {
   int64_t step = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);

@@ -12,14 +12,14 @@ struct StepRange {
   int64_t first = 0, last = 0;
 };
 
-/// The steps of a configuration's trace, "3" or "3-5"; nothing where it has none.
-/// Throws: InvalidArgument for a text that names none
+/// The steps of a configuration's trace, "3" or "3-5"; none if it has no trace.
+/// Throws: InvalidArgument for a text in another form
 std::optional<StepRange> traced_steps(const Configuration& configuration);
 
-/// Throws: InvalidArgument where steps are to be traced that a run does not take, which goes on after step `taken`
+/// Throws: InvalidArgument where steps are to be traced that a run does not make, which continues after step `taken`
 void check_traced_steps(const Configuration& configuration, int64_t taken, int64_t total);
 
-/// Whether the run that a configuration goes on with has taken a step that it is to trace.
+/// Whether the run that a configuration resumes has already made a step that is to be traced.
 bool has_taken_traced_steps(const Configuration& configuration);
 
 }  // namespace adjoin::train

@@ -31,7 +31,7 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   return sizes.shape();
 }
 
-/// Whether any worker was interrupted, which all act on together.
+/// Whether any worker was interrupted; all act on it together.
 bool any_interrupted(const Communicator& world) {
   std::array<int32_t, 1> flag{interrupted()};
   world.all_reduce(buffer(flag), Reduction::max);
@@ -69,10 +69,10 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
 
 void Trainer::initialize() {
   nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
-  if (shards_weights(configuration_)) return;  // of a plain module they are those of one rank already
+  if (shards_weights(configuration_)) return;  // those of a plain module are already the same as one rank's
   for (const nn::Parameter& parameter : parameters_)
     if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank()))
-      parallel::broadcast_piece(parameter);  // of a plain module, which each rank has drawn itself
+      parallel::broadcast_piece(parameter);  // for a plain module, which each rank has drawn separately
 }
 
 parallel::Optimizer& Trainer::optimizer() {
@@ -92,7 +92,7 @@ MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> sample
   return batch;
 }
 
-/// What a worker adds up over micro-batches, and then with the others.
+/// What a worker sums over micro-batches, and then over workers.
 class Trainer::Sums {
  public:
   explicit Sums(const std::vector<models::Segment>& segments) : experts_(segments) {}
@@ -103,7 +103,7 @@ class Trainer::Sums {
     tally_.resize(tally.size());
     for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
   }
-  /// Of the ranks that know the same `speaks` is true for one. Any rank may have noted an interrupt.
+  /// Of the ranks that know the same, `speaks` must be true on exactly one. Any rank may have noted an interrupt.
   void add_up(const Communicator& world, bool speaks, size_t tally_size) {
     std::vector<double> all{loss_, tokens_, flops_};
     all.insert(all.end(), tally_.begin(), tally_.end());
@@ -134,11 +134,11 @@ class Trainer::Sums {
   bool interrupted_ = false;
 };
 
-/// The micro-batches that a schedule goes through, each made when the first stage of this rank asks for it.
+/// The micro-batches of a schedule; each is made when the first stage of this rank needs it.
 class Trainer::Batches {
  public:
   using Make = std::function<MicroBatch(int)>;
-  /// `uses`: how many stages of this rank go through each.
+  /// `uses`: how many stages of this rank use each.
   Batches(Make make, size_t uses) : make_(std::move(make)), uses_(uses) {}
 
   const MicroBatch& operator[](int number) {
@@ -149,7 +149,7 @@ class Trainer::Batches {
     }
     return found->second.batch;
   }
-  /// The same for a stage that goes through it; what all have gone through before is gone.
+  /// Returns a micro-batch for one stage; it is dropped when all stages have used it.
   const MicroBatch& use(int number) {
     std::erase_if(there_, [this](const auto& item) { return item.second.used == uses_; });
     const MicroBatch& batch = (*this)[number];
@@ -172,7 +172,7 @@ std::vector<KnownTensor> Trainer::known_parameters() const {
 }
 
 std::vector<KnownTensor> Trainer::known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
-  // What comes from another stage may be anything; a batch is the same along tp, and another along all others.
+  // Inputs from other stages may be anything; the micro-batch itself is equal along tp and different along all other axes.
   if (input.defined()) return {};
   std::map<std::string, Kind> kinds;
   for (const GridShape::Axis& axis : model_->stage().shape().axes())
@@ -187,7 +187,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
   const auto backward = notes_backward_ ? std::make_shared<BackwardSlices>() : nullptr;
   std::optional<ForwardNotes> notes;
   if (checks) notes.emplace();
-  std::vector<KnownTensor> known;  // of a stage that is checked: what it was given
+  std::vector<KnownTensor> known;  // for a stage that is checked: its inputs
   const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };
   const auto forward = [&](int stage, int number, const at::Tensor& input) {
     const MicroBatch& batch = batches.use(number);
@@ -228,10 +228,10 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
   parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer});
 }
 
-// A multiplication and an addition for each row and weight that it is multiplied by, as many for each two tokens and feature in
-// the two products of attention, and twice as much backward: Kaplan et al., "Scaling laws for neural language models", arXiv
-// 2001.08361, section 2.1. What recomputing does again is none of the model's, as Chowdhery et al., "PaLM", arXiv 2204.02311,
-// appendix B, count it, which we differ from in that causal attention skips half of the pairs.
+// One multiplication and one addition for each row and each weight that it is multiplied by, the same for each pair of tokens
+// and each feature in the two products of attention, and twice as much in backward: Kaplan et al., "Scaling laws for neural
+// language models", arXiv 2001.08361, section 2.1. Recomputation does not count, as in Chowdhery et al., "PaLM", arXiv
+// 2204.02311, appendix B. Unlike there, the hidden half of the pairs in causal attention does not count.
 double Trainer::flops_of(const MicroBatch& batch) const {
   double of_row = 0, of_pair = 0;
   for (const models::Segment& segment : segments_) {
@@ -260,7 +260,7 @@ void Trainer::add_up(Sums& sums, bool training) {
 }
 
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
-  optimizer();  // which may sum gradients within backward
+  optimizer();  // it may sum gradients during backward
   const data::BatchPart mine = part_of(samples);
   const double denominator = task_.loss_denominator(data::Part::train, samples);
   const Step context{.seed = static_cast<uint64_t>(configuration_.seed),
@@ -310,15 +310,15 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   const lab::TimeSlice slice("evaluation");
   require(batch_samples >= 0, "evaluate: expected batches of at least 1 sample");
   if (batch_samples == 0) batch_samples = std::max<int64_t>(1, configuration_.batch / configuration_.microbatches);
-  // Samples of about equal length share a batch, so that ranks have equally much to do; the longest first, for what they
-  // needed is free then for all others.
+  // Samples of about equal length share a batch, so that ranks have the same amount of work. The longest come first: the memory
+  // that they used is then free for all others.
   const std::vector<int64_t> lengths = task_.lengths(part);
   if (!lengths.empty())
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
     });
   const auto at_once = static_cast<size_t>(batch_samples), all = (order.size() + at_once - 1) / at_once;
-  // Batches that fill a pipeline follow each other without a word.
+  // Batches that fill a pipeline follow each other without communication in between.
   const size_t in_a_row = configuration_.pp == 1 ? 1 : static_cast<size_t>(4 * configuration_.pp);
   const auto samples_of = [&](size_t batch) {
     return std::span(order).subspan(batch * at_once, std::min(at_once, order.size() - batch * at_once));

@@ -19,93 +19,94 @@
 
 namespace adjoin::train {
 
-/// The type of the weights that a configuration asks for.
+/// The tensor options of a configuration's weights.
 at::TensorOptions tensor_options(const Configuration& configuration);
 
-/// A task's segments, of which a configuration may say that they are computed again in backward.
+/// A task's segments; some are computed again in backward if the configuration says so.
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
 
-/// What all workers know of a step of the global batch.
+/// What all workers know about a step of the global batch.
 struct StepResult {
-  double loss = 0;  // the mean over the batch
+  double loss = 0;  // mean over the batch
   std::vector<Measure> measures{};
-  double gradient_norm = 0;  // of all gradients, before they were clipped
+  double gradient_norm = 0;  // of all gradients, before clipping
   int64_t tokens = 0;
-  double flops = 0;  // operations of the model, forward and backward; 0 where its segments do not say their cost
+  double flops = 0;  // operations of the model, forward and backward; 0 if its segments do not give their cost
   bool interrupted = false;
-  bool skipped = false;  // a gradient was not finite, so that the weights are as they were
+  bool skipped = false;  // a gradient was not finite, so the weights are unchanged
 };
 
-/// The exact mean over a part's samples, unless it was interrupted before all were seen.
+/// The exact mean over a part's samples, unless it was interrupted before it had seen all.
 struct Evaluation {
   double loss = 0;
   std::vector<Measure> measures{};
-  std::vector<double> tally{};  // the task's, of all samples
+  std::vector<double> tally{};  // the task's tally, of all samples
   RowsOfExperts expert_rows{};  // of all samples
   bool interrupted = false;
 };
 
-/// Whether each rank keeps shards of weights alone.
+/// Whether each rank keeps only shards of weights.
 inline bool shards_weights(const Configuration& configuration) {
   return configuration.zero == 3;
 }
 
-/// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function together.
+/// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function
+/// together.
 class Trainer {
  public:
-  /// Builds the model, whose weights `initialize` or `load_state` then gives. The task outlives the trainer.
+  /// Builds the model; `initialize` or `load_state` then sets its weights. The task must outlive the trainer.
   /// Throws: InvalidArgument where the configuration does not fit the world or itself.
   Trainer(const Configuration& configuration, const Task& task, const Communicator& world);
 
   /// Draws the weights by the configuration's seed.
   void initialize();
 
-  /// Forward and backward of each micro-batch of a global batch of training samples, and an update. `step` counts from 0
-  /// and names the masks; `loss_scale` multiplies the loss on its way back, and is taken out of the gradients again.
+  /// Runs forward and backward of each micro-batch of a global batch of training samples, and an update. `step` counts from 0
+  /// and decides the dropout masks. `loss_scale` multiplies the loss for backward; the gradients are divided by it again.
   StepResult step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale = 1);
 
-  /// The mean loss and the measures of samples of a part, or of all, `batch_samples` of them at once over all ranks; 0: as many as
-  /// a training step goes through at once, so that an evaluation needs no more memory.
-  /// `progress`, where there is one, is told after each batch how many there were, of how many, and its samples.
+  /// The mean loss and the measures of samples of a part, or of all of them. `batch_samples` are computed at once over all
+  /// ranks; 0: as many as a training step computes at once, so that an evaluation needs no more memory. `progress`, if given,
+  /// is called after each batch with the number of batches so far, their total number, and the samples of this batch.
   using EvaluationProgress = std::function<void(int64_t batch, int64_t batches, int64_t samples)>;
   Evaluation evaluate(data::Part part, std::vector<int64_t> samples, int64_t batch_samples = 0,
                       const EvaluationProgress& progress = {});
   Evaluation evaluate(data::Part part, int64_t batch_samples = 0, const EvaluationProgress& progress = {});
 
-  /// What the model makes of a micro-batch, without gradients, where one rank along pp has all of it.
+  /// The model's output for a micro-batch, without gradients; one rank along pp must have the whole model.
   at::Tensor output(const MicroBatch& batch) const;
 
-  /// Tells `observer` of each action of the pipeline in each later step and evaluation.
+  /// Calls `observer` for each action of the pipeline in each later step and evaluation.
   void observe(parallel::ActionObserver observer) { observer_ = std::move(observer); }
 
-  /// Whether the timeline of this thread (lab/timeline.hpp) is to have the backward of each segment in later steps, which takes a
-  /// hook a segment; it has all else in any case.
+  /// Whether this thread's timeline (lab/timeline.hpp) also records the backward of each segment in later steps, which takes a
+  /// hook for each segment. It records everything else in any case.
   void note_backward(bool notes) { notes_backward_ = notes; }
 
   const Grid& grid() const { return grid_; }
   const Stages& stages() const { return stages_; }
   /// This rank's segments.
   const torch::nn::Module& module() const { return *model_; }
-  /// The parameters and buffers of the whole model, with this worker's pieces.
+  /// The parameters and buffers of the whole model, as this worker's pieces.
   const std::vector<nn::Parameter>& parameters() const { return parameters_; }
-  /// Makes the optimizer where there was none: moments are not held while a model is only evaluated.
+  /// Makes the optimizer on the first call, so that moments take no memory while a model is only evaluated.
   parallel::Optimizer& optimizer();
 
  private:
   class Sums;
   class Batches;
-  /// Of a global batch, what this worker takes.
+  /// This worker's part of a global batch.
   data::BatchPart part_of(std::span<const int64_t> samples) const;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          const Step& step) const;
-  /// Runs a schedule on micro-batches; `denominator` is what losses are divided by.
+  /// Runs a schedule on micro-batches; losses are divided by `denominator`.
   void run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator, double loss_scale = 1);
 
-  /// What check_gradients knows of this rank's stages.
+  /// What check_gradients needs to know about this rank's stages.
   std::vector<KnownTensor> known_parameters() const;
   std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const;
 
-  /// Floating-point operations of a micro-batch's rows that are here, through the whole model.
+  /// Floating-point operations of this worker's rows of a micro-batch, through the whole model.
   double flops_of(const MicroBatch& batch) const;
   bool has_last_stage() const;
   void add_up(Sums& sums, bool training);
@@ -117,15 +118,15 @@ class Trainer {
   Stages stages_;
   models::Model model_;  // of this rank's segments
   std::vector<nn::Parameter> parameters_;
-  std::map<bool, size_t> tally_sizes_;  // of training and evaluation, which ranks without the last stage are told
+  std::map<bool, size_t> tally_sizes_;  // for training and evaluation; for ranks without the last stage
   std::optional<parallel::Optimizer> optimizer_;
   parallel::ActionObserver observer_;
   struct SegmentNames {
     std::string forward, backward;  // "forward block3", "backward block3"
   };
-  std::vector<SegmentNames> slice_names_;  // of all segments
+  std::vector<SegmentNames> slice_names_;  // for each segment of the model
   bool notes_backward_ = false;
-  bool checks_gradients_;  // of the next step
+  bool checks_gradients_;  // in the next step
 };
 
 }  // namespace adjoin::train

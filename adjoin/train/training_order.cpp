@@ -8,8 +8,8 @@
 namespace adjoin::train {
 namespace {
 
-// So many shuffled batches at a time are sorted by length: enough that ranks have equally much to do, few enough to stay
-// random.
+// This number of shuffled batches at a time is sorted by length: enough that ranks have the same amount of work, few enough
+// that the order stays random.
 constexpr int64_t kBucketBatches = 50;
 
 std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) {

@@ -12,7 +12,7 @@ namespace adjoin::train {
 /// Gives the samples of each step, as indices into `samples.train`.
 data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples);
 
-/// A hash of what decides in which order an epoch takes its samples.
+/// A hash of everything that decides the order of samples in an epoch.
 uint64_t order_of(const Configuration& configuration, const Task& task, const HeldOut& samples);
 
 }  // namespace adjoin::train

@@ -35,7 +35,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Each process of an MPI job looks for the checkpoint of `--resume auto` itself.
+/// Each process of an MPI job looks for the checkpoint of `--resume auto` by itself; all must agree.
 void check_all_resume_or_none(const Configuration& configuration, const Communicator& world) {
   const std::vector<int64_t> resuming = numbers_of_all(!configuration.resume.empty(), world);
   const auto count = std::count(resuming.begin(), resuming.end(), 1);
@@ -45,13 +45,13 @@ void check_all_resume_or_none(const Configuration& configuration, const Communic
   });
 }
 
-/// Training that has diverged ends before anything of it is saved.
+/// Ends a diverged training before anything of it is saved.
 void check_finite(double value, const char* what, int64_t step) {
   if (!std::isfinite(value))
     throw Error("step " + std::to_string(step) + ": the " + what + " is not finite; a lower --lr may help");
 }
 
-/// The mean over the last whole epoch, or over what there was of the first.
+/// The mean over the last complete epoch, or over the first one so far.
 double train_loss(const RunState& state) {
   return state.position.epoch == 0 && state.epoch_learned > 0
              ? state.epoch_loss / static_cast<double>(state.epoch_learned)
@@ -62,7 +62,8 @@ bool decides_the_end(const Field& field) {
   return field.name == "epochs" || field.name == "steps" || field.name == "max_time";
 }
 
-/// A run that is over cannot take up what would decide how it learns: its folder would tell of a training that never was.
+/// A finished run cannot be resumed with other options about learning: its folder would describe a training that never
+/// happened.
 void check_learns_nothing_new(const Configuration& saved, const Configuration& given) {
   for (const Field& field : fields()) {
     const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
@@ -74,13 +75,13 @@ void check_learns_nothing_new(const Configuration& saved, const Configuration& g
   }
 }
 
-/// The configuration with what its "auto" was.
+/// The configuration with the values that its "auto" stood for.
 Configuration written(Configuration configuration) {
   configuration.backend = started_by_mpi() ? "mpi" : "threads";
   return configuration;
 }
 
-/// Throws: IoError where a file, or another in its place, could not be written
+/// Throws: IoError where a file, or a replacement for it, could not be written
 void check_writable(const std::filesystem::path& path) {
   if (std::filesystem::exists(path)) OutputFile(path, OutputFile::Mode::append).close();
   const AtomicFile replacement(path);
@@ -104,7 +105,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);
-  // Held before the checkpoint in it is read, so that nobody replaces that meanwhile.
+  // Held before its checkpoint is read, so that nobody replaces it meanwhile.
   const bool in_place = largest_of_all(root() && resumes_in_place(configuration), world_) != 0;
   if (root() && in_place) folder_.emplace(configuration.out);
   if (in_place) check_one_folder(configuration.out, world_);
@@ -115,7 +116,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
     train::begin_with(*beginning, task, parameters(), configuration.seed);
   else
     trainer_.initialize();
-  world_.barrier();  // a checkpoint that some worker cannot use has changed nothing yet
+  world_.barrier();  // if some worker cannot use the checkpoint, nothing has changed yet
   first_step_ = state_.step;
   check_traced_steps(configuration, first_step_, total_steps());
   if (root() && !configuration.resume.empty()) say("begins after step " + std::to_string(first_step_));
@@ -126,7 +127,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
 void TrainingRun::take_folder() {
   if (!folder_) {
     folder_.emplace(configuration_.out);
-    check_earlier_run(configuration_);  // again: another run may have written there since the first time
+    check_earlier_run(configuration_);  // again: another run may have written there since the first check
   }
   check_writable(*folder_ / kMetrics);
   progress_ = std::make_unique<ProgressBar>(total_steps(), state_.step);
@@ -149,7 +150,7 @@ void TrainingRun::begin_output() {
 }
 
 void TrainingRun::resume() {
-  parallel::Optimizer& optimizer = trainer_.optimizer();  // which all workers make together
+  parallel::Optimizer& optimizer = trainer_.optimizer();  // all workers must make it together
   RunState state;
   read_checkpoint({configuration_.resume, configuration_.step}, world_, [&](const SavedCheckpoint& saved) {
     together(world_, [&] {
@@ -168,7 +169,7 @@ void TrainingRun::resume() {
     load_state(saved.folder / kWeightsFile, parameters(), {.checkpoint = saved.name});
     load_state(saved.folder / kMomentsFile, optimizer.moments(), {saved.name, optimizer.rule().name});
     optimizer.set_steps_taken(state.step - state.skipped.all);
-    best_.clear();  // of a checkpoint that was passed over
+    best_.clear();  // from a checkpoint that could not be used
     if (!state.validations.best_loss) return;
     best_ = nn::cloned(parameters());
     load_state(saved.folder / kBestFile, best_, {.checkpoint = saved.name});
@@ -195,7 +196,7 @@ bool TrainingRun::is_out_of_patience(const RunState& state) const {
 }
 
 std::optional<Summary> TrainingRun::run() {
-  const bool is_due = is_evaluation_due();  // which an interrupt left for later
+  const bool is_due = is_evaluation_due();  // an interrupt may have left it for later
   if (is_due) evaluate_and_record();
   const bool is_copied = !configuration_.resume.empty() && !resumes_in_place(configuration_);
   const bool no_step_follows = state_.step == total_steps() || is_out_of_patience(state_);
@@ -296,7 +297,7 @@ void TrainingRun::evaluate_and_record() {
   check_finite(evaluation.loss, (of + " loss").c_str(), state_.step);
   state_.evaluated = state_.step;
   if (validates && state_.validations.count(state_.step, evaluation.loss)) {
-    best_.clear();  // before there is another copy
+    best_.clear();  // before another copy is made
     best_ = nn::cloned(parameters());
   }
   begin_output();
@@ -364,11 +365,11 @@ std::optional<Summary> TrainingRun::finish() {
   const Evaluation evaluation = trainer_.evaluate(data::Part::test);
   interrupted_ = evaluation.interrupted;
   if (interrupted_) {
-    swap_best();  // moments go with the last weights
+    swap_best();  // moments belong to the last weights
     return std::nullopt;
   }
   check_finite(evaluation.loss, "test loss", state_.step);
-  if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed with no step left: the evaluation's
+  if (peak_bytes_ == 0) peak_bytes_ = memory_.peak_bytes();  // resumed without a step left: the evaluation's peak
   Summary summary{.origin = this_origin(),
                   .configuration = written(configuration_),
                   .ranks = rank_summaries(),

@@ -23,44 +23,44 @@
 
 namespace adjoin::train {
 
-/// One worker of a training run: the loop from the first batch, or a checkpoint, to the summary.
+/// One worker of a training run: the loop from the first batch, or from a checkpoint, to the summary.
 class TrainingRun {
  public:
-  /// `beginning`: the model that it begins with where it resumes no run, if not with drawn weights.
+  /// `beginning`: the model with which a run begins that resumes no other run; if null, weights are drawn.
   TrainingRun(const Configuration& configuration, const Task& task, const Communicator& world,
               const SavedModel* beginning = nullptr);
 
-  /// Trains to the end, evaluates and writes the output folder. Returns nothing where the user interrupted it; the
-  /// checkpoint is then written.
+  /// Trains to the end, evaluates and writes the output folder. Returns none if the user interrupted it; the checkpoint has
+  /// then been written.
   std::optional<Summary> run();
 
  private:
   void resume();
   /// Makes sure that the folder can be written, and changes nothing in it.
   void take_folder();
-  /// Replaces what an earlier run has left, once: called by all when there is something to write, so that a run that fails
-  /// in its first step costs nothing.
+  /// Removes what an earlier run has left, once. All ranks call it when there is something to write, so that a run that fails
+  /// in its first step destroys nothing.
   void begin_output();
-  /// Of the training samples, those of the next global batch.
+  /// The training samples of the next global batch, as indices into the train part.
   std::vector<int64_t> next_samples();
   void train_step();
-  /// Adds a step to the state: the loss scale, the skipped steps, and the epoch's mean loss.
+  /// Updates the state after a step: the loss scale, the skipped steps, and the epoch's mean loss.
   void count_step(const StepResult& result, int64_t samples);
-  /// Whether the model is to be evaluated now, within the run.
+  /// Whether an evaluation is due now, during the run.
   bool is_evaluation_due() const;
   void evaluate_and_record();
-  /// Whether this start has taken as long as it may, by the clock of rank 0.
+  /// Whether the time limit of this start is reached, by the clock of rank 0.
   bool is_out_of_time() const;
-  /// Whether so many validations were no better that training ends.
+  /// Whether training must end because too many validations brought no improvement.
   bool is_out_of_patience(const RunState& state) const;
-  /// Begins to save, after what is still being saved.
+  /// Begins to save a checkpoint, after a save in progress has finished.
   void save_checkpoint();
-  /// Returns when what is being saved is there, if there is anything. As CheckpointSave::finish
+  /// Waits until a save in progress has finished, if there is one. As CheckpointSave::finish
   void finish_save(const std::string& what = "", std::chrono::milliseconds note_after = std::chrono::minutes(1));
-  /// Goes on with what is being saved, without waiting.
+  /// Advances a save in progress, without waiting.
   void advance_save();
   std::vector<RankSummary> rank_summaries() const;
-  /// Nothing where it was interrupted.
+  /// Returns none if it was interrupted.
   std::optional<Summary> finish();
   std::vector<nn::Parameter> parameters() const { return trainer_.parameters(); }
   bool root() const { return world_.rank() == 0; }
@@ -71,23 +71,23 @@ class TrainingRun {
   const Task& task_;
   HeldOut samples_;
   const std::shared_ptr<lab::Timeline> timeline_ = std::make_shared<lab::Timeline>();  // of this rank's calls
-  const Communicator world_;                                                           // which it observes
+  const Communicator world_;                                                           // observed by timeline_
   RunTimes times_;
   PeakMemory memory_;
   Trainer trainer_;
   data::Sampler sampler_;
   RunTrace trace_;
   RunState state_;
-  int64_t first_step_ = 0;  // taken by the run that this one goes on with
+  int64_t first_step_ = 0;  // steps of the run that this one resumes
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool interrupted_ = false, has_begun_output_ = false;
   int64_t peak_bytes_ = 0;
-  std::vector<nn::Parameter> best_;     // the weights that did best in validation, where there was one
-  std::optional<OutputFolder> folder_;  // of rank 0, as the next two
+  std::vector<nn::Parameter> best_;     // the weights that were best in validation, if there was one
+  std::optional<OutputFolder> folder_;  // on rank 0, like the next two
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> progress_;
-  std::optional<CheckpointSave> save_;  // that goes on
-  bool warned_ = false;                 // of earlier checkpoints that cannot be removed
+  std::optional<CheckpointSave> save_;  // in progress
+  bool warned_ = false;                 // about earlier checkpoints that cannot be removed
 };
 
 }  // namespace adjoin::train

@@ -15,7 +15,7 @@
 namespace adjoin::train {
 namespace {
 
-/// Ranks that share this machine.
+/// The number of ranks on this machine.
 int64_t ranks_here(const WorkerOptions& options) {
   return started_by_mpi() ? mpi_job_ranks_here() : options.grid.ranks();
 }

@@ -8,7 +8,7 @@
 namespace adjoin::data {
 namespace {
 
-/// Where the character begins whose last byte stands before `end`.
+/// The begin of the character whose last byte is before `end`.
 size_t character_before(std::string_view text, size_t end, size_t begin) {
   size_t at = end - 1;
   while (at > begin && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u) --at;

@@ -12,30 +12,30 @@
 
 namespace adjoin::data {
 
-/// A text that a tokenizer takes for one id before it cuts and merges.
+/// A text that a tokenizer turns into one id before it cuts and merges.
 struct AddedToken {
   std::string content;
   int64_t id = 0;
-  bool special = false;                 // it counts in prompts and not in documents
-  bool lstrip = false, rstrip = false;  // it takes the white space at its left or right
-  bool normalized = false;              // it is looked for in the normalised text
+  bool special = false;                 // has its meaning in prompts and not in documents
+  bool lstrip = false, rstrip = false;  // includes the white space at its left or right
+  bool normalized = false;              // is searched in the normalised text
 };
 
-/// Whether special tokens that stand in a text are taken for themselves, or are text as any other.
+/// Whether special tokens in a text have their meaning, or are ordinary text.
 enum class Specials { count, are_text };
 
-/// Added tokens, and where they stand in a text: the first from the left, and of those that begin at one place the longest,
-/// as the tokenizers package takes them.
+/// Added tokens, and where they occur in a text: from the left, and of tokens that begin at the same place the longest, as in
+/// the tokenizers package.
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Of several with one content the first counts.
+  /// Of several with the same content the first is used.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
-  /// Calls `visit` with the parts of a text in their order, none of them empty: a part and a null pointer, or a token with what
-  /// it takes.
+  /// Calls `visit` with the parts of a text in order, none of them empty: with a text part and a null pointer, or with a
+  /// token's text (and the white space that it includes) and the token.
   template <class Visit>
   void cut(std::string_view text, Specials specials, Visit visit) const {
     size_t begin = 0;
@@ -65,7 +65,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::string, size_t, Hash, std::equal_to<>> places_;
-  std::array<std::vector<size_t>, 256> lengths_;  // of the tokens that begin with a byte, the longest first
+  std::array<std::vector<size_t>, 256> lengths_;  // lengths of the tokens that begin with this byte, the longest first
   std::string first_bytes_;
 };
 

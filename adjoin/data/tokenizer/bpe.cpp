@@ -11,11 +11,11 @@
 namespace adjoin::data {
 namespace {
 
-constexpr size_t kFewSymbols = 64;  // up to which the least rank is looked for, not kept in a heap
+constexpr size_t kFewSymbols = 64;  // for up to this number of symbols the least rank is searched, without a heap
 
 std::atomic<uint64_t> next_identity{1};
 
-/// A word that a thread has encoded, and its ids: a cache line.
+/// A word that a thread has encoded, and its ids; it fills a cache line.
 struct KnownWord {
   static constexpr size_t kLongest = 22, kMostIds = 8;
 
@@ -37,7 +37,7 @@ struct KnownWord {
   }
 };
 
-/// The place of a word in the memory of this thread: the words that meet there replace one another.
+/// The place of a word in this thread's cache: words with the same place replace each other.
 KnownWord& known_word(std::string_view word) {
   constexpr size_t kPlaces = size_t{1} << 15;
   thread_local std::vector<KnownWord> words(kPlaces);
@@ -110,7 +110,7 @@ void Bpe::begin(std::string_view word, Symbols& symbols) const {
   if (unknown_waits) symbols.push_back(unknown_);
 }
 
-/// An unknown character waits for the next one, which may be unknown too; bytes pass it by, as they do in the package.
+/// An unknown character waits for the next one, which may be unknown too; bytes do not end this wait, as in the package.
 void Bpe::begin_character(std::string_view character, Symbols& symbols, bool& unknown_waits) const {
   const int32_t id = character.size() == 1 ? bytes_[static_cast<unsigned char>(character[0])] : piece(character);
   if (id != BpeParts::kNone) {
@@ -152,7 +152,7 @@ void Bpe::merge_many(Symbols& symbols) const {
   const size_t size = symbols.size();
   std::vector<size_t> next(size), before(size);
   std::vector<PairTable::Joined> pairs(size);
-  using Candidate = std::pair<uint32_t, size_t>;  // rank, place: the least first
+  using Candidate = std::pair<uint32_t, size_t>;  // rank and place; the least comes first
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   const auto look_up = [&](size_t at) {
     pairs[at] = next[at] < size ? pairs_.find(symbols[at], symbols[next[at]]) : PairTable::Joined{};
@@ -163,7 +163,7 @@ void Bpe::merge_many(Symbols& symbols) const {
   while (!candidates.empty()) {
     const auto [rank, at] = candidates.top();
     candidates.pop();
-    if (pairs[at].rank != rank) continue;  // another merge was there before
+    if (pairs[at].rank != rank) continue;  // another merge has changed it before
     symbols[at] = pairs[at].id;
     const size_t gone = next[at];
     pairs[gone] = {};

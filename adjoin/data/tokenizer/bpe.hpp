@@ -13,34 +13,34 @@
 
 namespace adjoin::data {
 
-/// What byte-pair encoding needs to know: the ids of pieces, and which two pieces join, the earlier the sooner.
+/// What byte-pair encoding needs: the ids of pieces, and which pairs of pieces are joined; earlier merges come first.
 struct BpeParts {
-  /// What a piece begins as: a byte of the text, or a character of UTF-8.
+  /// The units that a word begins with: bytes of the text, or UTF-8 characters.
   enum class Unit { byte, character };
   struct Merge {
     int32_t left, right, joined;
   };
 
   Unit unit = Unit::byte;
-  std::unordered_map<std::string, int32_t> pieces;  // the bytes of the text that a piece stands for
+  std::unordered_map<std::string, int32_t> pieces;  // keys are the bytes of the text that a piece stands for
   std::vector<Merge> merges;
-  std::array<int32_t, 256> fallback;  // pieces for the bytes of a character that is no piece; kNone: there is none
-  int32_t unknown = kNone;            // for what has neither; without it, that is left out
-  bool fuse_unknown = false;          // unknown characters one after another are one id
-  bool whole_words = false;           // a word that is a piece is that piece, whatever merges lead to
+  std::array<int32_t, 256> fallback;  // pieces for the bytes of a character that is not a piece; kNone: there is none
+  int32_t unknown = kNone;            // for a character that has neither; if kNone, it is dropped
+  bool fuse_unknown = false;          // consecutive unknown characters become one id
+  bool whole_words = false;           // a word that is a piece becomes that piece, whatever the merges give
 
   static constexpr int32_t kNone = -1;
 };
 
-/// Byte-pair encoding of words. Values do not change after construction, so threads may share one; each keeps the words that
-/// it met last in 2 MB of its own.
+/// Byte-pair encoding of words. Values do not change after construction, so threads may share one; each thread caches the words
+/// that it met last, in 2 MB of its own.
 /// Source: Sennrich, Haddow and Birch, ACL 2016; as the tokenizers package implements it.
 class Bpe {
  public:
   explicit Bpe(BpeParts parts);
 
   /// Appends the ids of a word.
-  /// Cost: n log n, and n steps at most in a row for each merge where the word is short
+  /// Cost: n log n, and for short words at most n steps in a row for each merge
   void encode(std::string_view word, std::vector<int64_t>& ids) const;
 
  private:
@@ -59,12 +59,12 @@ class Bpe {
   };
 
   BpeParts::Unit unit_;
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> pieces_;  // all where whole_words, else one unit each
+  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> pieces_;  // all if whole_words, else one unit each
   std::array<int32_t, 256> bytes_, fallback_;
   PairTable pairs_;
   int32_t unknown_;
   bool fuse_unknown_, whole_words_;
-  uint64_t identity_;  // of the words that a thread keeps
+  uint64_t identity_;  // distinguishes the words in a thread's cache
 };
 
 }  // namespace adjoin::data

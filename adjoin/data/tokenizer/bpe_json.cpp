@@ -13,7 +13,7 @@ namespace {
 
 using PieceIds = std::unordered_map<std::string_view, int32_t>;
 
-/// The two pieces that a merge names: "a b", or ["a", "b"].
+/// The two pieces of a merge: "a b", or ["a", "b"].
 std::pair<std::string, std::string> pair_of(const TokenizerJson& merge, const std::string& where) {
   if (merge.is_array()) {
     require(merge.size() == 2, [&] { return where + " is of " + std::to_string(merge.size()) + " pieces, not 2"; });
@@ -53,7 +53,7 @@ std::string with_spaces(std::string piece) {
   return piece;
 }
 
-/// What the pieces stand for in a text that is decoded.
+/// The text that each piece stands for.
 std::vector<std::string> spelled(const BpeTokenizer& tokenizer) {
   std::vector<std::string> bytes(tokenizer.pieces.size());
   for (size_t id = 0; id < bytes.size(); ++id) {
@@ -118,7 +118,7 @@ BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const
   }
   parts.merges = merges_of(model, ids, name);
 
-  std::vector<std::string> pieces = result.pieces;  // `ids` has views of the others
+  std::vector<std::string> pieces = result.pieces;  // `ids` has views of the strings in result.pieces
   result.added = added_tokens_of(tokenizer, pieces, name);
   result.pieces = std::move(pieces);
   result.bytes = spelled(result);

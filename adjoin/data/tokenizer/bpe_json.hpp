@@ -13,21 +13,19 @@ namespace adjoin::data {
 struct BpeTokenizer {
   BpeParts parts;
   std::vector<AddedToken> added;
-  std::vector<std::string> pieces;  // by id, those of added tokens among them; "" where an id has none
-  std::vector<std::string>
-      bytes;  // by id, of the text that a piece stands for; special tokens and the unknown one have none
+  std::vector<std::string> pieces;  // by id, including those of added tokens; "" where an id has none
+  std::vector<std::string> bytes;  // by id, the text that a piece stands for; "" for special tokens and the unknown one
 };
 
-/// Throws: InvalidArgument that begins with `name` where the model is another one than byte-pair encoding, or one of its kinds
-/// that is not known
+/// Throws: InvalidArgument that begins with `name` where the model is not byte-pair encoding, or is an unknown variant of it
 void require_bpe(const TokenizerJson& tokenizer, const std::string& name);
 
-/// `unit`: what the tokenizer's pieces are of.
+/// `unit`: the units of the tokenizer's pieces.
 /// Throws: InvalidArgument that begins with `name`
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name);
 
-/// The ids of a list of tokens, which may be ids already, each once.
-/// Throws: InvalidArgument where one is none
+/// The ids of a list of tokens, which may also be ids; each id once.
+/// Throws: InvalidArgument where one is not valid
 std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<std::string>& pieces,
                                   const std::string& name);
 

@@ -11,7 +11,7 @@
 namespace adjoin::data {
 namespace {
 
-// How tokenizers call the end of a text, for a tokenizer.json that comes without a configuration.
+// Usual names for the end of a text, for a tokenizer.json without a configuration.
 constexpr const char* kUsualEnds[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<|eot_id|>", "<|im_end|>", "<eos>"};
 
 void require_known_decoder(const TokenizerJson& tokenizer, const std::string& name) {

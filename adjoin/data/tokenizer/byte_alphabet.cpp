@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kCharacters = 256 + 68;  // code points; 68 bytes have characters beyond the 256
 
-/// The byte that each code point stands for, -1 for none: the printable characters of Latin-1 for themselves, the other bytes,
-/// in their order, for U+0100 and so on.
+/// The byte that each code point stands for, -1 for none. The printable characters of Latin-1 stand for themselves; U+0100 and
+/// the following ones stand for the other bytes, in order.
 constexpr std::array<int, kCharacters> make_bytes() {
   std::array<int, kCharacters> bytes{};
   for (int& byte : bytes) byte = -1;

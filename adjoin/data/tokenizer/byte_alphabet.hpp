@@ -6,8 +6,8 @@
 
 namespace adjoin::data {
 
-/// The bytes of a piece of a byte-level tokenizer, which writes each byte as a character that can be seen; nothing where a
-/// character stands for no byte.
+/// The bytes of a piece of a byte-level tokenizer, which writes each byte as a visible character; none where a character stands
+/// for no byte.
 /// Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, whose encoder has this alphabet.
 std::optional<std::string> bytes_of_piece(std::string_view piece);
 

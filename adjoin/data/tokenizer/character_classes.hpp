@@ -9,9 +9,8 @@
 
 namespace adjoin::data {
 
-/// What the patterns of tokenizers tell apart: \p{L}, \p{N} and \s as of Unicode 16.0, whatever the version of the
-/// system's libraries, since a vocabulary is only as good as the agreement of its users. The tokenizers package 0.23 has
-/// these.
+/// The classes that the patterns of tokenizers distinguish: \p{L}, \p{N} and \s of Unicode 16.0, as in the tokenizers package
+/// 0.23. They do not depend on the version of the system's libraries, since a vocabulary only works if all its users agree.
 enum class CharacterClass : uint8_t { other, letter, number, space };
 
 constexpr std::array<CharacterClass, 128> make_ascii_classes() {
@@ -34,10 +33,10 @@ inline CharacterClass class_of(char32_t point) {
   return point < kAsciiClasses.size() ? kAsciiClasses[point] : class_beyond_ascii(point);
 }
 
-/// Whether a code point is a number (N*) as of Unicode 17.0, which is what the package's Digits asks.
+/// Whether a code point is a number (N*) in Unicode 17.0, which the package's Digits step uses.
 bool is_numeric(char32_t point);
 
-/// The class and the bytes of the character at a place of a text. A byte that is not UTF-8 is a character of the class other.
+/// The class and the bytes of the character at a place of a text. A byte that is not UTF-8 is a character of class other.
 struct Character {
   CharacterClass kind = CharacterClass::other;
   uint8_t length = 1;

@@ -17,8 +17,8 @@ struct LaterPoints {
   char32_t first, last;
 };
 
-// What has a combining class, or composes, and came after Unicode 9.0, up to 18.0. Derived from the Unicode Character
-// Database, fields Canonical_Combining_Class and Decomposition_Mapping.
+// Characters that have a combining class, or compose, and were added after Unicode 9.0, up to 18.0. Derived from the Unicode
+// Character Database, fields Canonical_Combining_Class and Decomposition_Mapping.
 constexpr LaterPoints kLater[] = {
     {0x5c8, 0x5c9},     {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},
     {0xc3c, 0xc3c},     {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1af0},
@@ -31,7 +31,7 @@ constexpr LaterPoints kLater[] = {
     {0x1d250, 0x1d281}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
     {0x1e4ec, 0x1e4ef}, {0x1e5ee, 0x1e5ef}, {0x1e6e3, 0x1e6f5}};
 
-constexpr char32_t kFirstThatChanges = 0x300;  // all below are composed, and compose with none of each other
+constexpr char32_t kFirstThatChanges = 0x300;  // all characters below are composed, and do not compose with each other
 
 bool came_later(char32_t point) {
   const auto* range = std::upper_bound(std::begin(kLater), std::end(kLater), point,
@@ -39,12 +39,12 @@ bool came_later(char32_t point) {
   return range != std::begin(kLater) && point <= std::prev(range)->last;
 }
 
-/// Code points between two that nothing composes with.
+/// Code points between two with which nothing composes.
 class Run {
  public:
   void add(char32_t point) {
-    std::array<int32_t, 32> parts;  // Unicode promises at most 4
-    int boundary = 0;               // of graphemes, which nobody asks for
+    std::array<int32_t, 32> parts;  // Unicode guarantees at most 4
+    int boundary = 0;               // for graphemes; not used
     const auto count =
         utf8proc_decompose_char(static_cast<int32_t>(point), parts.data(), std::ssize(parts),
                                 static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE), &boundary);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The lines of a text without what ends them: white space too, which no piece ends with.
+/// The lines of a text without their ends; white space at the end is removed too, as no piece ends with it.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The list of added tokens of a tokenizer that is put together here.
+/// The list of added tokens for a tokenizer that is built here.
 class TokenList {
  public:
   TokenList(const TokenizerJson& vocabulary, const TokenizerSettings& settings) : vocabulary_(vocabulary) {
@@ -61,7 +61,7 @@ class TokenList {
   }
 
  private:
-  /// Ids that are far out of range are refused later, as those of any tokenizer.
+  /// Ids far out of range are refused later, as in any tokenizer.
   void go_beyond(int64_t id) { next_ = std::max(next_, std::min(id, int64_t{1} << 40) + 1); }
 
   const TokenizerJson& vocabulary_;
@@ -69,7 +69,7 @@ class TokenList {
   int64_t next_ = 0;
 };
 
-/// What stands before and behind a text, where the settings ask for it (add_bos_token, add_eos_token).
+/// The tokens before and after a text, if the settings ask for them (add_bos_token, add_eos_token).
 TokenizerJson surroundings(const TokenizerSettings& settings, const TokenList& tokens, const std::string& beginning,
                            const std::string& end) {
   TokenizerJson single = TokenizerJson::array(), special = TokenizerJson::object();
@@ -196,7 +196,7 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   const std::string unknown = settings.token("unk_token", "<unk>");
   for (const std::string& token : {beginning, end, unknown, settings.token("pad_token")}) tokens.add(token);
   for (const std::string& token : settings.more_special_tokens()) tokens.add(token);
-  const bool lists_others = settings.lists_special_tokens();  // then transformers passes over those of the model
+  const bool lists_others = settings.lists_special_tokens();  // if so, transformers ignores those of the model
   for (const auto& piece : model.pieces)
     if (!lists_others && (piece.kind == Kind::control || piece.kind == Kind::user_defined))
       tokens.add(piece.text, piece.kind == Kind::control);

@@ -8,7 +8,8 @@
 
 namespace adjoin::data {
 
-/// What two neighbours join to, and how soon: an open-addressed table, since a word looks up each pair of its symbols.
+/// What two neighbours join to, and with which priority. It is an open-addressed table, since a word looks up each pair of its
+/// symbols.
 class PairTable {
  public:
   static constexpr uint32_t kNever = ~uint32_t{0};
@@ -20,7 +21,7 @@ class PairTable {
 
   explicit PairTable(size_t pairs) : slots_(std::bit_ceil(2 * pairs + 1)) {}
 
-  /// Ids are not negative. Of a pair that is put twice the last counts.
+  /// Ids must not be negative. If a pair is put twice, the last one is used.
   void put(int32_t left, int32_t right, Joined joined) {
     Slot& slot = slots_[place_of(key_of(left, right))];
     slot = {key_of(left, right), joined};
@@ -40,7 +41,7 @@ class PairTable {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
-  /// The slot of a key, or the free one that would be its.
+  /// The slot of a key, or the free slot for it.
   size_t place_of(uint64_t key) const {
     size_t place = mix(key) & (slots_.size() - 1);
     while (slots_[place].key != key && slots_[place].key != kFree) place = (place + 1) & (slots_.size() - 1);

@@ -10,7 +10,7 @@
 namespace adjoin::data {
 namespace {
 
-/// The fields of a message of a protocol buffer, one after another.
+/// The fields of a protocol buffer message, one after another.
 class Fields {
  public:
   Fields(std::string_view message, const std::string& name) : rest_(message), name_(name) {}
@@ -41,8 +41,8 @@ class Fields {
   }
 
   uint64_t number = 0;
-  uint64_t value = 0;      // of a field that is a number
-  std::string_view bytes;  // of one that is a text or a message
+  uint64_t value = 0;      // of a numeric field
+  std::string_view bytes;  // of a text or message field
 
  private:
   [[noreturn]] void refuse() const {
@@ -74,7 +74,7 @@ SentencepieceModel::Piece piece_from(std::string_view message, const std::string
   SentencepieceModel::Piece piece;
   for (Fields fields(message, name); fields.next();) {
     if (fields.number == 1) {
-      constexpr size_t kLongest = 512;  // bytes; the library learns pieces of 16 characters unless asked otherwise
+      constexpr size_t kLongest = 512;  // bytes; by default the library learns pieces of at most 16 characters
       require(fields.bytes.size() <= kLongest, [&] {
         return name + ": a piece has " + std::to_string(fields.bytes.size()) + " bytes; at most " +
                std::to_string(kLongest) + " are taken";
@@ -123,7 +123,7 @@ std::vector<std::pair<std::string, std::string>> merges_of(const SentencepieceMo
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const std::string_view whole = model.pieces[id].text;
     if (ids[whole] != id) continue;
-    using Way = std::tuple<int64_t, size_t, size_t, size_t>;  // characters at the left, ids, and where it is cut
+    using Way = std::tuple<int64_t, size_t, size_t, size_t>;  // characters at the left, ids, and the place of the cut
     std::vector<Way> ways;
     for (size_t at = 1; at < whole.size(); ++at) {
       if (!is_boundary(whole, at)) continue;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostSteps = 8;
 constexpr size_t kMostGrowth =
-    16;  // how many times longer a normaliser may make a text, or the text that it puts first
+    16;  // the most times that a normaliser may lengthen a text, or the text that it puts first
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -20,7 +20,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result.append(text.substr(begin));
 }
 
-/// The literal text that a part looks for. Throws: InvalidArgument where it is a regular expression
+/// The literal text that a part searches. Throws: InvalidArgument where it is a regular expression
 std::string literal_pattern(const TokenizerJson& part, const char* kind, const std::string& name) {
   const TokenizerJson& pattern = part.at("pattern");
   require(pattern.contains("String"), [&] {
@@ -103,7 +103,7 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
       return name + ": pre_tokenizer \"Split\" of the pattern " + excerpt(pattern.dump()) +
              " is none that adjoin knows; it knows those of GPT-2, Llama 3 and Qwen 2";
     });
-    // Their words cover each text, so that to keep the words and to drop what lies between is the same.
+    // Their words cover the whole text, so keeping the words and dropping what is between them give the same result.
     const std::string behavior = text_field(part, "behavior");
     const bool inverted = flag(part, "invert");
     require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted), [&] {
@@ -147,7 +147,7 @@ size_t WordCutting::end_of(const Step& step, std::string_view text, size_t begin
   if (const auto* pattern = std::get_if<WordPattern>(&step)) return word_end(*pattern, text, begin);
   if (const auto* digits = std::get_if<Digits>(&step)) return digits_end(text, begin, digits->apart);
   if (const auto* metaspace = std::get_if<Metaspace>(&step); metaspace != nullptr && metaspace->splits) {
-    // A sign begins a word. (MergedWithNext: a sign before another is a word by itself.)
+    // A sign begins a word. (MergedWithNext: a sign before another sign is a separate word.)
     const size_t next = text.find(kSpaceSign, begin + 1);
     return next == std::string_view::npos ? text.size() : next;
   }

@@ -12,14 +12,14 @@
 
 namespace adjoin::data {
 
-/// What sentencepiece writes for a space, U+2581.
+/// The character that sentencepiece writes for a space, U+2581.
 inline constexpr std::string_view kSpaceSign = "\xe2\x96\x81";
 
-/// What a tokenizer does to a text before it cuts it.
+/// Changes a text before the tokenizer cuts it.
 class Normalizer {
  public:
   Normalizer() = default;
-  /// Throws: InvalidArgument that names a part which is unknown
+  /// Throws: InvalidArgument, with its name, for an unknown part
   Normalizer(const TokenizerJson& part, const std::string& name);
 
   bool empty() const { return steps_.empty(); }
@@ -36,13 +36,13 @@ class Normalizer {
   std::vector<std::variant<ToNfc, Prepend, Replace>> steps_;
 };
 
-/// How a tokenizer cuts a text into the words that are merged by themselves.
+/// Cuts a text into words; pieces are merged only within a word.
 class WordCutting {
  public:
-  /// Throws: InvalidArgument that names a part which is unknown
+  /// Throws: InvalidArgument, with its name, for an unknown part
   WordCutting(const TokenizerJson& part, const std::string& name);
 
-  /// Whether pieces are of bytes (ByteLevel), not of characters.
+  /// Whether pieces consist of bytes (ByteLevel), not of characters.
   bool is_byte_level() const { return is_byte_level_; }
 
   /// Calls `visit` with the words of a part of a text. `is_first`: it is the beginning of the whole text.
@@ -52,9 +52,9 @@ class WordCutting {
   }
 
  private:
-  struct PrefixSpace {};  // a space before what has none
+  struct PrefixSpace {};  // adds a space before a text that does not begin with one
   struct Digits {
-    bool apart;  // each by itself, not runs of them
+    bool apart;  // each digit alone, not runs of digits
   };
   struct Metaspace {
     enum class Prefix { never, first, always } prefix;
@@ -64,9 +64,9 @@ class WordCutting {
 
   void add(const TokenizerJson& part, const std::string& name);
 
-  /// Where the word ends that a step cuts off at `begin`.
+  /// The end of the word that a step cuts off at `begin`.
   static size_t end_of(const Step& step, std::string_view text, size_t begin);
-  /// What a step makes of a text before it cuts it; nothing where it leaves it as it is.
+  /// The text as a step changes it before it cuts; none where it changes nothing.
   static std::optional<std::string> changed(const Step& step, std::string_view text, bool is_first);
 
   template <class Visit>

@@ -11,9 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kMostBytes = 256'000'000;  // the largest tokenizer.json that is known has 35 MB
+constexpr uintmax_t kMostBytes = 256'000'000;  // the largest known tokenizer.json has 35 MB
 
-/// A token is a text, or an object with its text and how it is looked for.
+/// The text of a token, which is a string, or an object with the text and how to search it.
 std::string content_of(const TokenizerJson& token) {
   if (token.is_null()) return {};
   return token.is_object() ? token.at("content").get<std::string>() : token.get<std::string>();

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names the ends of a text in a decoder's tokenizer, of which another file of its folder tells.
+/// Adds the ends of a text, which another file of the folder names, to a decoder's tokenizer.
 std::string with_ends(std::string content, const TokenizerJson& ends, const std::string& name) {
   if (ends.empty()) return content;
   TokenizerJson json = parse_json(content, name);
@@ -45,7 +45,7 @@ bool is_tokenizer(const std::string& path) {
 }
 
 bool is_classifiers(std::string_view content) {
-  // Quotes in a piece are escaped, so these stand in no piece.
+  // Quotes in a piece are escaped, so no piece contains these strings.
   constexpr std::string_view kType = "\"type\"", kWordPiece = "\"WordPiece\"";
   for (size_t at = 0; (at = content.find(kType, at)) != std::string_view::npos;) {
     at = content.find_first_not_of(" \t\r\n:", at + kType.size());

@@ -5,18 +5,19 @@
 
 namespace adjoin::data {
 
-/// Whether a path is a folder, or a file by which read_tokenizer knows its folder's tokenizer: a .json, merges.txt, or
+/// Whether a path is a folder, or a file that identifies a tokenizer for read_tokenizer: a .json, merges.txt, or
+/// tokenizer.model.
 /// tokenizer.model.
 bool is_tokenizer(const std::string& path);
 
-/// Reads a tokenizer as transformers writes it into a folder: tokenizer.json, or as older versions did vocab.json with
-/// merges.txt, vocab.txt, or tokenizer.model, each with the configuration beside it. Where a folder has several, the first of
-/// these is read; a path that names one of the files means that one. The result is the content of a tokenizer.json, which also
-/// names a decoder's ends of a text (kEndsField), so that no other file is needed.
-/// Throws: InvalidArgument where there is none, or one that is damaged, unknown or larger than any tokenizer
+/// Reads a tokenizer as transformers writes it into a folder: tokenizer.json or, from older versions, vocab.json with
+/// merges.txt, vocab.txt, or tokenizer.model, each with the configuration beside it. If a folder has several, the first in this
+/// order is read; a path to one of the files means that file. The result is the content of a tokenizer.json, which also names a
+/// decoder's ends of a text (kEndsField), so that no other file is needed.
+/// Throws: InvalidArgument where there is none, or where it is damaged, unknown or too large for a tokenizer
 std::string read_tokenizer(const std::string& path);
 
-/// Whether the content of a tokenizer.json is a classifier's (WordPiece), not a decoder's.
+/// Whether the content of a tokenizer.json belongs to a classifier (WordPiece) instead of a decoder.
 bool is_classifiers(std::string_view content);
 
 }  // namespace adjoin::data

@@ -7,9 +7,9 @@
 namespace adjoin::data {
 namespace {
 
-constexpr size_t kDeepest = 32;  // brackets; a tokenizer's are 6 deep
+constexpr size_t kDeepest = 32;  // nesting of brackets; a tokenizer's are 6 deep
 
-/// How deep brackets are nested in a JSON text, those in strings left out.
+/// How deep brackets are nested in a JSON text, not counting those in strings.
 size_t depth_of(std::string_view text) {
   size_t depth = 0, deepest = 0;
   bool in_string = false;
@@ -31,7 +31,7 @@ size_t depth_of(std::string_view text) {
   return deepest;
 }
 
-/// An id that a file states, where it is one. `pieces`: how many there are; some ids may have none, but not most.
+/// The id in a file, if it is valid. `pieces`: their number; some ids may be unused, but not most.
 size_t id_from(const TokenizerJson& value, size_t pieces, const std::string& what, const std::string& name) {
   const size_t end = 2 * pieces + 1024;
   require(value.is_number_integer() && value >= 0 && value < end, [&] {
@@ -135,7 +135,7 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
   const TokenizerJson& list = field(tokenizer, "added_tokens");
   const size_t most = pieces.size() + list.size();
   std::unordered_map<std::string_view, size_t> known;
-  std::vector<std::string> of_model = pieces;  // whose strings stay where they are
+  std::vector<std::string> of_model = pieces;  // its strings do not move
   for (size_t id = 0; id < of_model.size(); ++id) known.emplace(of_model[id], id);
   for (const TokenizerJson& item : list) {
     AddedToken token{.content = item.at("content").get<std::string>(),
@@ -174,7 +174,7 @@ Surroundings surroundings_of(const TokenizerJson& tokenizer, int64_t size, const
   const auto end = static_cast<size_t>(size);
   for_each_part(field(tokenizer, "post_processor"), "processors", [&](const TokenizerJson& part) {
     const std::string type = type_of(part);
-    if (type == "ByteLevel") return;  // it changes where tokens lie, which nobody asks for
+    if (type == "ByteLevel") return;  // it only changes the offsets of tokens, which are not used
     Surroundings its;
     if (type == "TemplateProcessing") {
       add_template_ids(part, end, name, its);

@@ -20,7 +20,7 @@ std::string excerpt(std::string_view text);
 /// The same between quotes: "Precompiled".
 std::string in_quotes(std::string_view text);
 
-/// Calls `read` and says of what nlohmann::json finds wrong that the file `name` is wrong, in one line.
+/// Calls `read`; errors of nlohmann::json become an error about the file `name`, in one line.
 /// Throws: InvalidArgument that begins with `name`
 template <class Read>
 auto reading_json(const std::string& name, Read&& read) {
@@ -31,27 +31,27 @@ auto reading_json(const std::string& name, Read&& read) {
   }
 }
 
-/// The value of a JSON text whose brackets are not nested deeper than any tokenizer's.
-/// Throws: InvalidArgument that begins with `name` where it is none
+/// The value of a JSON text, whose brackets may not be nested deeper than in any tokenizer.
+/// Throws: InvalidArgument that begins with `name` where the text is not valid
 TokenizerJson parse_json(std::string_view text, const std::string& name);
 
-/// Of an object; null where it has no such key.
+/// A field of an object; null where it has no such key.
 const TokenizerJson& field(const TokenizerJson& object, const char* key);
 
-/// Whether a field is there, not null and not false. Throws: InvalidArgument where it is there and no boolean
+/// The boolean in a field; `otherwise` where it is missing or null. Throws: InvalidArgument where it is not a boolean
 bool flag(const TokenizerJson& object, const char* key, bool otherwise = false);
 
-/// A field of text; "" where it is missing or null.
+/// A text field; "" where it is missing or null.
 std::string text_field(const TokenizerJson& object, const char* key);
 
-/// The field "type" of a part of a tokenizer; "" of null.
+/// The field "type" of a part of a tokenizer; "" if the part is null.
 std::string type_of(const TokenizerJson& part);
 
-/// Refuses a part of a tokenizer by its name: normalizer "Precompiled".
+/// Throws an error about an unsupported part of a tokenizer, with its name: normalizer "Precompiled".
 [[noreturn]] void refuse_part(const std::string& name, const char* part, const std::string& type);
 
-/// Calls `visit` with the parts that a part consists of, in their order: the members of a Sequence, or itself. None of null.
-/// `members`: the field of a Sequence that has them.
+/// Calls `visit` with the parts of a part, in order: with the members of a Sequence, or with the part itself; not at all for
+/// null. `members`: the field of a Sequence that holds its members.
 template <class Visit>
 void for_each_part(const TokenizerJson& part, const char* members, Visit&& visit) {
   if (part.is_null()) return;
@@ -59,24 +59,24 @@ void for_each_part(const TokenizerJson& part, const char* members, Visit&& visit
   for (const TokenizerJson& member : part.at(members)) for_each_part(member, members, visit);
 }
 
-/// The pieces of a model's vocabulary by their id, "" where an id has none.
+/// The pieces of a model's vocabulary by id; "" where an id has none.
 /// Throws: InvalidArgument where two have one id, or an id is far beyond their number
 std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::string& name);
 
-/// The added tokens of a tokenizer, which are put into `pieces` where they are not yet.
-/// Throws: InvalidArgument where a token's id is another's
+/// The added tokens of a tokenizer. Those that are missing in `pieces` are put there.
+/// Throws: InvalidArgument where a token has the id of another
 std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vector<std::string>& pieces,
                                         const std::string& name);
 
-/// A token as the list "added_tokens" has it.
+/// A token in the form of the list "added_tokens".
 TokenizerJson json_of(const AddedToken& token);
 
-/// The ids that a tokenizer puts before and behind each text.
+/// The ids that a tokenizer puts before and after each text.
 struct Surroundings {
   std::vector<int64_t> before, behind;
 };
 
-/// Throws: InvalidArgument where the post-processor is unknown or an id is none of `size` ones
+/// Throws: InvalidArgument where the post-processor is unknown, or an id is not below `size`
 Surroundings surroundings_of(const TokenizerJson& tokenizer, int64_t size, const std::string& name);
 
 }  // namespace adjoin::data

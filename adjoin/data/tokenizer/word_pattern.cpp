@@ -15,7 +15,7 @@ bool is_line_end(char c) {
   return c == '\r' || c == '\n';
 }
 
-/// The end of a run of characters of one class, of which there are at most so many.
+/// The end of a run of at most `most` characters of one class.
 size_t run_end(std::string_view text, size_t at, CharacterClass kind, size_t most = std::string_view::npos) {
   for (size_t count = 0; at < text.size() && count < most; ++count) {
     const Character next = character_at(text, at);
@@ -25,7 +25,7 @@ size_t run_end(std::string_view text, size_t at, CharacterClass kind, size_t mos
   return at;
 }
 
-/// \s+(?!\S)|\s+: white space up to its last character, which belongs to the word behind it.
+/// \s+(?!\S)|\s+: white space without its last character if a word follows, as that belongs to the word.
 size_t spaces_end(std::string_view text, size_t begin) {
   size_t at = begin, last = begin;
   while (at < text.size()) {
@@ -37,7 +37,7 @@ size_t spaces_end(std::string_view text, size_t begin) {
   return at == text.size() || last == begin ? at : last;
 }
 
-/// 's|'t|'re|'ve|'m|'ll|'d after the apostrophe: the number of bytes, 0 for none.
+/// 's|'t|'re|'ve|'m|'ll|'d after the apostrophe: the number of bytes, 0 for no match.
 size_t contraction(std::string_view rest, bool any_case) {
   const auto letter = [&](size_t at) {
     if (at >= rest.size()) return '\0';
@@ -56,7 +56,7 @@ size_t contraction(std::string_view rest, bool any_case) {
     case 'l':
       return letter(1) == 'l' ? 2 : 0;
     default:
-      return any_case && rest.starts_with("\xc5\xbf") ? 2 : 0;  // the long s, U+017F, which is an s in any case
+      return any_case && rest.starts_with("\xc5\xbf") ? 2 : 0;  // the long s, U+017F, counts as an s if case is ignored
   }
 }
 
@@ -70,7 +70,7 @@ size_t gpt2_end(std::string_view text, size_t begin) {
   return run_end(text, at + first.length, first.kind);
 }
 
-/// White space that no letter and no sign takes: \s*[\r\n]+|\s+(?!\S)|\s+, which is up to its last line end.
+/// White space that belongs to no letter or sign: \s*[\r\n]+|\s+(?!\S)|\s+, that is up to its last line end.
 size_t lines_end(std::string_view text, size_t begin) {
   const size_t end = run_end(text, begin, CharacterClass::space);
   for (size_t at = end; at > begin; --at)

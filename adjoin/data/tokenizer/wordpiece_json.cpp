@@ -30,7 +30,7 @@ size_t longest_word_of(const TokenizerJson& model, const std::string& name) {
   return longest.get<size_t>();
 }
 
-/// Reads the names of the tokens around a text.
+/// Reads the names of the tokens before and after a text.
 void read_surroundings(const TokenizerJson& tokenizer, const std::vector<std::string>& pieces, const std::string& name,
                        WordPieceOptions& options) {
   if (field(tokenizer, "post_processor").is_null()) return;
@@ -72,7 +72,7 @@ WordPieceJson read(const std::string& content, const std::string& name) {
   options.longest_word = longest_word_of(model, name);
   if (const std::string unknown = text_field(model, "unk_token"); !unknown.empty()) options.unknown = unknown;
   read_surroundings(json, result.pieces, name, options);
-  // Nothing is padded here, so a tokenizer may do without.
+  // Padding is not used here, so a tokenizer may lack it.
   if (std::find(result.pieces.begin(), result.pieces.end(), options.padding) == result.pieces.end())
     options.padding = options.unknown;
   return result;

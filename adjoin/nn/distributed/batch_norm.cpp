@@ -96,13 +96,13 @@ void ChannelNormImpl::track(const Prepared& prepared, const at::Tensor& x, const
   const at::NoGradGuard no_gradient;
   const auto count = static_cast<double>(prepared.moments->count());
   const double samples = geometry_.per_sample ? static_cast<double>(prepared.read.to().shape()[0]) : 1;
-  // torch::nn's InstanceNorm does not count; what is kept elsewhere has no elements here.
+  // torch::nn's InstanceNorm does not count; where the counter is kept on other workers, it has no elements here.
   if (!geometry_.per_sample && num_batches_tracked_.numel() > 0) num_batches_tracked_.add_(1);
-  if (count * samples == 0) return;  // a batch without numbers counts, but says nothing
+  if (count * samples == 0) return;  // an empty batch is counted, but changes no statistics
   const bool is_here = moments.dim() == 2;
   const at::Tensor sums = geometry_.per_sample && is_here ? moments.view({2, x.size(0), x.size(1)}).sum(1) : moments;
   const at::Tensor home = prepared.home(sums).to(running_mean_.scalar_type());
-  if (home.dim() != 2) return;  // they are kept elsewhere
+  if (home.dim() != 2) return;  // they are kept on other workers
   const double share = geometry_.momentum.value_or(1 / num_batches_tracked_.item<double>());
   running_mean_.mul_(1 - share).add_(home[0], share / samples);
   running_var_.mul_(1 - share).add_(home[1], share * count / (count - 1) / samples);

@@ -24,29 +24,30 @@ using torch::nn::InstanceNorm2dOptions;
 using torch::nn::InstanceNorm3dOptions;
 using torch::nn::InstanceNormOptions;
 
-/// A norm of channels by their mean and variance: what the options of BatchNorm and InstanceNorm come to.
+/// A norm of channels by their mean and variance: the options of BatchNorm and InstanceNorm in one form.
 struct ChannelNormGeometry {
   std::string name;
-  size_t space = 2;         ///< dims of space; of one it may have none
+  size_t space = 2;         ///< number of dims of space; where it is 1, x may have none
   bool per_sample = false;  ///< InstanceNorm: each sample's own statistics
   int64_t features = 0;
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  ///< none: the mean over all batches
+  std::optional<double> momentum = 0.1;  ///< none: running statistics are the mean over all batches
   bool affine = true, tracks = true;
 };
 
 /// Normalises each channel by mean and variance, over an input that is cut in any way.
 ///
-/// The input stays where it is. Each worker takes mean and variance of its own part, and merges those of all.
-/// Weight and bias come to the channels that a worker holds; running statistics go home, the variance unbiased.
+/// The input stays where it is. Each worker computes mean and variance of its own part, and merges them with the others'.
+/// Weight and bias are moved to the workers that hold their channels; running statistics, with the unbiased variance, are moved
+/// back to where they are kept.
 /// Shape:  [batch, channels, *space] -> the same
-/// Kinds:  any -> the placement's
-/// Cost:   an all-gather of two numbers a channel forward, an all-reduce of two backward, and moves of two where weight, bias
-///         and running statistics are not kept where x is; x is read twice each way
+/// Kinds:  any -> as the placement says
+/// Cost:   an all-gather of two numbers a channel forward and an all-reduce of two backward; moves of two numbers a channel
+///         where weight, bias and running statistics are not kept where x is; x is read twice each way
 class ChannelNormImpl : public ShardedModule {
  public:
-  /// Called by all workers of the world, those that hold nothing too; in training unless `eval` was called.
-  /// Throws: InvalidArgument on all of them where x has other channels or dims, or in training one number a channel
+  /// All workers of the world call it, also those that hold nothing. It trains unless `eval` was called.
+  /// Throws: InvalidArgument on all workers where x has other channels or dims, or in training only one number a channel
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
@@ -57,14 +58,14 @@ class ChannelNormImpl : public ShardedModule {
   struct Prepared {
     Move read;  // without partial axes
     std::shared_ptr<const ChannelMoments> moments;
-    Move affine;  // weight and bias, as [2, channels], to the channels here
+    Move affine;  // weight and bias, as [2, channels], to the channels on this worker
     Move statistics,
-        home;  // running ones to the channels here; the sums over samples of new ones to where they are kept
+        home;  // running statistics to the channels here; sums over samples of new ones to where they are kept
     Move write;
   };
   Prepared prepare(const Layout& input) const;
   at::Tensor normalised(const Prepared& prepared, const at::Tensor& x);
-  /// Takes the moments of a batch x into the running ones.
+  /// Updates the running statistics by the moments of a batch x.
   void track(const Prepared& prepared, const at::Tensor& x, const at::Tensor& moments);
 
   ChannelNormGeometry geometry_;
@@ -78,7 +79,7 @@ class ChannelNormImpl : public ShardedModule {
 template <class Options, size_t space>
 class ChannelNormOf : public ChannelNormImpl {
  public:
-  /// Throws: InvalidArgument for no features, or a layout of the channels of another shape, that is partial or covering
+  /// Throws: InvalidArgument for no features, or for a layout of the channels that has another shape, is partial or covering
   ChannelNormOf(const Options& o, const Placement& placement, const Grid& grid)
       : ChannelNormImpl({.name = (is_instance ? "InstanceNorm" : "BatchNorm") + std::to_string(space) + "d",
                          .space = space,

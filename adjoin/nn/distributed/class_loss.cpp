@@ -17,7 +17,8 @@
 namespace adjoin::nn {
 namespace {
 
-/// The largest score of each sample. Its gradient would be zero: any number may be taken from all scores of a sample.
+/// The largest score of each sample. It needs no gradient, as subtracting any number from all scores of a sample changes
+/// nothing.
 at::Tensor largest_score(const at::Tensor& scores, int64_t class_dim, const Communicator& class_workers) {
   const at::NoGradGuard no_gradient;
   std::vector<int64_t> shape = scores.sizes().vec();
@@ -143,7 +144,7 @@ at::Tensor ClassLossImpl::log_probabilities(const Prepared& prepared, const at::
 at::Tensor ClassLossImpl::losses(const Prepared& prepared, const at::Tensor& logs, const Labels& labels) const {
   const int64_t dim = prepared.class_dim;
   const at::Tensor place = prepared.place.take(labels.classes);
-  // Where no class is here, zeros that are in the graph.
+  // Where no class is here: zeros that are in the graph.
   const at::Tensor own =
       logs.size(dim) == 0 ? logs.sum(dim) : logs.gather(dim, place.clamp_min(0).unsqueeze(dim)).squeeze(dim);
   at::Tensor loss = -own.masked_fill((place < 0).logical_or(labels.ignored), 0);

@@ -18,10 +18,10 @@ namespace adjoin::nn {
 using torch::nn::CrossEntropyLossOptions;
 using torch::nn::NLLLossOptions;
 
-/// A loss of the class that each sample should have: what the options of NLLLoss and CrossEntropyLoss come to.
+/// A loss of the class that each sample should have: the options of NLLLoss and CrossEntropyLoss in one form.
 struct ClassLossGeometry {
   std::string name;
-  bool of_scores = false;  ///< x are scores, not logarithms of probabilities
+  bool of_scores = false;  ///< x are scores instead of logarithms of probabilities
   LossReduction reduction = LossReduction::mean;
   at::Tensor weight = {};  ///< of classes, the same on every worker; may be undefined
   int64_t ignore_index = -100;
@@ -32,23 +32,23 @@ ClassLossGeometry geometry_of(const NLLLossOptions& options);
 /// Throws: InvalidArgument for a label smoothing outside [0, 1]
 ClassLossGeometry geometry_of(const CrossEntropyLossOptions& options);
 
-/// Minus the logarithm of the probability of each sample's class, over an input that is cut in any way, also over classes,
-/// which nobody gathers.
+/// Minus the logarithm of the probability of each sample's class. The input may be cut in any way, also over classes, which are
+/// not gathered.
 ///
-/// Where classes are cut, each worker has the scores of its own ones: the workers agree on the largest score of a sample
-/// and on the sum of the exponentials, and the one that holds the sample's class adds its share. The mean is over the
-/// weights of all samples that are not ignored.
-/// Shape:  x [classes], or [batch, classes, *]; target, int64, the same without the classes -> [], with reduction none
-///         as the target
-/// Kinds:  any -> as `output` says; unless given the value on every worker of the layer's grid, and what is not reduced
-///         where x lies, replicated along the axes that cut its classes
-/// Cost:   a move of the target, an all-reduce of two numbers, by which targets are checked, and one of the value; where
-///         classes are cut one of a number a sample for the maxima, and one each way for the sums
+/// Where classes are cut, each worker has the scores of its own classes. The workers agree on the largest score of a sample and
+/// on the sum of the exponentials, and the worker that holds the sample's class adds its share. The mean is weighted, over all
+/// samples that are not ignored.
+/// Shape:  x [classes], or [batch, classes, *]; target: int64, x's shape without the classes -> []; with reduction none the
+///         target's shape
+/// Kinds:  any -> as `output` says. By default the reduced value is on every worker of the layer's grid; losses that are not
+///         reduced have x's layout, replicated along the axes that cut its classes
+/// Cost:   a move of the target, an all-reduce of two numbers, which checks the targets, and one of the value. Where classes
+///         are cut, also an all-reduce of one number a sample for the maxima, and one each way for the sums
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, for the classes that are cut
 class ClassLossImpl : public torch::nn::Module {
  public:
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where shapes or layouts do not fit, and for a target that is no class
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where shapes or layouts do not fit, and for a target that is not a class
   DistributedTensor forward(const DistributedTensor& x, const DistributedTensor& target);
 
  protected:
@@ -60,22 +60,23 @@ class ClassLossImpl : public torch::nn::Module {
     int64_t class_dim, classes;
     Move read;                // x without partial axes
     Layout samples;           // where targets are used: copied along the axes that cut classes
-    bool is_here;             // this worker is of x's grid
-    at::Tensor place;         // of each class, its place among those here; -1 elsewhere
+    bool is_here;             // this worker is in x's grid
+    at::Tensor place;         // for each class, its place among the classes on this worker; -1 for the others
     at::Tensor classes_here;  // global indices
     Communicator class_workers;
     DimMean over_classes;
-    Total counts;  // of weights of samples, and of wrong targets, to every worker
+    Total counts;  // of weights of samples and of wrong targets, on every worker
     std::optional<Move> each;
     std::optional<Total> total;
     PerLayout<Move> targets;
   };
-  /// Of the samples here: their classes where they have one, else 0; whether they are ignored; their classes' weights.
+  /// For the samples on this worker: their classes (0 where a sample has none), whether they are ignored, their classes'
+  /// weights.
   struct Labels {
     at::Tensor classes, ignored, weights;
   };
   Prepared prepare(const Layout& input) const;
-  /// The sum of all samples' weights. Throws: InvalidArgument on every worker for a target that is no class
+  /// The sum of all samples' weights. Throws: InvalidArgument on every worker for a target that is not a class
   double total_weight(const Prepared& prepared, const Labels& labels, const at::Tensor& target,
                       const Layout& layout) const;
   Labels labels_of(const Prepared& prepared, const at::Tensor& target) const;

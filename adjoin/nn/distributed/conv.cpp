@@ -10,7 +10,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// The weight's dims 0 and 1 are outputs and inputs; transposed the other way round.
+/// The weight's dims 0 and 1 are outputs and inputs; in a transposed convolution the other way round.
 Shares shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
   return geometry.is_transposed() ? shares_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
                                   : shares_of(geometry.to_string(), weight, /*out_dim=*/0, /*in_dim=*/1);
@@ -28,7 +28,7 @@ Layout bias_layout_of(const ConvGeometry& geometry, const Layout& weight, const 
   return Layout(shares.grid, {geometry.out_channels}, {{split, axes}}, weight.kinds());
 }
 
-/// Of each run, whether its group is in no run before it and in no earlier part.
+/// For each run, whether its group is in no earlier run and in no earlier part.
 std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group) {
   std::set<int64_t> seen;
   for (int earlier = 0; earlier < part; ++earlier)
@@ -38,7 +38,8 @@ std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group)
   return first;
 }
 
-/// Takes out of the plan as many zeros as a worker's inputs get at both ends: its kernel adds them without a copy.
+/// Removes from the plan the number of padding zeros that both ends of a worker's inputs have in common: its kernel adds these
+/// without a copy.
 std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::vector<int>& parts) {
   std::vector<int64_t> padding;
   for (size_t dim = first_dim; dim < parts.size(); ++dim) {
@@ -59,7 +60,7 @@ ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const 
       output_(placement.output),
       routes_(geometry_.to_string(), grid) {
   const std::vector<int64_t> shape = geometry_.weight_shape();
-  double fan_in = 1;  // as torch::nn counts it, transposed too
+  double fan_in = 1;  // as torch::nn counts it, also where transposed
   for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
   register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in))},
                  placement.tensor);

@@ -17,23 +17,23 @@ using torch::nn::ConvTranspose1dOptions;
 using torch::nn::ConvTranspose2dOptions;
 using torch::nn::ConvTranspose3dOptions;
 
-/// A convolution of any number of dims: what its options come to.
+/// A convolution of any number of dims, as its options describe it.
 struct ConvGeometry {
   std::string name;  ///< "Conv2d"
   int64_t in_channels = 0, out_channels = 0, groups = 1;
   bool bias = true;
-  std::vector<Window> windows;  ///< of the dims of space; all transposed or none
+  std::vector<Window> windows;  ///< of the dims of space; all transposed or none of them
   Padding padding = Padding::zeros;
 
   bool is_transposed() const { return windows.front().transposed; }
-  /// [out, in / groups, *kernel]; transposed [in, out / groups, *kernel]
+  /// [out, in / groups, *kernel]; transposed: [in, out / groups, *kernel]
   std::vector<int64_t> weight_shape() const;
   /// "Conv2d(3, 8, kernel 5x5)"
   std::string to_string() const;
 };
 
-/// Throws: InvalidArgument for channels that groups do not divide, `same` with a stride, or, transposed, another padding
-///         mode than zeros
+/// Throws: InvalidArgument for channels that groups do not divide, for `same` with a stride, and, where transposed, for a
+///         padding mode other than zeros
 template <size_t D>
 ConvGeometry geometry_of(const torch::nn::ConvOptions<D>& options);
 template <size_t D>
@@ -41,20 +41,20 @@ ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options);
 
 /// A convolution, or a transposed one, over an input that is cut over space, channels or the batch, or all of them.
 ///
-/// The weight stays where it is. Along the axes on which it is copied the workers share out the batch and space: each
-/// fetches the inputs that its outputs read, corners and all, in one exchange, and convolves them alone. Along the
-/// axes that cut its outputs x is copied; along those that cut its inputs the results are summands. Groups may be cut
-/// through: a worker reads the channels of the groups that it has a part of, and calls the kernel once for each run of
-/// groups of which it has equally many channels.
+/// The weight stays where it is. The workers along the axes on which it is copied divide the batch and space: each fetches the
+/// inputs that its outputs read, corners included, in one exchange, and convolves them alone. Along the axes that cut the
+/// outputs x is copied; along those that cut the inputs the results are summands. A cut may go through a group: a worker then
+/// reads all channels of each group of which it has a part, and calls the kernel once for each run of groups of which it has
+/// the same number of channels.
 ///
 /// Shape:  x [batch, in, *space] or [in, *space], weight as ConvGeometry says, bias [out] -> [batch, out, *space]
-/// Kinds:  any -> the placement's
-/// Cost:   two moves each way, and the convolution; transposed, also of outputs beyond the ends of the worker's own
+/// Kinds:  any -> as the placement says
+/// Cost:   two moves each way, and the convolution; a transposed one also computes outputs beyond the ends of the worker's own
 /// Source: Hewett and Grady, arXiv 2006.03108, section 4
 class ConvNdImpl : public ShardedModule {
  public:
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x, the windows or a layout do not fit
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where x, the windows or a layout do not fit
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
@@ -62,7 +62,7 @@ class ConvNdImpl : public ShardedModule {
 
  private:
   Route plan(const Layout& input) const;
-  /// Where the channels lie that the weight's dim 0 (rows) or dim 1 (columns) counts; `kind` along the other's axes.
+  /// The layout of the channels that the weight's dim 0 (rows) or dim 1 (columns) counts; `kind` along the other dim's axes.
   Layout rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
   Layout columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
 
@@ -78,7 +78,7 @@ class ConvNdImpl : public ShardedModule {
 template <class Options>
 class ConvImpl : public ConvNdImpl {
  public:
-  /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or one whose kernel is cut
+  /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or for one whose kernel is cut
   ConvImpl(const Options& o, const Placement& placement, const Grid& grid)
       : ConvNdImpl(geometry_of(o), placement, grid), options(o) {}
   ConvImpl(const Options& o, const Grid& grid) : ConvImpl(o, Placement(), grid) {}

@@ -1,4 +1,4 @@
-// What the options of torch::nn's convolutions come to.
+// Converts the options of torch::nn's convolutions.
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -44,7 +44,7 @@ ConvGeometry without_padding(const char* kind, size_t dims, const Options& optio
   return geometry;
 }
 
-/// As many outputs as inputs: where the padding is odd, one more at the end.
+/// Gives as many outputs as inputs; where the padding is odd, one more at the end.
 void pad_to_same(ConvGeometry& geometry) {
   for (Window& window : geometry.windows) {
     require(window.stride == 1, [&] {

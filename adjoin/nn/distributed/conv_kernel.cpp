@@ -68,7 +68,7 @@ at::Tensor ConvKernel::operator()(const at::Tensor& x, at::TensorList parameters
   std::vector<int64_t> over_channels(stride.size() + 1, 1);
   over_channels[0] = made[static_cast<size_t>(channel_dim())];
   const auto with_bias = [&](const at::Tensor& y) { return bias.defined() ? y + bias.view(over_channels) : y; };
-  // LibTorch refuses empty space; what reads nothing is the bias alone.
+  // LibTorch refuses empty space; without inputs the result is the bias alone.
   if (x.numel() == 0) return with_bias(at::zeros(made, weight.options().requires_grad(false)));
 
   const bool bias_is_late = std::any_of(pads.begin(), pads.end(), adds_outputs);
@@ -86,7 +86,7 @@ at::Tensor ConvKernel::operator()(const at::Tensor& x, at::TensorList parameters
 at::Tensor ConvKernel::convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
   const std::vector<int64_t> none(stride.size(), 0);
   std::vector<at::Tensor> results;
-  // All of a tensor is itself: backward would copy the gradient of a slice.
+  // A slice of everything is the tensor itself: backward of a slice would copy the gradient.
   const auto slice = [](const at::Tensor& t, int64_t dim, int64_t begin, int64_t count) {
     return count == t.size(dim) ? t : t.narrow(dim, begin, count);
   };

@@ -8,7 +8,7 @@
 
 namespace adjoin::nn {
 
-/// The mean of a tensor over some of its dims, whoever holds their parts, prepared.
+/// The mean of a tensor over some of its dims, whichever workers hold their parts. The plan is made once, by the constructor.
 class DimMean {
  public:
   /// Throws: InvalidArgument for a layout that is partial or has a covering split
@@ -21,14 +21,14 @@ class DimMean {
   /// The sum instead of the mean.
   at::Tensor sum(const at::Tensor& x) const;
 
-  /// How many numbers there are to each mean.
+  /// How many numbers each mean is taken over.
   int64_t count() const { return count_; }
 
  private:
   Grid grid_;
   std::vector<int64_t> dims_;
   int64_t count_ = 1;
-  bool is_here_;  // this worker is of the grid
+  bool is_here_;  // this worker is in the grid
   Move sum_;
 };
 

@@ -14,7 +14,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// Whether a layer drops anything of x. A step is the caller's to say: without one each would have the same mask.
+/// Whether a layer drops anything of x. The caller must give x a step: without one every step would have the same mask.
 bool drops(const std::string& name, const DropoutOptions& options, bool is_training, const DistributedTensor& x) {
   if (!is_training || options.p() == 0) return false;
   require(x.step.has_value(), [&] {
@@ -24,8 +24,8 @@ bool drops(const std::string& name, const DropoutOptions& options, bool is_train
   return x.step->training;
 }
 
-/// Where the rows of a piece lie in the global tensor, in their order: the sample, and the place among the sample's rows,
-/// a row being a run along the last dim. A tensor of one dim is a row for each sample.
+/// The place of each row of a piece in the global tensor, in order: the sample, and the place among the sample's rows. A row is
+/// a run along the last dim; a tensor of one dim has one row for each sample.
 struct RowPlace {
   int64_t sample = 0, row = 0;
 };
@@ -43,7 +43,7 @@ std::vector<RowPlace> places_of_rows(const std::vector<int64_t>& shape, const st
   return places;
 }
 
-/// The piece of a tensor of at least two dims with its mask applied: run by run of the last dim.
+/// Applies the mask to the piece of a tensor of at least two dims, run by run of the last dim.
 at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const std::vector<int64_t>& shape,
                    const std::vector<std::vector<Range>>& ranges, const Step& step) {
   const PhiloxKey key = philox_key(step.seed, name);
@@ -95,7 +95,7 @@ DistributedTensor DropoutOf<of_channels>::forward(const DistributedTensor& x) {
   } else if (shape.size() > 1) {
     y = masked(x.local);
   } else {
-    shape.push_back(1);  // a feature for each sample
+    shape.push_back(1);  // one feature for each sample
     ranges.push_back({{0, 1}});
     y = masked(x.local.unsqueeze(-1)).squeeze(-1);
   }

@@ -12,23 +12,23 @@ namespace adjoin::nn {
 
 using torch::nn::DropoutOptions;
 
-/// Sets elements to zero with probability p (to the nearest 1/65536) and scales the others by 1/(1-p), the same ones in
-/// every layout; or, `of_channels`, whole channels: all of [sample, channel, *] is kept or not.
+/// Sets elements to zero with probability p (to the nearest 1/65536) and scales the others by 1/(1-p). Every layout drops the
+/// same ones. With `of_channels` whole channels are dropped: all of [sample, channel, *] or nothing.
 ///
-/// An element is kept or not by seed, layer name, step and its place in the global tensor alone; so is that of
-/// `nn::dropout`, which has the same masks. Nothing moves. What is partial stays so.
+/// Whether an element is dropped depends on seed, layer name, step and its place in the global tensor alone; `nn::dropout` has
+/// the same masks. Nothing moves. A partial tensor stays partial.
 /// Shape:  [samples, *] or [samples] -> the same; of channels [samples, channels, *]
 /// Kinds:  any -> the same
 /// Cost:   one Philox block for eight elements, each way; nothing after `eval`, or unless x.step->training
 template <bool of_channels>
 class DropoutOf : public torch::nn::Module {
  public:
-  /// `name`: the layer's full name, by which its masks differ from those of others. `inplace` makes no difference.
+  /// `name`: the layer's full name, by which its masks differ from those of other layers. `inplace` has no effect.
   /// Throws: InvalidArgument for p outside [0, 1]
   DropoutOf(const DropoutOptions& options, std::string name);
 
-  /// `x.step->first_sample` is the place of x's first sample in the batch, where x is a part of it.
-  /// Throws: InvalidArgument for a covering split, fewer dims, or unless after `eval` an x without a step
+  /// `x.step->first_sample` is the place of x's first sample in the batch, where x is only a part of the batch.
+  /// Throws: InvalidArgument for a covering split, for too few dims, and, unless `eval` was called, for an x without a step
   DistributedTensor forward(const DistributedTensor& x);
 
   const DropoutOptions options;

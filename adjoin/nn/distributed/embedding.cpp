@@ -34,7 +34,7 @@ Layout checked_weight(const EmbeddingOptions& options, const Placement& placemen
                        copied_on(grid.shape(), {words, options.embedding_dim()}));
 }
 
-/// Looks up the words that are here, of which `places` has the places; zeros for those of others.
+/// Looks up the words that are here; `places` has their places. Words of other workers give zeros.
 at::Tensor look_up(const at::Tensor& ids, const at::Tensor& weight, const at::Tensor& places, int64_t padding_place) {
   if (weight.size(0) == 0) {  // zeros that are in the graph
     std::vector<int64_t> shape = ids.sizes().vec();

@@ -10,26 +10,26 @@ namespace adjoin::nn {
 
 using torch::nn::EmbeddingOptions;
 
-/// The vectors of words, where ids, weight and output each lie on any layout, on grids of their own.
+/// The vectors of words. Ids, weight and output may each have any layout, each on its own grid.
 ///
-/// The weight stays where it is: the ids come to it, and each of its workers looks up what it has. Along the axes that cut
-/// its words the vectors are summands, zeros for the words of others; along those that cut its features each makes its
-/// own; along those on which it is copied each takes other ids. The vector of `padding_idx` gets no gradient; unlike its
-/// twin's it does not begin as zeros.
+/// The weight stays where it is: the ids are moved to it, and each of its workers looks up the part that it has. Along the axes
+/// that cut the words the vectors are summands, zeros for words of other workers; along those that cut the features each worker
+/// makes its own features; along those on which the weight is copied each worker takes other ids. The vector of `padding_idx`
+/// gets no gradient; unlike in torch::nn it does not begin as zeros.
 /// Shape:  ids [*] of int64, weight [words, features] -> [*, features]
-/// Kinds:  any -> the placement's
-/// Cost:   a move of the ids, an all-reduce of a number by which they are checked, a look-up, and a move of the vectors
-///         each way: an all-reduce where words are cut
+/// Kinds:  any -> as the placement says
+/// Cost:   a move of the ids, an all-reduce of one number, which checks them, a look-up, and a move of the vectors each way: an
+///         all-reduce where words are cut
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, for words that are cut
 class EmbeddingImpl : public ShardedModule {
  public:
-  /// Throws: InvalidArgument for sizes below 1, a padding index that is no word, a weight of another shape or one that is
-  ///         partial, and for max_norm, scale_grad_by_freq, sparse and _weight, which there are not here
+  /// Throws: InvalidArgument for sizes below 1, a padding index that is not a word, a weight of another shape or a partial one,
+  ///         and for max_norm, scale_grad_by_freq, sparse and _weight, which are not supported
   EmbeddingImpl(const EmbeddingOptions& options, const Placement& placement, const Grid& grid);
   EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, Placement(), grid) {}
 
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them for ids that are no words or not of int64, or where a layout does not fit
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers for ids that are not words or not int64, or where a layout does not fit
   DistributedTensor forward(const DistributedTensor& ids);
 
   const EmbeddingOptions options;
@@ -38,7 +38,7 @@ class EmbeddingImpl : public ShardedModule {
   struct Prepared {
     Route route;
     Move read;    // ids without partial axes
-    Total wrong;  // ids that are no words, on every worker
+    Total wrong;  // number of ids that are not words, on every worker
   };
   Prepared prepare(const Layout& input) const;
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kChannels = 1;
 
-/// The group of each channel of a part, in the order in which it holds them.
+/// The group of each channel of a part, in the part's order.
 std::vector<int64_t> groups_of_channels(const Split& channels, int part, int64_t in_group) {
   std::vector<int64_t> groups;
   for (const Range& range : channels.ranges(part))
@@ -21,7 +21,7 @@ std::vector<int64_t> groups_of_channels(const Split& channels, int part, int64_t
   return groups;
 }
 
-/// How the groups are cut where each has its channels in one part; none where a group is cut through.
+/// How the groups are split if each has all its channels in one part; none where a cut goes through a group.
 std::optional<Split> whole_groups(const Split& channels, int64_t groups) {
   std::vector<std::vector<Range>> parts(static_cast<size_t>(channels.parts()));
   int64_t found = 0;
@@ -36,7 +36,7 @@ std::optional<Split> whole_groups(const Split& channels, int64_t groups) {
   return Split::of_ranges(std::move(parts), groups, kChannels);
 }
 
-/// Where the sums [batch, groups] lie, of a kind along the axes over which they are taken.
+/// The layout of the sums [batch, groups], with `kind` along the axes over which they are taken.
 Layout group_sums(const Layout& x, int64_t groups, const std::optional<Split>& whole, Kind kind) {
   std::map<std::string, Kind> kinds = x.kinds();
   std::vector<Layout::Cut> cuts{x.cuts()[0]};
@@ -65,7 +65,7 @@ GroupMean::GroupMean(const Layout& x, int64_t groups, const Grid& grid) : sum_(s
   for (int64_t dim = kChannels + 1; dim < x.dims(); ++dim) count_ *= x.shape()[static_cast<size_t>(dim)];
   const auto cell = x.grid().cell_of(grid.world().rank());
   if (!cell) return;
-  std::vector<int64_t> place(static_cast<size_t>(groups), 0);  // of each group among the sums here
+  std::vector<int64_t> place(static_cast<size_t>(groups), 0);  // for each group, its place among the sums here
   const Split& sums = sum_.from().split(kChannels);
   for (const Range& range : sums.ranges(sum_.from().parts_of(*cell)[kChannels]))
     for (int64_t group = range.begin; group < range.end; ++group) place[static_cast<size_t>(group)] = groups_here_++;

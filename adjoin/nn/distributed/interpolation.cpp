@@ -24,7 +24,7 @@ struct DimMap {
     taps == 1 ? make<1>(in, out) : taps == 2 ? make<2>(in, out) : make<4>(in, out);
   }
 
-  /// The taps are counted at compile time, so that they are added in registers.
+  /// The number of taps is known at compile time, so that they are added in registers.
   template <int64_t kTaps>
   void make(const T* in, T* out) const {
     for (int64_t o = 0; o < outer; ++o, in += inputs * inner, out += outputs * inner)
@@ -101,7 +101,7 @@ void Interpolation::map_planes(const at::Tensor& x, const at::Tensor& y, bool is
   int64_t largest = from_plane;
   std::vector<DimMap<T>> steps;
   for (size_t n = 0; n < dims_.size(); ++n) {
-    // Forward the last dim comes first: where outputs are more than inputs it has the fewest rows then.
+    // Forward begins with the last dim: if there are more outputs than inputs, it then has the fewest rows.
     const size_t d = is_adjoint ? n : dims_.size() - 1 - n;
     const Dim& dim = dims_[d];
     steps.push_back({dim.index.data(), std::vector<T>(dim.weight.begin(), dim.weight.end()), dim.taps, dim.inputs,

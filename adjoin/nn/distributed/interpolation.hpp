@@ -8,24 +8,24 @@
 
 namespace adjoin::nn {
 
-/// Along one dim, which inputs each of some outputs is made of, and with what weights; tap by tap.
+/// Along one dim: the inputs that make each of some outputs, and their weights, tap by tap.
 struct Taps {
-  std::vector<std::vector<int64_t>> index;  ///< of each tap, of each output
-  std::vector<std::vector<double>> weight;  ///< the same; empty where each output is one input
+  std::vector<std::vector<int64_t>> index;  ///< index[tap][output]
+  std::vector<std::vector<double>> weight;  ///< weight[tap][output]; empty where each output is one input
 };
 
 /// The inputs that any tap reads.
 Range read_by(const Taps& taps);
 
-/// A linear map along each of the last dims of a tensor, plane by plane, so that what lies between two dims stays in the
-/// cache.
+/// A linear map along each of the last dims of a tensor. It works plane by plane, so that what is computed between two dims
+/// stays in the cache.
 class Interpolation {
  public:
-  /// Of a tensor that begins, and ends, with what the taps of each dim read.
+  /// For a tensor that holds, along each dim, exactly the range that the taps read.
   explicit Interpolation(const std::vector<Taps>& dims);
 
   /// Shape: [*, what is read of each dim] -> [*, the outputs of each dim]; 16-bit types compute in float32
-  /// Cost:  for each dim as many products of its output as there are taps
+  /// Cost:  for each dim, the number of its outputs times the number of taps, in products
   at::Tensor operator()(const at::Tensor& x) const;
 
  private:

@@ -17,24 +17,24 @@ namespace adjoin::nn {
 using torch::nn::GroupNormOptions;
 using torch::nn::LayerNormOptions;
 
-/// Options of RMSNorm, which torch::nn has in Python alone.
+/// Options of RMSNorm, which torch::nn has only in Python.
 struct RMSNormOptions {
   /* implicit */ RMSNormOptions(std::vector<int64_t> normalized_shape)
       : normalized_shape_(std::move(normalized_shape)) {}
   TORCH_ARG(std::vector<int64_t>, normalized_shape);
-  /// Added to the mean square; without, the epsilon of the type that x is computed in.
+  /// Added to the mean square; by default the epsilon of the type that x is computed in.
   TORCH_ARG(std::optional<double>, eps) = std::nullopt;
   TORCH_ARG(bool, elementwise_affine) = true;
 };
 
-/// A norm of each sample for itself: what the options of LayerNorm, RMSNorm and GroupNorm come to.
+/// A norm of each sample: the options of LayerNorm, RMSNorm and GroupNorm in one form.
 struct SampleNormGeometry {
   std::string name;
   std::vector<int64_t> shape;          ///< of weight and bias: the last dims of x, or its channels
-  std::optional<int64_t> groups = {};  ///< GroupNorm: of the channels
+  std::optional<int64_t> groups = {};  ///< GroupNorm: number of groups of channels
   std::optional<double> eps = 1e-5;    ///< none: the epsilon of the type
   bool affine = true;
-  bool centred = true;  ///< RMSNorm takes no mean away, and has no bias
+  bool centred = true;  ///< false for RMSNorm, which subtracts no mean and has no bias
 };
 
 /// Throws: InvalidArgument for an empty shape, or sizes below 1
@@ -43,20 +43,20 @@ SampleNormGeometry geometry_of(const RMSNormOptions& options);
 /// Throws: InvalidArgument for channels that the groups do not divide
 SampleNormGeometry geometry_of(const GroupNormOptions& options);
 
-/// Normalises each sample over its last dims, or over groups of its channels, of an input that is cut in any way: also
-/// over the dims that are normalised, and through groups.
+/// Normalises each sample over its last dims, or over groups of its channels. The input may be cut in any way, also over the
+/// normalised dims and through groups.
 ///
-/// The input stays where it is. Mean and variance are taken in two passes, as by BatchNorm; where each sample, or group,
-/// lies on one worker, nothing moves. Weight and bias come to the features that a worker holds.
+/// The input stays where it is. Mean and variance are computed in two passes, as in BatchNorm; where each sample or group is
+/// whole on one worker, nothing moves. Weight and bias are moved to the workers that hold their features.
 /// Shape:  LayerNorm, RMSNorm: [*, *normalized_shape]; GroupNorm: [batch, channels, *space] -> the same
-/// Kinds:  any -> the placement's
-/// Cost:   two all-reduces (RMSNorm: one) of a number a sample, or a group of each, each way; a move of the weights;
-///         several passes over x
+/// Kinds:  any -> as the placement says
+/// Cost:   two all-reduces (RMSNorm: one) each way, of one number for each sample, or for each group of a sample; a move of the
+///         weights; several passes over x
 /// Source: Ba, Kiros, Hinton, arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467; Wu and He, arXiv 1803.08494
 class SampleNormImpl : public ShardedModule {
  public:
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x is not of the options' shape, or a layout does not fit
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where x does not have the options' shape, or a layout does not fit
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
@@ -66,14 +66,14 @@ class SampleNormImpl : public ShardedModule {
   /// What is prepared for inputs of one layout.
   struct Prepared {
     Move read;                                          // without partial axes
-    std::function<at::Tensor(const at::Tensor&)> mean;  // of what is normalised together, shaped to meet x
-    Move affine;                                        // weight and bias, one behind another, to the features here
+    std::function<at::Tensor(const at::Tensor&)> mean;  // over what is normalised together; broadcasts against x
+    Move affine;                                        // weight and bias, stacked, to the features here
     Move write;
-    int64_t dims_behind = 0;  // dims of x behind those of the weight
-    bool links = false;       // as some worker holds nothing
+    int64_t dims_behind = 0;  // number of x's dims after those of the weight
+    bool links = false;       // some worker holds nothing
   };
   Prepared prepare(const Layout& input) const;
-  /// `type` is that of the input, of which x has been widened.
+  /// `type` is the input's; x has been widened from it.
   at::Tensor normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const;
 
   SampleNormGeometry geometry_;
@@ -87,7 +87,7 @@ class SampleNormImpl : public ShardedModule {
 template <class Options>
 class SampleNormOf : public SampleNormImpl {
  public:
-  /// Throws: InvalidArgument as geometry_of, or for a layout of the weight of another shape, partial or covering
+  /// Throws: InvalidArgument as geometry_of, or for a layout of the weight that has another shape, is partial or covering
   SampleNormOf(const Options& o, const Placement& placement, const Grid& grid)
       : SampleNormImpl(geometry_of(o), placement, grid), options(o) {}
   SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, Placement(), grid) {}

@@ -9,11 +9,11 @@ namespace adjoin::nn {
 
 using torch::nn::LinearOptions;
 
-/// x W^T + b, where input, weight and output each lie on any layout, on grids of their own.
+/// x W^T + b. Input, weight and output may each have any layout, each on its own grid.
 ///
-/// The weight stays where it is: x is moved to its input features, and each of its workers multiplies. Along the axes
-/// that cut its outputs x is copied; along those that cut its inputs the products are summands; along those on which it
-/// is copied each worker takes other rows. So these are all this layer, by the layouts alone:
+/// The weight stays where it is: x is moved to the workers that hold its input features, and each multiplies. Along the axes
+/// that cut the outputs x is copied; along those that cut the inputs the products are summands; along those on which the weight
+/// is copied each worker takes other rows. So this one layer is all of these forms, by the layouts alone:
 ///
 /// | form | x | weight [out, in] | output |
 /// | --- | --- | --- | --- |
@@ -25,17 +25,17 @@ using torch::nn::LinearOptions;
 /// | fused query-key-value, grouped-query heads, GEGLU | as column-parallel | out cut by ranges, some of each | as made |
 ///
 /// Shape:  x [*, in], weight [out, in], bias [out] -> [*, out]
-/// Kinds:  any -> the placement's
-/// Cost:   two moves each way, which are the collectives of those forms where the layouts are theirs; one product
+/// Kinds:  any -> as the placement says
+/// Cost:   one product, and two moves each way, which are the collectives of those forms where the layouts are theirs
 /// Source: Shoeybi et al., arXiv 1909.08053; Hewett and Grady, arXiv 2006.03108, section 4
 class LinearImpl : public ShardedModule {
  public:
-  /// Throws: InvalidArgument for features below 1, a weight of another shape, or one that is partial
+  /// Throws: InvalidArgument for features below 1, a weight of another shape, or a partial weight
   LinearImpl(const LinearOptions& options, const Placement& placement, const Grid& grid);
   LinearImpl(const LinearOptions& options, const Grid& grid) : LinearImpl(options, Placement(), grid) {}
 
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x has not `in_features`, or a layout does not fit
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where x does not have `in_features`, or a layout does not fit
   DistributedTensor forward(const DistributedTensor& x);
 
   const LinearOptions options;

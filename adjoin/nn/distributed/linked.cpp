@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// No elements of a tensor, in memory of their own, but its place in the graph.
+/// A tensor without elements, in its own memory, with the same place in the graph.
 at::Tensor handle_of(const at::Tensor& tensor) {
   const at::Tensor none = tensor.dim() == 0 ? tensor.reshape({1}).narrow(0, 0, 0) : tensor.narrow(0, 0, 0).reshape({0});
   return none.clone();

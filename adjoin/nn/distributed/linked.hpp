@@ -7,14 +7,15 @@
 
 namespace adjoin::nn {
 
-/// Whether some worker of the grid's world holds no elements of a layout.
+/// Whether a layout gives some worker of the grid's world no elements.
 bool leaves_some_out(const Layout& layout, const Grid& grid);
 
-/// y, which then depends in autograd's graph on other tensors, by gradients of zero.
+/// Returns y, which in autograd's graph then also depends on other tensors, with gradients of zero.
 ///
-/// Where some workers hold nothing, all call it. Backward, of any order, then comes through the same movements on each of them:
-/// with create_graph all gradients depend on y's gradient and on all tensors, whatever LibTorch's own formulas leave out.
-/// Cost: nothing of y's size but in backward with create_graph
+/// Where some workers hold nothing, all workers call it. Backward, also of higher order, then runs the same movements on each
+/// worker: with create_graph all gradients depend on y's gradient and on all tensors, even where LibTorch's own formulas leave
+/// them out.
+/// Cost: no work of y's size, except in backward with create_graph
 at::Tensor linked(const at::Tensor& y, at::TensorList to);
 
 }  // namespace adjoin::nn

@@ -25,7 +25,7 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-/// The number, if it is right.
+/// Returns the number if it is right, else throws.
 double checked(double number, bool is_right, const std::string& expected) {
   require(is_right, [&] { return expected + ", got " + std::to_string(number); });
   return number;
@@ -117,7 +117,7 @@ ElementLossImpl::Prepared ElementLossImpl::prepare(const Layout& input) const {
                     .total = {},
                     .divisor = divisor_of(geometry_.reduction, x.shape()),
                     .targets = PerLayout<Move>(geometry_.name, grid, "target")};
-  for (const at::Tensor& weight : geometry_.weights)  // cell 0 outside, so that all refuse what does not fit
+  for (const at::Tensor& weight : geometry_.weights)  // cell 0 outside the grid, so that all refuse a wrong weight
     prepared.weights.push_back(weight.defined() ? widened(broadcast_piece(weight, x, cell.value_or(0))) : at::Tensor());
   if (geometry_.reduction == LossReduction::none)
     prepared.each.emplace(x, output_ ? output_(x.shape()) : x, grid);
@@ -147,7 +147,7 @@ DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const Dis
 at::Tensor ElementLossImpl::losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const {
   try {
     return geometry_.losses(x, target, prepared.weights);
-  } catch (const c10::Error& error) {  // values that the loss is not defined for
+  } catch (const c10::Error& error) {  // values for which the loss is not defined
     throw InvalidArgument(geometry_.name + ": rank " + std::to_string(prepared_.grid().world().rank()) + ": " +
                           error.what_without_backtrace());
   }

@@ -23,8 +23,8 @@ using torch::nn::MSELossOptions;
 using torch::nn::PoissonNLLLossOptions;
 using torch::nn::SmoothL1LossOptions;
 
-/// What becomes of the losses of single elements: nothing, one number, or one number divided by how many they are, or by
-/// the size of the batch.
+/// How the losses of single elements are reduced: not at all, to their sum, to the sum divided by their number, or to the sum
+/// divided by the size of the batch.
 enum class LossReduction : uint8_t { none, sum, mean, batch_mean };
 
 template <class Choice>
@@ -34,13 +34,13 @@ LossReduction reduction_of(const Choice& choice) {
   return std::holds_alternative<torch::enumtype::kMean>(choice) ? LossReduction::mean : LossReduction::batch_mean;
 }
 
-/// A loss of each element of x and the same of a target: what the options of such losses come to.
+/// A loss of each element of x against the same element of a target: the options of such losses in one form.
 struct ElementLossGeometry {
   std::string name;
   LossReduction reduction = LossReduction::mean;
-  /// The losses of the elements, each for itself.
+  /// The loss of each element, not reduced.
   std::function<at::Tensor(const at::Tensor& x, const at::Tensor& target, at::TensorList weights)> losses;
-  std::vector<at::Tensor> weights = {};  ///< that broadcast to x, the same on every worker; some not defined
+  std::vector<at::Tensor> weights = {};  ///< broadcast to x; the same on every worker; some may be undefined
 };
 
 ElementLossGeometry geometry_of(const L1LossOptions& options);
@@ -52,19 +52,20 @@ ElementLossGeometry geometry_of(const BCELossOptions& options);
 ElementLossGeometry geometry_of(const BCEWithLogitsLossOptions& options);
 ElementLossGeometry geometry_of(const KLDivLossOptions& options);
 
-/// A loss of single elements, of an input that is cut in any way, against a target that is cut in any other.
+/// A loss of single elements. The input may be cut in any way, and the target in any other way.
 ///
-/// The target comes to where x lies; each worker takes the losses of its own elements, and their sum over all workers is
-/// divided by the elements of the whole: exact, however uneven the parts. What is copied counts once. Gradients go to x
-/// and, where it wants one, to the target: every worker calls `value.local.sum().backward()`, those that hold nothing too.
+/// The target is moved to where x is. Each worker computes the losses of its own elements; their sum over all workers is
+/// divided by the number of elements of the whole tensor, so the mean is exact, however uneven the parts are. Copies count
+/// once. Gradients go to x and, where it requires one, to the target. Every worker calls `value.local.sum().backward()`, also
+/// those that hold nothing.
 /// Shape:  x and target [*] -> []; with reduction none [*]
-/// Kinds:  any -> as `output` says (on_one_worker: there alone); unless given the value on every worker of the layer's grid,
-///         and what is not reduced where x lies
+/// Kinds:  any -> as `output` says (on_one_worker: on that worker alone). By default the reduced value is on every worker of
+///         the layer's grid; losses that are not reduced have x's layout
 /// Cost:   a move of the target and one all-reduce of a number forward; the target's gradient backward
 class ElementLossImpl : public torch::nn::Module {
  public:
-  /// Called by all workers of the world, those that hold nothing too.
-  /// Throws: InvalidArgument on all of them where x and target differ in shape, or a weight or a layout does not fit
+  /// All workers of the world call it, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where x and target differ in shape, or a weight or a layout does not fit
   DistributedTensor forward(const DistributedTensor& x, const DistributedTensor& target);
 
  protected:
@@ -75,16 +76,16 @@ class ElementLossImpl : public torch::nn::Module {
   struct Prepared {
     Layout x;  // without partial axes
     Move read;
-    bool is_here;                     // this worker is of x's grid
-    bool links;                       // as some worker holds nothing
-    std::vector<at::Tensor> weights;  // what meets the elements here
-    std::optional<Move> each;         // what is not reduced, to where it is wanted
+    bool is_here;                     // this worker is in x's grid
+    bool links;                       // some worker holds nothing
+    std::vector<at::Tensor> weights;  // the pieces that belong to the elements here
+    std::optional<Move> each;         // moves losses that are not reduced to where they are wanted
     std::optional<Total> total;
     double divisor = 1;
     PerLayout<Move> targets;
   };
   Prepared prepare(const Layout& input) const;
-  /// Throws: InvalidArgument that names this rank for values that the loss is not defined for
+  /// Throws: InvalidArgument, with this rank in its text, for values for which the loss is not defined
   at::Tensor losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const;
 
   ElementLossGeometry geometry_;

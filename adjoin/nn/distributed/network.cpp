@@ -14,15 +14,15 @@ namespace {
 
 using torch::nn::AnyModule;
 
-/// The twins of a model's layers; of each once.
+/// The twins of a model's layers, each made once.
 class Twins {
  public:
   explicit Twins(const NetworkPlacement& placement) : placement_(placement) {}
 
-  /// `prefix`: the place of the sequence in the network, "" or "1."
+  /// `prefix`: the sequence's place in the network, "" or "1."
   Sequential of(const torch::nn::SequentialImpl& sequence, const std::string& prefix) {
     Sequential result;
-    result->train(sequence.is_training());  // before it has children, whose modes are their own
+    result->train(sequence.is_training());  // before it has children, as they have their own modes
     for (const auto& child : sequence.named_children()) {
       require(child.value() != nullptr, [&] { return "distributed: layer '" + prefix + child.key() + "' is null"; });
       result->push_back(child.key(), of(*child.value(), prefix + child.key()));
@@ -54,7 +54,7 @@ class Twins {
                           ", which has no distributed twin");
   }
 
-  /// A module derived from Sequential that has more than the sequence does something else with it.
+  /// A module derived from Sequential that has more than the sequence may do something else with it, so it is refused.
   static void check_sequence(const torch::nn::SequentialImpl& sequence, const std::string& place) {
     const bool is_plain = sequence.named_children().size() == sequence.size() &&
                           sequence.named_parameters(/*recurse=*/false).is_empty() &&
@@ -73,7 +73,7 @@ void check_axes(const NetworkPlacement& placement) {
   std::set<std::string> named;
   const auto check = [&](const std::vector<std::string>& axes) {
     for (const std::string& axis : axes) {
-      placement.grid.shape().axis_index(axis);  // throws where there is none
+      placement.grid.shape().axis_index(axis);  // throws if there is no such axis
       require(named.insert(axis).second,
               [&] { return "distributed: axis '" + axis + "' is to cut two of batch, channels and space"; });
     }
@@ -83,7 +83,7 @@ void check_axes(const NetworkPlacement& placement) {
   for (const auto& axes : placement.space) check(axes);
 }
 
-/// The layers with their options and modes, and which parameters learn.
+/// The layers with their options and modes, and which parameters require gradients.
 std::string text_of(const torch::nn::SequentialImpl& model) {
   std::ostringstream text;
   for (const auto& layer : model.named_modules("", /*include_self=*/false)) {

@@ -44,7 +44,7 @@ std::vector<std::string> axes_over(const Layout& x, const std::vector<int64_t>& 
   return axes;
 }
 
-/// How many numbers of each plane the workers along those axes have, row-major.
+/// How many numbers of each plane the workers along these axes have, row-major.
 std::vector<int64_t> counts_over(const Layout& x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> counts{1};
   for (const int64_t dim : dims) {
@@ -56,12 +56,12 @@ std::vector<int64_t> counts_over(const Layout& x, const std::vector<int64_t>& di
   return counts;
 }
 
-/// Two numbers for each plane, of a kind along the axes that cut these dims.
+/// The layout of two numbers for each plane, with `kind` along the axes that cut these dims.
 Layout two_numbers(const Layout& x, const std::vector<int64_t>& dims, Kind kind) {
   return stacked_on(without_dims(x, dims, kind, /*keeps_dims=*/true), 2);
 }
 
-/// Those of `parts` workers, one behind another along a first dim.
+/// The same for `parts` workers, stacked along a new first dim.
 Layout all_numbers(const Layout& x, const std::vector<int64_t>& dims, size_t parts) {
   return stacked_on(two_numbers(x, dims, Kind::replicated), static_cast<int64_t>(parts));
 }
@@ -70,7 +70,7 @@ Layout::Cut into_parts(size_t parts, const std::vector<std::string>& axes) {
   return {Split::balanced(static_cast<int64_t>(parts), static_cast<int>(parts), 0), axes};
 }
 
-/// Where weight and bias are used for each worker's own part.
+/// The layout of weight and bias for each worker's own part.
 Layout own_affine(const Layout& x) {
   return stacked_on(features_here(x, 1, 1), 2);
 }
@@ -84,13 +84,13 @@ bool share_one(const std::vector<std::string>& a, const std::vector<std::string>
   return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
 
-/// What is normalised over.
+/// What autograd's functions below need besides their tensors.
 struct Over {
   std::shared_ptr<const ChannelMoments> moments;
   double eps;
 };
 
-/// Autograd's functions take no tensor that is none.
+/// Autograd's functions accept no undefined tensor.
 at::Tensor or_empty(const at::Tensor& affine, const at::Tensor& x) {
   return affine.defined() ? affine : at::zeros({0}, x.options());
 }
@@ -100,7 +100,7 @@ std::optional<at::Tensor> part_of(const at::Tensor& affine, int64_t which) {
   return affine.dim() == 2 ? std::optional(affine.select(0, which)) : std::nullopt;
 }
 
-/// Four numbers for each plane, as combine_planes wants them.
+/// Four numbers for each plane, in the form of combine_planes.
 template <class Make>
 at::Tensor numbers_for(int64_t planes, const Make& make) {
   const at::Tensor numbers = at::empty({planes, 4}, at::kDouble);
@@ -111,7 +111,7 @@ at::Tensor numbers_for(int64_t planes, const Make& make) {
   return numbers;
 }
 
-/// Two numbers for each plane, and what follows from them and the numbers of its channel.
+/// Two numbers for each plane, and functions that combine them with the numbers of its channel.
 struct Planes {
   Planes(const at::Tensor& moments, const at::Tensor& affine, double epsilon)
       : count(moments.size(1)), mean(moments.const_data_ptr<double>()), eps(epsilon) {
@@ -126,13 +126,13 @@ struct Planes {
   }
 
   int64_t count;
-  const double* mean;  // and variance behind it
+  const double* mean;  // followed by the variance
   double eps;
-  at::Tensor numbers;  // of channels, if they have any
+  at::Tensor numbers;  // of channels, if there are any
   int64_t channels = 0;
 };
 
-/// The sum over samples of the gradient that each plane gives its channel's weight and bias.
+/// Sums over samples the gradients that each plane gives to its channel's weight and bias.
 at::Tensor affine_gradient(const Planes& planes, const at::Tensor& sums) {
   const at::Tensor result = at::zeros({2, planes.channels}, at::kDouble);
   auto* const out = result.data_ptr<double>();
@@ -171,7 +171,7 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     const Planes of(moments, affine, over.eps);
     const at::Tensor xs = all.in_planes(x), dys = all.in_planes(dy);
     const at::Tensor own = gradient_sums(xs, dys, moments[0]), sums = all.totals(own);
-    at::Tensor dx, of_affine = affine;  // none
+    at::Tensor dx, of_affine = affine;  // no gradients yet
     if (ctx->needs_input_grad(0)) {
       const auto* const of_dy = sums.const_data_ptr<double>();
       const auto count = static_cast<double>(all.count());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLanes = 16, kBlock = 64 * kLanes;  // elements that stay in the first cache
 
-/// The sum of term(i) over [0, count), in lanes that a compiler makes vectors of.
+/// The sum of term(i) over [0, count), in lanes that a compiler can turn into vectors.
 template <class T, class Term>
 T sum_of(int64_t count, const Term& term) {
   std::array<T, kLanes> lanes{};
@@ -25,11 +25,11 @@ T sum_of(int64_t count, const Term& term) {
   return std::accumulate(lanes.begin(), lanes.end(), T{0});
 }
 
-/// Of some numbers: how many, their mean, and the sum of the squares of their differences from it.
+/// The count of some numbers, their mean, and the sum of their squared differences from it.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 
-  /// As Chan, Golub and LeVeque do (1983), so that a large mean takes no digits of the variance.
+  /// By the method of Chan, Golub and LeVeque (1983), so that a large mean loses no digits of the variance.
   void add(const Moments& other) {
     if (other.count == 0) return;
     const double apart = other.mean - mean, share = other.count / (count + other.count);
@@ -39,7 +39,7 @@ struct Moments {
   }
 };
 
-/// Block by block; what the differences of a block add up to is what its own mean was off by.
+/// Works block by block; the sum of a block's differences corrects the error of its mean.
 template <class T>
 Moments moments_of(const T* x, int64_t count) {
   Moments all;
@@ -56,7 +56,7 @@ Moments moments_of(const T* x, int64_t count) {
   return all;
 }
 
-/// The numbers: mean, of_x, of_y, rest. A function of its own, since its arguments stay in registers.
+/// The numbers are mean, of_x, of_y, rest. It is a separate function so that its arguments stay in registers.
 template <class T>
 void combine(T* out, const T* x, const T* y, const double* numbers, int64_t count) {
   const auto mean = static_cast<T>(numbers[0]), of_x = static_cast<T>(numbers[1]), of_y = static_cast<T>(numbers[2]),
@@ -67,7 +67,7 @@ void combine(T* out, const T* x, const T* y, const double* numbers, int64_t coun
     for (int64_t i = 0; i < count; ++i) out[i] = (x[i] - mean) * of_x + y[i] * of_y + rest;
 }
 
-/// Calls visit(type, plane among all n, its number among the planes, where its elements begin) for each plane, in parallel.
+/// Calls visit(type, index of the plane in all n, index of its numbers, begin of its elements) for each plane, in parallel.
 template <class Visit>
 void for_each_plane(const at::Tensor& x, const Visit& visit) {
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "norm", [&] {

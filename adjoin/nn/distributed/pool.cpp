@@ -31,12 +31,12 @@ std::vector<Window> windows_of_pool(const std::string& name, const Options& opti
   return windows;
 }
 
-/// How many indices the windows of some outputs count along one dim.
+/// How many indices each of some outputs' windows counts along one dim.
 std::vector<double> counts_of(const Window& window, int64_t inputs, Range outputs, bool with_pads) {
   std::vector<double> counts;
   for (int64_t y = outputs.begin; y < outputs.end; ++y) {
     const int64_t begin = y * window.stride - window.before;
-    const int64_t end = std::min(begin + window.kernel, inputs + window.after);  // a last window of ceil mode is cut
+    const int64_t end = std::min(begin + window.kernel, inputs + window.after);  // ceil mode cuts the last window
     counts.push_back(
         static_cast<double>(with_pads ? end - begin : std::min(end, inputs) - std::max<int64_t>(begin, 0)));
   }
@@ -78,14 +78,14 @@ Route windowed_route(const PoolGeometry& geometry, const Layout& input, const La
   return Route(input, {std::move(read), made, output, kernel, fill}, grid);
 }
 
-/// The inputs of each output of a range, of n inputs and m outputs in all.
+/// The inputs of each output in a range, where a dim has n inputs and m outputs.
 std::vector<Range> cells_of(Range outputs, int64_t n, int64_t m) {
   std::vector<Range> cells;
   for (int64_t y = outputs.begin; y < outputs.end; ++y) cells.push_back({y * n / m, ((y + 1) * n + m - 1) / m});
   return cells;
 }
 
-/// The one window that all cells are; none where they differ, or where one input is read again and again.
+/// The window that describes all cells; none where they differ, or where they all read the same input.
 std::optional<Window> window_of(const std::vector<Range>& cells) {
   Window window{.kernel = cells[0].size(), .stride = cells.size() > 1 ? cells[1].begin - cells[0].begin : 1};
   if (window.stride < 1) return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Window> window_of(const std::vector<Range>& cells) {
   return window;
 }
 
-/// Cell by cell; of equal maxima the first is taken, as by LibTorch's kernel.
+/// Works cell by cell; of equal maxima the first is used, as in LibTorch's kernel.
 at::Tensor pool_cells(const at::Tensor& x, const std::vector<std::vector<Range>>& cells, size_t dim, bool is_max) {
   const auto space = static_cast<int64_t>(cells.size());
   if (dim == cells.size()) {

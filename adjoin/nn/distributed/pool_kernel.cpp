@@ -27,7 +27,7 @@ at::Tensor max_pool(const at::Tensor& x, const std::vector<Window>& windows) {
                              : at::max_pool3d(x, kernel, stride, none, dilation);
 }
 
-// LibTorch sums one dim alone only where it divides too, so that is two.
+// LibTorch can sum one dim only if it also divides, so one dim is treated as two.
 at::Tensor sum_pool(const at::Tensor& input, const std::vector<Window>& windows) {
   const at::Tensor x = widened(input);
   const auto kernel = of_each(windows, &Window::kernel), stride = of_each(windows, &Window::stride);

@@ -75,7 +75,7 @@ DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList p
   const at::Tensor read = read_(x.local);
   const int64_t count = std::accumulate(made_.begin(), made_.end(), int64_t{1}, std::multiplies<>());
   const at::TensorOptions options =
-      (parameters.empty() ? read : parameters[0]).options();  // what is read may be indices
+      (parameters.empty() ? read : parameters[0]).options();  // what is read may be integer indices
   at::Tensor made = count > 0 ? kernel_(read, parameters) : at::zeros(made_, options.requires_grad(false));
   if (links_) {
     std::vector<at::Tensor> all = parameters.vec();

@@ -7,7 +7,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// The first dim of [first, last] cut over all axes that cut one of them, which alone is then cut.
+/// Cuts the first dim of [first, last] over all axes that cut one of these dims; the others are then whole.
 Layout::Cut gathered_into_first(const Layout& input, size_t first, size_t last) {
   Layout::Cut cut = input.cuts()[first];
   int parts = cut.split.parts();
@@ -21,7 +21,7 @@ Layout::Cut gathered_into_first(const Layout& input, size_t first, size_t last) 
   return cut;
 }
 
-/// The same parts where each index has become `inner` of them.
+/// The same parts after each index has become `inner` indices.
 Split widened(const Split& split, int64_t inner) {
   std::vector<std::vector<Range>> parts(static_cast<size_t>(split.parts()));
   for (int part = 0; part < split.parts(); ++part)

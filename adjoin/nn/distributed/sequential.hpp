@@ -10,15 +10,15 @@
 
 namespace adjoin::nn {
 
-/// Layers that take and give a DistributedTensor, one after another: torch::nn's container, which holds any that do, with
-/// their names, and may itself be one of them.
+/// Layers that take and return a DistributedTensor, one after another. It is torch::nn's container: it holds any such layers,
+/// with their names, and may be a layer of another one.
 ///
 ///     nn::Sequential net(nn::Conv2d(nn::Conv2dOptions(1, 6, 5), grid), nn::Elementwise(at::relu), …);
 class SequentialImpl : public torch::nn::SequentialImpl {
  public:
   using torch::nn::SequentialImpl::SequentialImpl;
 
-  /// Called by all workers of the world. Throws: InvalidArgument as the layers do
+  /// All workers of the world call it. Throws: InvalidArgument as the layers do
   DistributedTensor forward(const DistributedTensor& x);
 };
 TORCH_MODULE(Sequential);
@@ -30,7 +30,7 @@ TORCH_MODULE(Sequential);
 class ElementwiseImpl : public torch::nn::Module {
  public:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
-  /// Throws: InvalidArgument for no function
+  /// Throws: InvalidArgument for an empty function
   explicit ElementwiseImpl(Function function) : function_(std::move(function)) {
     require(function_ != nullptr, "Elementwise: expected a function");
   }
@@ -45,25 +45,25 @@ TORCH_MODULE(Elementwise);
 
 using torch::nn::FlattenOptions;
 
-/// Makes one dim of several: of channels and space features, unless the options say other dims.
+/// Makes one dim of several: by default of channels and space, which gives features; the options can name other dims.
 ///
-/// What lies side by side in that dim lies side by side in the last of the several, so these must be whole on a worker:
-/// the axes that cut any of them cut the first one then. Space moves to channels.
+/// Neighbours in the new dim are neighbours in the last of the old dims, so all old dims except the first must be whole on a
+/// worker. The axes that cut any of them therefore cut the first one: axes of space move to channels.
 /// Shape:  [*, a, …, b, *] -> [*, a … b, *]
-/// Kinds:  any -> the dim cut over all axes that cut one of those, in parts that hold all of an index of the first
-/// Cost:   a move each way where another of them than the first is cut; else nothing moves
+/// Kinds:  any -> the new dim is cut over all axes that cut an old one, in parts that hold whole indices of the first
+/// Cost:   a move each way where an old dim other than the first is cut; else nothing moves
 class FlattenImpl : public torch::nn::Module {
  public:
   FlattenImpl(const FlattenOptions& options, const Grid& grid);
 
-  /// Called by all workers of the world. Throws: InvalidArgument on all of them where x has not the options' dims
+  /// All workers of the world call it. Throws: InvalidArgument on all workers where x does not have the options' dims
   DistributedTensor forward(const DistributedTensor& x);
 
   const FlattenOptions options;
 
  private:
   struct Prepared {
-    Move read;    // to where the first of the dims alone is cut
+    Move read;    // to the layout in which only the first of the dims is cut
     Layout made;  // the same pieces with one dim
   };
   Prepared prepare(const Layout& input) const;

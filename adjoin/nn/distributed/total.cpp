@@ -3,7 +3,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// Where the summands lie: on the first of those that hold copies.
+/// The layout of the summands: of several copies the first counts.
 Layout summands_of(const Layout& part, std::vector<int64_t> shape) {
   std::map<std::string, Kind> kinds = part.kinds();
   for (const Layout::Cut& cut : part.cuts())

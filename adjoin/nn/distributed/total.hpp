@@ -8,11 +8,11 @@
 
 namespace adjoin::nn {
 
-/// The sum of what each worker makes of its own part of a tensor, prepared. What several workers hold copies of counts
-/// once.
+/// The sum of what each worker computes from its own part of a tensor. Where several workers hold copies of a part, it counts
+/// once. The plan is made once, by the constructor.
 class Total {
  public:
-  /// `part` is the tensor's layout, `shape` that of a summand and of the total, which is to lie as `to` says.
+  /// `part` is the tensor's layout, `shape` the shape of each summand and of the total, `to` the layout of the total.
   Total(const Layout& part, std::vector<int64_t> shape, const Layout& to, const Grid& grid);
 
   /// Shape: `shape`; outside the part's grid any zero-volume tensor -> to.shape_on(rank)
@@ -22,11 +22,12 @@ class Total {
   const Layout& layout() const { return sum_.to(); }
 
  private:
-  bool counts_;  // this worker's summand is one
+  bool counts_;  // this worker's summand counts
   Move sum_;
 };
 
-/// A tensor that all workers of the world have: on a grid of them all, the preferred one where that is one.
+/// A layout that gives the tensor to all workers of the world: on the preferred grid if that has all workers, else on a grid of
+/// them all.
 Layout on_all_workers(const GridShape& preferred, const Grid& grid, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin::nn

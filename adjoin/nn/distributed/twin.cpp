@@ -30,14 +30,14 @@ namespace t = torch::nn;
 using Axes = std::vector<std::string>;
 using t::AnyModule;
 
-/// Of what the layer's numbers are.
+/// The type and device of the layer's tensors.
 at::TensorOptions numbers_of(const t::Module& layer) {
   for (const at::Tensor& tensor : layer.parameters()) return tensor.options().requires_grad(false);
   for (const at::Tensor& tensor : layer.buffers()) return tensor.options();
   return at::kFloat;
 }
 
-/// A weight of which one dim is cut, and that is copied along other axes.
+/// A weight that is cut along one dim and copied along other axes.
 Layout weight_cut(const NetworkPlacement& placement, const std::vector<int64_t>& shape, int64_t dim, const Axes& axes,
                   const Axes& copied) {
   const GridShape& grid = placement.grid.shape();
@@ -50,7 +50,7 @@ Layout weight_cut(const NetworkPlacement& placement, const std::vector<int64_t>&
   return Layout(grid, shape, std::move(cuts), std::move(kinds));
 }
 
-/// Of a weight [a, b, …] the dim to cut: then the others, which are fewer, move.
+/// The dim of a weight [a, b, …] to cut: the larger one, so that the other, smaller side is moved.
 int64_t larger_dim(const std::vector<int64_t>& shape) {
   return shape[0] >= shape[1] ? 0 : 1;
 }
@@ -73,7 +73,7 @@ Placement conv_placement(const NetworkPlacement& placement, const ConvGeometry& 
   return {weight_cut(placement, shape, cut, placement.channels, copied), over_space(placement, dims), numbers};
 }
 
-/// What is common to both kinds of convolutions.
+/// The options that both kinds of convolutions have.
 template <class Options, size_t D>
 Options options_of_conv(const t::detail::ConvNdOptions<D>& o) {
   return Options(o.in_channels(), o.out_channels(), o.kernel_size())
@@ -89,7 +89,7 @@ AnyModule conv_twin(const Options& options, const t::Module& layer, const Networ
   return AnyModule(Twin(options, conv_placement(placement, geometry_of(options), numbers_of(layer)), placement.grid));
 }
 
-/// A weight that was assigned from another layer's is shared with that; twins have weights of their own.
+/// A weight that was assigned from another layer is shared with it; twins each have their own weights, so it is refused.
 template <class Layer>
 void check_own_weight(const Layer& layer) {
   if constexpr (requires { layer.weight; }) {
@@ -100,7 +100,7 @@ void check_own_weight(const Layer& layer) {
   }
 }
 
-/// Calls `make` where a layer is of a type, and no type derived from it, which might do something else.
+/// Calls `make` if a layer has exactly this type; a derived type might compute something else.
 template <class Layer, class Make>
 void if_is(const t::Module& layer, std::optional<AnyModule>& twin, const Make& make) {
   if (twin || typeid(layer) != typeid(Layer)) return;
@@ -212,7 +212,7 @@ std::optional<AnyModule> of_features(const t::Module& layer, const NetworkPlacem
     const Layout weight =
         weight_cut(placement, embedding.weight.sizes().vec(), 1, placement.feature_axes(), placement.batch);
     t::EmbeddingOptions options = embedding.options;
-    options._weight(at::Tensor());  // it comes with the state
+    options._weight(at::Tensor());  // it is set later, with the state
     return AnyModule(
         Embedding(options, Placement{weight, over_features(placement), numbers_of(embedding)}, placement.grid));
   });

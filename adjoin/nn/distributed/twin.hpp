@@ -9,8 +9,8 @@
 
 namespace adjoin::nn {
 
-/// The layer that does on a placement what one of torch::nn does, with weights yet to be given; none for one that it does
-/// not know. `place` is its place in the network, by which dropout draws.
+/// The layer that does on a placement what a layer of torch::nn does; its weights are not yet set. Empty for a layer that is
+/// not supported. `place` is its place in the network, which names its dropout.
 /// Throws: InvalidArgument for options that the twin does not have
 std::optional<torch::nn::AnyModule> twin_of(const torch::nn::Module& layer, const NetworkPlacement& placement,
                                             const std::string& place);

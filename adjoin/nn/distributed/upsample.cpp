@@ -30,7 +30,7 @@ InterpolateFuncOptions interpolation_of(const UpsampleOptions& o) {
   return options;
 }
 
-/// Of the mode; 0 where it goes with any.
+/// The number of dims of space that the mode requires; 0 if it works with any.
 size_t space_dims_of(const InterpolateFuncOptions& options) {
   if (is<torch::enumtype::kLinear>(options)) return 1;
   if (is<torch::enumtype::kTrilinear>(options)) return 3;
@@ -47,7 +47,7 @@ Taps nearest_taps(int64_t inputs, int64_t outputs, std::optional<double> factor,
   return {.index = {{data + of.begin, data + of.end}}, .weight = {}};
 }
 
-/// Where output y lies among the inputs.
+/// The position of output y among the inputs.
 double source_of(int64_t y, double step, bool align_corners) {
   const auto place = static_cast<double>(y);
   return align_corners ? step * place : step * (place + 0.5) - 0.5;
@@ -92,7 +92,7 @@ Taps taps_of(const InterpolateFuncOptions& options, size_t dim, int64_t inputs, 
   std::optional<double> factor;
   if (options.scale_factor()) factor = (*options.scale_factor())[dim];
   if (is_nearest(options)) {
-    // As LibTorch does: of a picture whose size stays or doubles the factor is not used.
+    // As in LibTorch, the factor is not used for a picture whose size stays or doubles.
     const bool is_exact = is<torch::enumtype::kNearestExact>(options),
                keeps_or_doubles = outputs == inputs || outputs == 2 * inputs;
     if (factor && !is_exact && options.scale_factor()->size() == 2 && keeps_or_doubles) factor.reset();
@@ -102,7 +102,7 @@ Taps taps_of(const InterpolateFuncOptions& options, size_t dim, int64_t inputs, 
   const auto n = static_cast<double>(inputs), m = static_cast<double>(outputs);
   const double step = align ? (outputs > 1 ? (n - 1) / (m - 1) : 0) : factor ? 1 / *factor : n / m;
   if (is<torch::enumtype::kBicubic>(options)) return cubic_taps(inputs, step, align, of);
-  // As LibTorch does: where the size stays the factor is not used.
+  // As in LibTorch, the factor is not used where the size stays.
   return inputs == outputs ? linear_taps(inputs, 1, /*align_corners=*/true, of) : linear_taps(inputs, step, align, of);
 }
 

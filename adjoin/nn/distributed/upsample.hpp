@@ -15,22 +15,23 @@ namespace adjoin::nn {
 using torch::nn::UpsampleOptions;
 using torch::nn::functional::InterpolateFuncOptions;
 
-/// Upsampling (or down) by nearest, linear, bilinear, trilinear or bicubic interpolation, to a size or by a factor. The
-/// options of torch::nn::Upsample know no nearest-exact; those of its function interpolate do, and are taken too.
+/// Upsampling (or downsampling) by nearest, nearest-exact, linear, bilinear, trilinear or bicubic interpolation, to a size or
+/// by a factor. torch::nn::Upsample's options lack nearest-exact; those of its function `interpolate` have it, and are accepted
+/// too.
 ///
-/// Interpolation is a map along one dim after another, so each worker makes its outputs of the inputs that they are made
-/// of. Which input is the nearest LibTorch says itself, as it computes that in float32; of a picture whose size a factor
-/// keeps or doubles the factor does not count, as in LibTorch. The gradient is that of this result also where a factor like
-/// 1.2 leaves the size as it is, or doubles it, where LibTorch's own is not.
+/// Interpolation is a map along one dim after another, so each worker makes its outputs from the inputs that they need.
+/// LibTorch itself is asked which input is the nearest, as it computes that in float32. As in LibTorch, the factor itself is
+/// ignored for a picture whose size it keeps or doubles. The gradient is the gradient of this result also where a factor such
+/// as 1.2 leaves the size as it is, or doubles it; LibTorch's own gradient is not.
 /// Shape:  [batch, channels, *space] -> the same with other space
-/// Kinds:  any -> as `output` says; unless given as the input lies, in balanced parts of space where its size changes
-/// Cost:   the move of what is read each way, and for each dim of space as many products of its output as there are taps
+/// Kinds:  any -> as `output` says; by default the input's layout, in balanced parts of space where its size changes
+/// Cost:   the move of what is read each way; for each dim of space, the number of its outputs times the number of taps, in
+///         products
 class UpsampleImpl : public WeightlessImpl {
  public:
-  /// Throws: InvalidArgument unless either a size or a scale factor is given, or where align_corners does not go with
-  ///         the mode
+  /// Throws: InvalidArgument unless either a size or a scale factor is given, or where align_corners does not fit the mode
   UpsampleImpl(const UpsampleOptions& options, const Grid& grid, LayoutRule output = {});
-  /// Throws: InvalidArgument also for area, antialias and a scale factor that is recomputed
+  /// Throws: InvalidArgument also for area, for antialias, and where the scale factor is to be recomputed
   UpsampleImpl(const InterpolateFuncOptions& options, const Grid& grid, LayoutRule output = {});
 
   const InterpolateFuncOptions options;

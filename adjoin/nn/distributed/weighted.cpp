@@ -14,7 +14,7 @@ bool has(const Axes& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-/// The axes of rows of more than one worker, but for those along which the input stays copied.
+/// The axes of rows that have more than one worker, without those along which the input stays copied.
 Axes axes_to_share(const Shares& shares, const Layout& input) {
   Axes axes;
   for (const std::string& axis : shares.rows)
@@ -23,7 +23,7 @@ Axes axes_to_share(const Shares& shares, const Layout& input) {
   return axes;
 }
 
-/// The cuts of row dims over axes of rows that a layout has; none where they leave out an axis of `needed`.
+/// The cuts of a layout's row dims over axes of rows; none if these do not use all axes of `needed`.
 std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_output, const Shares& shares,
                                                   const std::vector<RowDim>& dims, Axes needed) {
   if (layout.grid() != shares.grid) return std::nullopt;
@@ -94,7 +94,7 @@ RowCuts cut_rows(const Shares& shares, const std::vector<RowDim>& dims, const La
   for (const std::string& axis : shares.rows) {
     const bool cuts_a_row =
         std::any_of(rows.cuts.begin(), rows.cuts.end(), [&](const auto& cut) { return has(cut.axes, axis); });
-    if (!cuts_a_row && shares.grid.axis_size(axis) > 1) rows.kinds[axis] = Kind::copied;  // as the input is
+    if (!cuts_a_row && shares.grid.axis_size(axis) > 1) rows.kinds[axis] = Kind::copied;  // as the input
   }
   return rows;
 }

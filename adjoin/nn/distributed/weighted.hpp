@@ -11,42 +11,43 @@
 
 namespace adjoin::nn {
 
-/// How a weight's layout shares out the work of a linear map between features, which is done where the weight lies: its
-/// workers along one axis make different outputs, read different inputs, or take different rows, that is parts of the
-/// batch or of space.
+/// How a weight's layout divides the work of a linear map between features. The work is done where the weight is: along one
+/// axis the workers make different outputs, along another they read different inputs, along a third they take different rows,
+/// which are parts of the batch or of space.
 struct Shares {
   GridShape grid;
-  std::vector<std::string> out, in;  ///< the axes that cut the weight's output features, its input features
-  std::vector<std::string> rows;     ///< those along which it is copied
+  std::vector<std::string> out, in;  ///< the axes that cut the weight's output features and input features
+  std::vector<std::string> rows;     ///< the axes along which it is copied
 };
 
-/// Throws: InvalidArgument that names the layer where the weight is cut along another dim
+/// Throws: InvalidArgument, with the layer's name, where the weight is cut along another dim
 Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim);
 
-/// A bias is added once: of the workers that make summands of one output, the first has it. Cut over the axes `in` and
-/// `out`, of which only the first part of `in` has elements.
+/// A bias is added once: the first of the workers that make summands of one output has it. The layout is cut over the axes `in`
+/// and `out`; of `in` only the first part has elements.
 Layout bias_layout(const Layout& weight, const Shares& shares, const Split& outputs);
 
-/// A dim of rows, of the input and the output, and its window.
+/// A row dim of the input and the output, and its window.
 struct RowDim {
   int64_t dim = 0;
   Window window = {};
 };
 
-/// How the outputs of the rows are cut where the weight lies.
+/// How the rows of the outputs are cut where the weight is.
 struct RowCuts {
   std::vector<Layout::Cut> cuts;
-  std::map<std::string, Kind> kinds;  ///< along the axes that cut no row
+  std::map<std::string, Kind> kinds;  ///< for the axes that cut no row
 };
 
-/// As the wanted output is cut over the axes of `shares.rows`, if that uses them all; else as the input is; else the
-/// first row dim in balanced parts. Along an axis of rows along which the input is copied it stays so.
+/// The rows are cut as in the wanted output, if its cuts use all axes of `shares.rows`; else as in the input, on the same
+/// condition; else the first row dim is cut in balanced parts. Along an axis of rows on which the input is copied it stays
+/// copied.
 /// Throws: InvalidArgument where there are axes of rows and no dim
 RowCuts cut_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
                  const std::optional<Layout>& wanted);
 
-/// A tensor where the weight lies: its rows cut as said, its features by `features`, and of a kind along the axes of the
-/// weight's other features.
+/// The layout of a tensor where the weight is: its rows cut by `rows`, its features by `features`, and with `kind` along the
+/// axes of the weight's other features.
 Layout work_layout(const Shares& shares, const RowCuts& rows, const std::vector<int64_t>& shape, Layout::Cut features,
                    const std::vector<std::string>& other_axes, Kind kind);
 

@@ -25,7 +25,7 @@ struct AttentionArguments {
   const AttentionOptions& options;
 };
 
-/// What all ranks were given alike.
+/// Checks the arguments that all ranks share.
 void check_common(const AttentionArguments& a) {
   require(a.rows.workers() == a.group.size(), [&] {
     return "attention: expected rows of " + std::to_string(a.group.size()) +
@@ -37,7 +37,7 @@ void check_common(const AttentionArguments& a) {
           [&] { return "attention: expected a dropout in [0, 1), got " + std::to_string(a.options.dropout); });
 }
 
-/// What only this rank sees.
+/// Checks the arguments that only this rank sees.
 void check_own(const AttentionArguments& a) {
   const std::string who = "attention: rank " + std::to_string(a.group.rank()) + ": ";
   const auto check_tensor = [&](const char* name, const at::Tensor& x) {
@@ -63,7 +63,7 @@ void check_own(const AttentionArguments& a) {
   });
 }
 
-/// What must be the same on all ranks.
+/// The properties that must be equal on all ranks.
 std::string description(const AttentionArguments& a) {
   const auto tensor = [](const char* name, const at::Tensor& x) {
     return std::string(name) + " of " + std::to_string(x.size(1)) + " heads of " + std::to_string(x.size(2)) +
@@ -83,8 +83,8 @@ std::string description(const AttentionArguments& a) {
   return text + a.rows.to_string();
 }
 
-/// With heads of `size`, by zeros, and a last dim that runs along memory: LibTorch's kernel takes no others, and is
-/// silently wrong.
+/// x with heads of `size`, filled up with zeros, and unit stride in the last dim. LibTorch's kernel supports only that, and is
+/// silently wrong otherwise.
 at::Tensor prepared(const at::Tensor& x, int64_t size) {
   if (x.size(2) < size) return at::constant_pad_nd(x.resolve_neg(), {0, size - x.size(2)});
   return x.stride(2) == 1 ? x.resolve_neg() : x.resolve_neg().contiguous();

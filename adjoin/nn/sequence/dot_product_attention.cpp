@@ -71,8 +71,9 @@ at::Tensor DistributedDotProductAttentionImpl::forward(const at::Tensor& keys, c
   at::Tensor scores = linalg::matmul_nt(k * scale, q, group_, rows, options.chunk);
   at::Tensor hidden_rows;
   if (mask.defined()) {
-    const at::Tensor hidden = (mask.dim() > keys.dim() ? mask.squeeze(0) : mask).unsqueeze(-3);  // alike for all heads
-    // The softmax of a row that is hidden whole would be NaN, in its gradient too: its scores stay, its output goes.
+    const at::Tensor hidden = (mask.dim() > keys.dim() ? mask.squeeze(0) : mask).unsqueeze(-3);  // equal for all heads
+    // If all scores of a row are hidden, its softmax and its gradient would be NaN: so its scores are kept, and its output is
+    // set to 0.
     hidden_rows = hidden.all(-1, /*keepdim=*/true);
     scores =
         scores.masked_fill(hidden.logical_and(hidden_rows.logical_not()), -std::numeric_limits<double>::infinity());

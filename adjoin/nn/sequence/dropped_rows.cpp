@@ -9,7 +9,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// A number of type T in each lane of a register of `Bytes`, as the compiler's own vectors.
+/// One number of type T in each lane of a register of `Bytes`, with the compiler's own vector types.
 template <class T, int Bytes>
 struct Lanes {
   using Integer = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -28,8 +28,8 @@ constexpr std::array<T, Count> inverse_factorials() {
   return values;
 }
 
-/// exp(x) for x up to 1: 2^n exp(r) with n whole and |r| at most ln(2)/2, by Taylor's series, whose rest is less than the
-/// rounding. Below the smallest normal number it is 0, as of -infinity.
+/// exp(x) for x up to 1: 2^n exp(r) with an integer n and |r| at most ln(2)/2, by a Taylor series whose error is below the
+/// rounding. Results below the smallest normal number are 0, as for -infinity.
 template <class T, int Bytes>
 [[gnu::always_inline]] inline void exponentiate(typename Lanes<T, Bytes>::Reals& x) {
   using Reals = typename Lanes<T, Bytes>::Reals;
@@ -37,11 +37,11 @@ template <class T, int Bytes>
   constexpr bool is_float = std::is_same_v<T, float>;
   constexpr int kMantissa = std::numeric_limits<T>::digits - 1, kBias = std::numeric_limits<T>::max_exponent - 1;
   constexpr T kLog2E = T(std::numbers::log2e);
-  // ln(2) in two parts, of which the first has so few digits that its product with n is exact.
+  // ln(2) in two parts; the first has so few digits that its product with n is exact.
   constexpr T kLn2 = is_float ? T(0.693359375) : T(6.93145751953125e-1);
   constexpr T kRestOfLn2 = is_float ? T(-2.12194440e-4) : T(1.42860682030941723212e-6);
-  constexpr T kLeast = is_float ? T(-88) : T(-709);  // where n is -kBias, and 2^n comes out as 0
-  constexpr T kWhole = T(typename Lanes<T, Bytes>::Integer{3} << (kMantissa - 1));  // added, it rounds to whole numbers
+  constexpr T kLeast = is_float ? T(-88) : T(-709);  // there n is -kBias, and 2^n becomes 0
+  constexpr T kWhole = T(typename Lanes<T, Bytes>::Integer{3} << (kMantissa - 1));  // adding it rounds to integers
   constexpr int kDegree = is_float ? 6 : 12;
   constexpr auto kSeries = inverse_factorials<T, kDegree + 1>();
 
@@ -56,7 +56,7 @@ template <class T, int Bytes>
   x = sum * reinterpret_cast<Reals>(exponent);
 }
 
-/// Calls `pass(place, count)` for the places 0, kCount, … of a row; where the last has less than kCount, `count` says how many.
+/// Calls `pass(place, count)` for the places 0, kCount, … of a row; `count` is kCount except in a shorter last step.
 template <int kCount, class Pass>
 [[gnu::always_inline]] inline void in_steps(int64_t size, const Pass& pass) {
   int64_t i = 0;
@@ -81,7 +81,7 @@ template <class Vector, class T>
     for (int i = 0; i < count; ++i) to[i] = from[i];
 }
 
-/// The lanes whose words are below the threshold become 0.
+/// Sets lanes with words below the threshold to 0.
 template <class T, int Bytes>
 [[gnu::always_inline]] inline void drop(typename Lanes<T, Bytes>::Reals& x, const DroppedRow& row, int64_t i,
                                         int count) {

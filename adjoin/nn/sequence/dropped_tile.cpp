@@ -19,8 +19,7 @@
 namespace adjoin::nn {
 namespace {
 
-// One head of keys after another, as its scores are what stays in the cache; the heads of queries that go with it are
-// stacked.
+// Works on one key head after another, so that its scores stay in the cache; the query heads that share it are stacked.
 
 /// Head i of h: [n, heads, *] -> [heads / h n, *]
 at::Tensor stacked(const at::Tensor& x, int64_t i, int64_t h) {
@@ -47,7 +46,7 @@ at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return scores;
 }
 
-/// Calls `work(r, row, scores)` for row r of the tile's scores, whose first is of head `head` of the queries.
+/// Calls `work(r, row, scores)` for each row r of the tile's scores; the first row belongs to query head `head`.
 template <class T, class Work>
 void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, const AttentionOptions& options,
                   const Work& work) {
@@ -65,11 +64,11 @@ void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, cons
   });
 }
 
-/// What becomes of a head's scores: the result [rows, size] and the log-sum-exp [rows].
+/// The results for one head's scores: [rows, size], and the log-sum-exp [rows].
 std::pair<at::Tensor, at::Tensor> attend_head(const at::Tensor& scores, const at::Tensor& v, int64_t head,
                                               const Tile& tile, const AttentionOptions& options) {
   const at::Tensor log_sum = at::empty({scores.size(0)}, scores.options());
-  const at::Tensor factor = at::empty({scores.size(0), 1}, scores.options());  // of a row's result
+  const at::Tensor factor = at::empty({scores.size(0), 1}, scores.options());  // for each row's result
   const InstructionSet set = best_instruction_set();
   AT_DISPATCH_FLOATING_TYPES(scores.scalar_type(), "attention", [&] {
     const auto kept = static_cast<scalar_t>(dropout_steps(options.dropout).factor);
@@ -83,8 +82,9 @@ std::pair<at::Tensor, at::Tensor> attend_head(const at::Tensor& scores, const at
   return {at::mm(scores, v).mul_(factor), log_sum};
 }
 
-/// Scores become the probabilities after dropout, and `gradients`, those of these, the gradients of the scores. `product` is
-/// that of each row's result and its gradient: also with dropout, which drops the gradients alike, it is sum_j P_j dP_j.
+/// Replaces scores by the probabilities after dropout, and `gradients`, which are those of the probabilities, by the gradients
+/// of the scores. `product` is the dot product of each row's result and its gradient. It equals sum_j P_j dP_j also with
+/// dropout, which drops the same gradients.
 void probabilities_and_gradients(const at::Tensor& scores, const at::Tensor& gradients, const at::Tensor& log_sum,
                                  const at::Tensor& product, int64_t head, const Tile& tile,
                                  const AttentionOptions& options) {

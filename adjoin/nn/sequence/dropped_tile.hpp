@@ -4,7 +4,7 @@
 
 namespace adjoin::nn {
 
-// attend() and attend_backward() with dropout, which LibTorch's fused kernel lacks: the scores of a tile are a tensor.
+// attend() and attend_backward() with dropout, which LibTorch's fused kernel lacks: here a tile's scores are a tensor.
 
 Share attend_dropped(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
 

@@ -18,7 +18,7 @@
 namespace adjoin::nn {
 namespace {
 
-/// This worker's queries of a sample that lie one behind another, and what they meet of it.
+/// Consecutive queries of a sample on this worker, and what they attend to.
 struct Block {
   int64_t sample = 0, query_row = 0, queries = 0;
   std::vector<Tile> tiles;
@@ -44,7 +44,7 @@ at::Tensor tile_of(const at::Tensor& scores, const Tile& tile) {
   return scores.narrow(-1, tile.keys.begin, tile.keys.size());
 }
 
-/// Bool [queries, keys of the sample]: later keys, and what the mask hides.
+/// Bool [queries, keys of the sample]: true for later keys, and for what the mask hides.
 at::Tensor hidden_of(const Block& block, int64_t keys, const AttentionOptions& options) {
   const at::Tensor hidden = at::full({block.queries, keys}, true, at::kBool);
   for (const Tile& tile : block.tiles) {
@@ -62,7 +62,8 @@ at::Tensor attend_block(const at::Tensor& q, const at::Tensor& k, const at::Tens
                         const AttentionOptions& options) {
   const at::Tensor scores = at::matmul(q * *options.scale, k.transpose(-1, -2));
   const at::Tensor hidden = hidden_of(block, k.size(2), options);
-  // The softmax of a row that is hidden whole would be NaN, in its gradient too: its scores stay, its output goes.
+  // If all scores of a row are hidden, its softmax and its gradient would be NaN: so its scores are kept, and its output is set
+  // to 0.
   const at::Tensor hidden_rows = hidden.all(-1, /*keepdim=*/true);
   at::Tensor p = at::softmax(
       scores.masked_fill(hidden.logical_and(hidden_rows.logical_not()), -std::numeric_limits<double>::infinity()), -1);
@@ -81,7 +82,7 @@ at::Tensor attend_block(const at::Tensor& q, const at::Tensor& k, const at::Tens
 
 }  // namespace
 
-/// Sample by sample, so that a number that is not finite stays in its own.
+/// Works sample by sample, so that a number that is not finite affects only its own sample.
 at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                               const Communicator& group, const AttentionOptions& options) {
   const int64_t h = k.size(1), each = q.size(1) / h;
@@ -94,7 +95,7 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
   std::vector<at::Tensor> made;
   int64_t row = 0;
   for (const Block& block : blocks_of(rows, group, options)) {
-    if (block.query_row > row) made.push_back(by_heads.narrow(2, row, block.query_row - row) * 0);  // all is hidden
+    if (block.query_row > row) made.push_back(by_heads.narrow(2, row, block.query_row - row) * 0);  // all hidden
     made.push_back(attend_block(by_heads.narrow(2, block.query_row, block.queries), of_sample(all_k, block.sample),
                                 of_sample(all_v, block.sample), block, options));
     row = block.query_row + block.queries;
@@ -102,7 +103,7 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
   if (row < q.size(0) || made.empty()) made.push_back(by_heads.narrow(2, row, q.size(0) - row) * 0);
   at::Tensor y = at::cat(made, 2);
   for (int worker = 0; worker < group.size(); ++worker)
-    if (rows.size(worker) == 0) {  // which would not come to the adjoint of the gathering
+    if (rows.size(worker) == 0) {  // else this rank would not take part in the adjoint of the gathering
       y = linked(y, {all_k, all_v});
       break;
     }

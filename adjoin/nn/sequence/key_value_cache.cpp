@@ -31,7 +31,7 @@ void KeyValueCache::append(const at::Tensor& k, const at::Tensor& v) {
 at::Tensor KeyValueCache::attend(const at::Tensor& q, double scale) const {
   const int64_t rows = q.size(0), h = keys_.size(0), each = q.size(1) / h;
   const at::Tensor keys = keys_.narrow(1, 0, tokens_), values = values_.narrow(1, 0, tokens_);
-  // The queries of the heads that share keys are rows of one product.
+  // The queries of all heads that share keys are rows of one product.
   const at::Tensor queries = q.unflatten(1, {h, each}).permute({1, 2, 0, 3}).flatten(1, 2);
   at::Tensor scores = at::matmul(queries, keys.transpose(1, 2)).unflatten(1, {each, rows}) * scale;
   if (rows > 1) {

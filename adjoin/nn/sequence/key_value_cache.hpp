@@ -6,22 +6,22 @@
 
 namespace adjoin::nn {
 
-/// The keys and values of one sample's tokens so far, of this worker's heads: what a layer keeps so that the tokens behind
-/// them can be computed alone. Without gradients.
+/// The keys and values of one sample's tokens so far, for this worker's heads. A layer keeps them so that the next tokens can
+/// be computed alone. Without gradients.
 class KeyValueCache {
  public:
-  /// Room for so many tokens, taken when the first come.
+  /// Has room for `capacity` tokens; the memory is allocated when the first tokens come.
   explicit KeyValueCache(int64_t capacity) : capacity_(capacity) {}
 
   int64_t tokens() const { return tokens_; }
 
-  /// Adds the tokens behind those that are there.
+  /// Adds tokens after those in the cache.
   /// Shape:  k and v [tokens, h, size]
-  /// Throws: InvalidArgument where there is no room
+  /// Throws: InvalidArgument where the room does not suffice
   void append(const at::Tensor& k, const at::Tensor& v);
 
-  /// Causal attention of the last tokens to all that are there, as `attention` with all rows on one worker.
-  /// Shape: q [tokens, heads, size], with a multiple of the h heads of keys -> the same
+  /// Causal attention of the last tokens to all tokens in the cache, like `attention` with all rows on one worker.
+  /// Shape: q [tokens, heads, size], where `heads` is a multiple of the h key heads -> the same
   /// Cost:  memory: the scores, heads x q's tokens x all tokens
   at::Tensor attend(const at::Tensor& q, double scale) const;
 

@@ -4,8 +4,8 @@
 
 namespace adjoin::nn {
 
-// The methods of attention(), of arguments that have been checked: q, k and v have heads of one size and a last dim that
-// runs along memory, and `options.scale` is given.
+// The methods of attention(). Arguments are checked before: q, k and v have equal head sizes and unit stride in the last dim,
+// and `options.scale` has a value.
 
 at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                           const Communicator& group, const AttentionOptions& options);
@@ -16,8 +16,8 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
 at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                              const Communicator& group, const AttentionOptions& options);
 
-/// All rows are on this worker. Where each sample is there whole and in order, those of about equal length go through
-/// LibTorch's kernel together; what that kernel cannot do, and numbers that are not finite, go by a ring of one.
+/// All rows are on this worker. Samples that are whole and in order go through LibTorch's kernel, those of about equal length
+/// together. What that kernel cannot do, and numbers that are not finite, go through a ring of one worker.
 at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                                    const AttentionOptions& options);
 

@@ -22,7 +22,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// The ranks of a group, each of which hands on to the next what it got from the one before.
+/// The ranks of a group; each passes to the next rank what it got from the previous one.
 class Ring {
  public:
   Ring(Communicator group, Rows rows, AttentionOptions options)
@@ -42,7 +42,7 @@ class Ring {
     return sum;
   }
 
-  /// The gradients of k and v travel with them, and at last home.
+  /// The gradients of k and v travel with them, and finally back to their owner.
   TileInputs backward(const TileInputs& mine, const TileResults& results) const {
     const auto unset = [&](const at::Tensor& x) { return at::empty(x.sizes(), results.log_sum.options()); };
     const at::Tensor of_q = unset(mine.q);
@@ -68,8 +68,8 @@ class Ring {
   }
 
  private:
-  /// Whether a tile is the first that adds to a worker's rows, which it then sets. With the worker's own keys, which come
-  /// first, each query and each key has a tile.
+  /// Whether a tile is the first that contributes to a worker's rows, which it then sets instead of adding. The worker's own
+  /// keys come first, and with these each query and each key has a tile.
   class FirstVisits {
    public:
     explicit FirstVisits(const at::Tensor& rows) : seen_(static_cast<size_t>(rows.size(0))) {}
@@ -80,14 +80,14 @@ class Ring {
   };
 
   int modulo(int rank) const { return (rank % group_.size() + group_.size()) % group_.size(); }
-  /// Whose keys and values are here.
+  /// The rank whose keys and values are here.
   int owner_in(int step) const { return modulo(group_.rank() - step); }
 
-  /// Calls `work(step, visitors)` with the keys and values of each rank, those of this one first. Between hosts the next
-  /// ones come meanwhile.
+  /// Calls `work(step, visitors)` with the keys and values of each rank, beginning with this one's. Between hosts the next ones
+  /// are received meanwhile.
   template <class Work>
   void go_round(const TileInputs& mine, const Work& work) const {
-    std::deque<tensor_list> visitors{{mine.k, mine.v}};  // who is here, and behind them who is coming
+    std::deque<tensor_list> visitors{{mine.k, mine.v}};  // the ones that are here, then those on their way
     const auto begin = [&](size_t round) {
       visitors.push_back(visitors.back());
       return hand_on(visitors.back(), owner_in(static_cast<int>(round) + 1));
@@ -114,8 +114,8 @@ class Ring {
             part(visitors[1], tile.key_row, tile.keys), finite};
   }
 
-  /// Sends the tensors to the next rank, and replaces them by those of the one before, which are of `owner`'s rows and
-  /// there when the result has been carried out.
+  /// Sends the tensors to the next rank, and replaces them by those of the previous rank, which have `owner`'s rows. They are
+  /// complete after the result was waited for.
   linalg::Travel hand_on(tensor_list& tensors, int owner) const {
     linalg::Boxes boxes;
     for (at::Tensor& x : tensors) {
@@ -139,7 +139,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
                             const Ring& ring) {
     const Share sum = ring.forward({q, k, v});
     const at::Tensor out = sum.out.to(q.scalar_type());
-    // Where all is hidden, so that backward's exponentials are 0.
+    // 0 where everything is hidden, so that backward's exponentials are 0.
     const at::Tensor log_sum = sum.log_sum.masked_fill(sum.log_sum == -std::numeric_limits<double>::infinity(), 0);
     ctx->save_for_backward({q, k, v, out, log_sum});
     ctx->saved_data["ring"] = saved_value(ring);

@@ -24,9 +24,9 @@ namespace adjoin::nn {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kTileLength = 512;  // where scores are there as tensors: for each head 1 MiB of float32
+constexpr int64_t kTileLength = 512;  // for scores that are tensors: 1 MiB of float32 for each head
 
-/// A run, or a part of it, with the place of its first token among its worker's rows.
+/// A run or a part of it, and the place of its first token among its worker's rows.
 struct PieceOfRun {
   Run run;
   int64_t row;
@@ -52,7 +52,7 @@ std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, c
   std::vector<Tile> tiles;
   for (const auto& [q, query_row] : pieces_of_runs(rows, query_worker, longest))
     for (const auto& [k, key_row] : keys) {
-      // Each token is in one run, and runs are cut alike: two pieces of a sample are the same or have nothing in common.
+      // Each token is in one run, and runs are cut alike: two pieces of a sample are either equal or disjoint.
       if (q.sample != k.sample || (options.causal && k.tokens.begin > q.tokens.begin)) continue;
       tiles.push_back({q.sample, q.tokens, k.tokens, query_row, key_row, options.causal && q == k});
     }
@@ -91,7 +91,7 @@ at::ScalarType share_type(const at::Tensor& x) {
 
 void merge(const Share& sum, const Share& more) {
   const at::Tensor log_sum = at::logaddexp(sum.log_sum, more.log_sum);
-  const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // of what is hidden in both: 0, not NaN
+  const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // 0 instead of NaN where both hide all
   const auto weight = [&](const Share& share) { return (share.log_sum - shift).exp_().unsqueeze(-1); };
   at::Tensor out = sum.out;
   out.mul_(weight(sum)).addcmul_(more.out, weight(more));
@@ -110,10 +110,10 @@ Share unset_share(const at::Tensor& q) {
 
 namespace {
 
-// LibTorch's fused kernel, in float32 or float64: of 16-bit numbers it takes half as long again, for it widens each block of
-// them anew, and makes an object of a library for each small product. Its batch is the heads of queries that go with one head of keys: where that is one, no tensor is
-// copied. Its traps: it gives a row that is hidden whole the logarithm 0, and a query that is NaN a number; it wants elements,
-// and masks of q's type.
+// LibTorch's fused kernel, in float32 or float64. For 16-bit numbers it would take half as long again, as it widens each block
+// of them anew and oneDNN creates a primitive for each small product. The kernel's batch is the query heads that share one key
+// head; if that is one, no tensor is copied. Pitfalls: for a row whose keys are all hidden it returns the logarithm 0, and for
+// a NaN query a number; it requires tensors with elements, and masks of q's type.
 
 /// [n, heads, *] -> [heads / h, h, n, *]
 at::Tensor batched(const at::Tensor& x, int64_t h) {
@@ -139,7 +139,7 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
     return t.to(share_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
   };
   FusedArguments a{batched(x.q.to(share_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
-  // The kernel hides what is later before it scales, which a scale that is not positive turns round.
+  // The kernel hides later keys before it scales, so a scale that is not positive would turn -infinity around.
   if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
   a.causal = false;
@@ -147,7 +147,7 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
   return a;
 }
 
-/// NaN for the queries that are not numbers, or for all where a key is none.
+/// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
 void set_unknown(const Share& share, const TileInputs& x) {
   const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
   const at::Tensor unknown =

@@ -15,61 +15,60 @@ namespace adjoin::nn {
 struct Tile {
   int64_t sample = 0;
   Range queries, keys;                 ///< tokens
-  int64_t query_row = 0, key_row = 0;  ///< of the first of them, among the rows of their workers
-  bool diagonal = false;               ///< causal, and the queries are the keys: later keys are hidden
+  int64_t query_row = 0, key_row = 0;  ///< the first one's place among its worker's rows
+  bool diagonal = false;               ///< causal, with equal ranges of queries and keys: later keys are hidden
 };
 
-/// The tiles of a worker's queries against a worker's keys, but for those that a causal mask hides whole. Runs are cut
-/// where a mask is asked for or dropout is drawn, so that no tile of scores is large.
+/// The tiles of one worker's queries against one worker's keys, except those that a causal mask hides completely. With a mask
+/// or dropout, runs are cut so that no tile of scores is large.
 std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options);
 
-/// What a tile hides: bool [queries, keys], the mask's answer and the later keys; undefined where it hides nothing.
-/// Throws: InvalidArgument where the mask answers with another shape or type
+/// What is hidden in a tile, by the mask or as later keys: bool [queries, keys]; undefined where nothing is hidden.
+/// Throws: InvalidArgument where the mask's answer has another shape or type
 at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options);
 
-/// The words of the rows of the probabilities of a tile, [heads, queries, keys], of heads from `head` of the queries' on.
+/// The random words for the rows of a tile's probabilities, [heads, queries, keys], for `heads` query heads from `head` on.
 std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
                                               const AttentionOptions& options);
 
-/// The probabilities of a tile, or their gradients, [heads, queries, keys], after dropout; its own adjoint.
+/// A tile's probabilities, or their gradients, [heads, queries, keys], after dropout; it is its own adjoint.
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options);
 
-/// Attention to some of the keys alone, and the logarithm of the sum of the exponentials of their scores.
+/// Attention to some of the keys only, and the logarithm of the sum of the exponentials of their scores.
 ///
-/// Shape: out [rows, heads, size], log_sum [rows, heads], which is -infinity where all keys are hidden; float32 for 16-bit
-///        types
+/// Shape: out [rows, heads, size], log_sum [rows, heads], -infinity where all keys are hidden; float32 for 16-bit types
 struct Share {
   at::Tensor out, log_sum;
 };
 
-/// The type of the shares of x's rows.
+/// The type of the shares for inputs x.
 at::ScalarType share_type(const at::Tensor& x);
 
-/// Adds a share of some keys to that of others, in place: attention to both.
+/// Adds, in place, the share of some keys to the share of others: the result is attention to both.
 void merge(const Share& sum, const Share& more);
 
-/// `sum` becomes another share, in place.
+/// Copies `other` into `sum`, in place.
 void assign(const Share& sum, const Share& other);
 
-/// The share of these queries whose numbers are not set.
+/// An uninitialised share for these queries.
 Share unset_share(const at::Tensor& q);
 
 /// The rows of a tile.
 struct TileInputs {
-  at::Tensor q, k, v;  ///< [queries, heads, size], [keys, h, size] twice
-  bool finite = true;  ///< whether q and k are known to be finite numbers, which spares looking, for `attend` alone
+  at::Tensor q, k, v;  ///< [queries, heads, size], [keys, h, size], [keys, h, size]
+  bool finite = true;  ///< q and k are known to be finite, so `attend` need not look; only `attend` uses it
 };
 
-/// The share of a tile's keys. `options.scale` is given.
+/// The share of a tile's keys. `options.scale` must have a value.
 Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
 
-/// The result of all tiles of these queries, and its gradient.
+/// The result of all tiles of these queries, and the result's gradient.
 struct TileResults {
-  at::Tensor out, log_sum;  ///< as of a share, out of q's type; log_sum is 0, not -infinity, where all is hidden
-  at::Tensor gradient;      ///< of out
+  at::Tensor out, log_sum;  ///< as in a share, but out has q's type, and log_sum is 0 where all is hidden
+  at::Tensor gradient;      ///< the gradient of out
 };
 
-/// The tile's summands of the gradients of q, k and v.
+/// The tile's contributions to the gradients of q, k and v.
 TileInputs attend_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
                            const AttentionOptions& options);
 

@@ -29,10 +29,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// Samples of about equal length, which go through the kernel together, filled up to the longest.
+/// Samples of about equal length, which go through the kernel together, padded to the longest.
 class Batch {
  public:
-  /// Of queries of `type`.
+  /// For queries of `type`.
   Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type)
       : samples_(std::ssize(samples)) {
     std::vector<int64_t> begins, lengths;
@@ -53,23 +53,23 @@ class Batch {
     rows_of_tokens_ = rows_.index_select(0, tokens_);
     if (equal) return;
     padding_ = is_token.logical_not();
-    // Later keys than any query's are hidden by a causal mask.
+    // A causal mask hides keys later than any query's.
     if (!causal)
       mask_ = at::zeros({samples_, 1, 1, longest_}, type)
                   .masked_fill_(padding_.view({samples_, 1, 1, longest_}), -std::numeric_limits<double>::infinity());
   }
 
-  /// [rows, heads, *] -> [samples, heads, longest, *], of the kernel's type; what is filled up is finite.
+  /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite.
   at::Tensor pack(const at::Tensor& x) const {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
     return mine.to(share_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
   }
-  /// The same with zeros where it is filled up.
+  /// The same with zeros as padding.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
     const at::Tensor packed = pack(x);
     return padding_.defined() ? packed.masked_fill(padding_.view({samples_, 1, longest_, 1}), 0) : packed;
   }
-  /// Into an undefined tensor, where the batch is all rows, without a copy.
+  /// If `into` is undefined and the batch has all rows, it is set without a copy.
   void unpack(const at::Tensor& packed, at::Tensor& into, at::ScalarType type) const {
     const at::Tensor x = packed.transpose(1, 2).flatten(0, 1);
     if (!into.defined())
@@ -81,17 +81,18 @@ class Batch {
                        (padding_.defined() ? x.index_select(0, tokens_) : x).to(into.scalar_type()));
   }
   const std::optional<at::Tensor>& mask() const { return mask_; }
-  /// Whether it is all of so many rows, as they lie.
+  /// Whether the batch has all `rows` rows, in their order.
   bool is_whole(int64_t rows) const { return is_block_ && samples_ * longest_ == rows; }
 
  private:
   int64_t samples_, longest_ = 0, first_ = 0;
-  bool is_block_ = false;  // the samples lie one behind another and are equally long, so that nothing is copied
+  bool is_block_ = false;  // the samples are adjacent and equally long, so that nothing is copied
   at::Tensor rows_, tokens_, rows_of_tokens_, padding_;
   std::optional<at::Tensor> mask_;
 };
 
-// A batch's samples are at least so long, in parts of its longest; or it is short, where calls cost more than zeros.
+// A batch's samples have at least this fraction of its longest sample's length, or are at most kShort tokens shorter, as a call
+// costs more than these zeros.
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
@@ -114,7 +115,7 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
   return std::make_shared<const std::vector<Batch>>(std::move(batches));
 }
 
-/// Heads of keys for each of the queries': [samples, h, *] -> [samples, heads, *], and the sum of what belongs together.
+/// Repeats each key head for its query heads: [samples, h, *] -> [samples, heads, *]; and the sum over heads that share one.
 at::Tensor shared_by(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.repeat_interleave(each, 1);
 }
@@ -122,14 +123,14 @@ at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.unflatten(1, {x.size(1) / each, each}).sum(2);
 }
 
-/// What a call is beside its tensors.
+/// The data of a call besides its tensors.
 struct Samples {
   std::shared_ptr<const std::vector<Batch>> batches;  // shared with the other layers of the micro-batch
   bool causal;
   double scale;
 };
 
-/// Memory for what all batches are unpacked into; undefined where one batch is all.
+/// Memory into which all batches are unpacked; undefined where one batch has all rows.
 at::Tensor unset(const at::Tensor& x, int64_t size, const std::vector<Batch>& batches) {
   if (batches.size() == 1 && batches[0].is_whole(x.size(0))) return {};
   return at::empty({x.size(0), x.size(1), size}, x.options().requires_grad(false));
@@ -182,9 +183,9 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                                    const AttentionOptions& options) {
   bool serves = !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
-  for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or they are in another order
+  for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order
     serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
-  // The kernel gives a query that is NaN a number.
+  // The kernel returns a number for a NaN query.
   if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
     return ring_attention(q, k, v, rows, Communicator(), options);
   const auto batches =

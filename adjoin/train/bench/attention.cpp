@@ -13,7 +13,7 @@ namespace {
 
 using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-/// Of random queries, keys and values.
+/// Attention on random queries, keys and values.
 Pass pass_of_attention(const Attend& attend, at::IntArrayRef shape) {
   const at::Tensor q = at::randn(shape).requires_grad_(), k = at::randn(shape).requires_grad_();
   const at::Tensor v = at::randn(shape).requires_grad_(), gradient = at::randn(shape);

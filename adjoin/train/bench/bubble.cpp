@@ -56,7 +56,7 @@ Bubble BubbleMeter::bubble_of(const Step& step, const Communicator& world) const
       busy += seconds;
       mean[kind] = count > 0 ? seconds / count : 0;
     }
-    // A backward costs the simulation what input and weight cost together.
+    // In the simulation a backward costs as much as input and weight together.
     costs.stages.push_back(
         {mean[ActionKind::forward], mean[ActionKind::backward] + mean[ActionKind::input], mean[ActionKind::weight]});
   }

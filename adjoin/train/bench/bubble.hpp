@@ -10,10 +10,10 @@
 
 namespace adjoin::train {
 
-/// The idle part of the time that the ranks of a pipeline take for a step, from the first action's begin to the last one's end.
+/// The share of a step in which the ranks of a pipeline are idle, from the begin of the first action to the end of the last.
 struct Bubble {
   double measured = 0;
-  double simulated = 0;  // with what the actions took on average, and free transfers
+  double simulated = 0;  // with the mean times of the actions, and free transfers
 };
 
 /// Times the actions of training steps on one rank of a grid.
@@ -21,12 +21,12 @@ class BubbleMeter {
  public:
   explicit BubbleMeter(pipeline::Schedule schedule) : schedule_(std::move(schedule)) {}
 
-  /// All ranks begin a step at once.
+  /// All ranks begin a step at the same time.
   void begin_step();
   /// As parallel::ActionObserver.
   void note(const pipeline::Action& action, double seconds);
 
-  /// The medians over the steps, the same on all ranks, which call this together.
+  /// The medians over the steps. All ranks call it together and get the same.
   Bubble bubble(const Communicator& world) const;
 
  private:
@@ -35,8 +35,8 @@ class BubbleMeter {
   };
   struct Step {
     std::chrono::steady_clock::time_point begin;
-    double last_end = 0;                                         // seconds from `begin` on
-    std::map<std::pair<int, pipeline::Kind>, Sum> actions = {};  // of each stage
+    double last_end = 0;                                         // seconds since `begin`
+    std::map<std::pair<int, pipeline::Kind>, Sum> actions = {};  // for each stage and kind
   };
   Bubble bubble_of(const Step& step, const Communicator& world) const;
 

@@ -25,9 +25,9 @@ namespace adjoin::train {
 namespace {
 
 using Shape = std::vector<int64_t>;
-using Axes = std::vector<std::vector<std::string>>;  // of the grid, which cut each dim
+using Axes = std::vector<std::vector<std::string>>;  // for each dim, the axes of the grid that cut it
 
-/// A step's work with a layer: `call` gives what this worker has of the output, `finish` follows backward.
+/// A step's work with a layer: `call` gives this worker's part of the output, `finish` runs after backward.
 Pass layer_pass(std::shared_ptr<torch::nn::Module> layer, at::Tensor x, std::function<at::Tensor()> call,
                 std::function<void()> finish = {}) {
   x.requires_grad_();
@@ -60,7 +60,7 @@ Pass local_pass(Layer layer, const Shape& shape) {
   return layer_pass(layer.ptr(), x, [=]() mutable { return layer->forward(x); });
 }
 
-/// One layer in both worlds: its own options, the shape of its input, and the layout on a grid of one axis "ranks".
+/// One layer for torch::nn and for adjoin: its options, the shape of its input, and the layout on a grid with one axis "ranks".
 struct Bench {
   Shape shape;
   std::function<Pass(const Layout& x, const Grid& grid)> distributed;
@@ -73,7 +73,7 @@ Bench bench_of(const Shape& shape, const Options& options) {
           [=] { return local_pass(Theirs(options), shape); }};
 }
 
-/// Column-parallel: every worker has all of x, and makes its features.
+/// Column-parallel: every worker has the whole x, and makes its own features.
 Bench linear_bench(const BenchLayersOptions& options) {
   const torch::nn::LinearOptions linear(options.features, options.features);
   Bench bench = bench_of<nn::Linear, torch::nn::Linear>({options.rows, options.features}, linear);
@@ -89,7 +89,7 @@ torch::nn::Conv2dOptions conv_options(const BenchLayersOptions& options) {
   return torch::nn::Conv2dOptions(options.channels, options.channels, 3).padding(1);
 }
 
-/// Of 7 convolutions, 6 norms and ReLUs, and 3 poolings.
+/// 7 convolutions, 6 norms and ReLUs, and 3 poolings.
 torch::nn::Sequential network_of(const BenchLayersOptions& options) {
   torch::nn::Sequential network;
   for (int block = 0; block < 3; ++block) {
@@ -113,7 +113,7 @@ Bench network_bench(const Shape& pictures, const BenchLayersOptions& options, co
           [=] { return local_pass(network_of(options), pictures); }};
 }
 
-/// Of pictures, over the axis "ranks".
+/// How pictures are cut over the axis "ranks".
 Axes cuts_of(const std::string& cut) {
   const std::vector<std::string> dims{"batch", "channels", "height", "width"};
   const auto found = std::find(dims.begin(), dims.end(), cut);

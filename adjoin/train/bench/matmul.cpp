@@ -16,7 +16,7 @@ namespace {
 using linalg::Product;
 using Multiply = std::function<at::Tensor(const at::Tensor& left, const at::Tensor& right)>;
 
-/// Of random factors that have these rows.
+/// A product of random factors with this number of rows.
 Pass pass_of(const Multiply& multiply, const BenchMatmulOptions& options, int64_t rows) {
   const bool is_nt = options.product == Product::nt;
   const int64_t wide = options.length, narrow = options.features;

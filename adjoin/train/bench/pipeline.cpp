@@ -16,13 +16,13 @@ namespace {
 
 using pipeline::StageCosts;
 
-constexpr int64_t kElements = 256;  // of a message
+constexpr int64_t kElements = 256;  // elements of a message
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// A layer that sleeps: forward, for the gradient of its input, and for that of its weight, which can wait.
+/// A layer that sleeps: in forward, for the gradient of its input, and for the gradient of its weight, which can wait.
 class SleepingLayer : public torch::autograd::Function<SleepingLayer> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -67,7 +67,7 @@ BenchPipelineResult bench_pipeline(const BenchPipelineOptions& options) {
                                         .output_shape = [](int, int) { return std::vector<int64_t>{kElements}; }};
       parallel::run_pipeline(options.schedule, world, work);
     };
-    run(pipeline::equal_costs(options.schedule, {0, 0, 0}));  // once, as the first use of all of it takes long
+    run(pipeline::equal_costs(options.schedule, {0, 0, 0}));  // runs once before, as the first use takes long
     const double seconds = median_seconds(options.times, world, [&] { run(costs); });
     if (speaks_for_process(world)) result.measured = seconds;
   });

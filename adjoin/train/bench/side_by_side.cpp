@@ -14,7 +14,7 @@ namespace {
 using measure::Contender;
 using measure::Times;
 
-/// With a part for backward where the distributed work has one, also on ranks that have nothing to do.
+/// It has a backward part if the distributed work has one, also on ranks that have nothing to do.
 Contender contender_of(const Entrant& entrant, const Pass& pass, bool has_backward, const Communicator& world) {
   Contender contender{.parts = {pass.forward}};
   if (has_backward) contender.parts.push_back(pass.backward);

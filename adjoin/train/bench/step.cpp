@@ -25,14 +25,14 @@
 namespace adjoin::train {
 namespace {
 
-/// A vocabulary of so many pieces, which nobody reads.
+/// A vocabulary with this number of pieces, whose texts are never used.
 data::WordPiece words_of(int64_t size) {
   std::vector<std::string> pieces{"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
   for (int64_t id = std::ssize(pieces); id < size; ++id) pieces.push_back(std::to_string(id));
   return data::WordPiece(std::move(pieces));
 }
 
-/// So many samples of random tokens below `words`, each so long.
+/// `count` samples of random tokens below `words`, each of `length` tokens.
 data::TokenStore random_samples(const Configuration& configuration, int64_t count, int64_t length, int64_t words) {
   std::mt19937_64 random(static_cast<uint64_t>(configuration.seed));
   data::TokenStoreBuilder samples(configuration.vocabulary_size);
@@ -44,7 +44,7 @@ data::TokenStore random_samples(const Configuration& configuration, int64_t coun
   return samples.finish();
 }
 
-/// A decoder's vocabulary of so many tokens, which nobody reads.
+/// A decoder's vocabulary with this number of tokens, whose texts are never used.
 class Numbers final : public data::TextVocabulary {
  public:
   explicit Numbers(int64_t size) : size_(size) {}
@@ -65,7 +65,7 @@ std::unique_ptr<Task> random_task(const Configuration& c) {
   if (c.model != "decoder")
     return std::make_unique<TextClassification>(
         c, TrainingInput{{words_of(words), data::ClassNames()}, random_samples(c, c.batch, c.sequence, words), {}});
-  const auto document = [&](int64_t tokens) {  // which does not end before its last token
+  const auto document = [&](int64_t tokens) {  // it does not end before its last token
     return data::DocumentTokens{.name = "random",
                                 .tokens = random_samples(c, 1, tokens, words - 1),
                                 .counts = {.documents = 1, .bytes = tokens, .tokens = tokens},
@@ -76,12 +76,11 @@ std::unique_ptr<Task> random_task(const Configuration& c) {
       c, LanguageInput{std::make_shared<Numbers>(words), document(c.batch * c.sequence + 1), document(2)});
 }
 
-/// The matrix products of one training step of one rank, and nothing else: each linear layer's forward, the gradient of
-/// its input and that of its weight; and for attention two products forward and four backward, of a decoder of what is not
-/// hidden.
+/// The matrix products of one rank's training step, and nothing else: for each linear layer forward, the gradient of its input
+/// and that of its weight; for attention two products forward and four backward, in a decoder only where nothing is hidden.
 class MatrixProducts {
  public:
-  /// `length`: the tokens of a sample that are gone through.
+  /// `length`: the number of tokens of a sample.
   MatrixProducts(const Configuration& c, std::span<const models::Segment> segments, const Grid& grid, int64_t length) {
     bool has_head = false;
     for (const models::Segment& segment : segments) {
@@ -92,7 +91,7 @@ class MatrixProducts {
     const at::TensorOptions type = product_type(c.precision);
     const Communicator& dp = batch_ranks(grid);
     const Communicator& tp = grid.axis("tp");
-    const int64_t queries = length / c.cp;  // of each sample that are here
+    const int64_t queries = length / c.cp;  // of each sample, on this rank
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
     const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
     const models::TransformerOptions sizes = transformer_options(c, c.vocabulary_size);
@@ -124,7 +123,7 @@ class MatrixProducts {
       const int64_t all = queries_.size(1), length = keys_.size(1);
       for (int64_t begin = 0; begin < all; begin += at_once()) {
         const int64_t count = std::min(at_once(), all - begin);
-        const int64_t seen = is_causal_ ? length * (begin + count) / all : length;  // of a rank's share of all queries
+        const int64_t seen = is_causal_ ? length * (begin + count) / all : length;  // for a rank's share of all queries
         const at::Tensor queries = queries_.narrow(1, begin, count), keys = keys_.narrow(1, 0, seen);
         const at::Tensor scores = scores_.narrow(1, 0, count).narrow(2, 0, seen);
         for (int i = 0; i < 2; ++i) {
@@ -146,15 +145,15 @@ class MatrixProducts {
     at::mm(linear.gradient, linear.weight);
     at::mm(linear.gradient.t(), linear.x);
   }
-  /// Queries: the scores of all could take more memory than the step. Of causal attention so few that most of what is hidden
-  /// is left out.
+  /// Number of queries at once: the scores of all could take more memory than the step. For causal attention it is small, so
+  /// that most hidden scores are skipped.
   int64_t at_once() const { return is_causal_ ? 128 : 1024; }
 
   bool is_causal_ = false;
   int64_t layers_ = 0, layers_of_experts_ = 0;
   std::vector<Linear> of_attention_, of_feed_forward_;
-  std::vector<Linear> of_experts_;         // of as many rows as they get, as if by one expert
-  std::optional<Linear> scores_of_words_;  // a decoder's
+  std::vector<Linear> of_experts_;         // with the rows of all of them, as if for one expert
+  std::optional<Linear> scores_of_words_;  // in a decoder
   at::Tensor queries_, keys_, scores_;
 };
 
@@ -175,7 +174,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     PeakMemory memory;
     Trainer trainer(c, *task, world);
     trainer.initialize();
-    trainer.optimizer();  // whose moments are there in each step
+    trainer.optimizer();  // its moments exist in each step
     int64_t step = 0, tokens = 0;
     const auto train = [&] { tokens += trainer.step(samples, step++, c.lr).tokens; };
     memory.reset_peak();

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// A tensor of theirs, which is rows of one of ours.
+/// A tensor of the family whose rows are rows of one of ours.
 struct ExportedTensor {
   TensorEntry entry;
   std::string ours;
@@ -35,7 +35,7 @@ struct ExportedTensor {
   bool is_transposed;
 };
 
-/// The weights by our names. A run's are compared with their checksums.
+/// The weights by our names. Those of a run are compared with their checksums.
 std::map<std::string, StackedTensor> tensors_of_saved(const SavedModel& saved) {
   if (saved.weights) return saved.weights->tensors;
   std::map<std::string, StackedTensor> tensors;
@@ -53,7 +53,7 @@ std::map<std::string, StackedTensor> tensors_of_saved(const SavedModel& saved) {
   return tensors;
 }
 
-/// The family of a folder of transformers, if it can express the model, else the first that can.
+/// The family of a folder of transformers if it can express the model, else the first family that can.
 const Family& family_for(const SavedModel& saved) {
   std::vector<const Family*> candidates;
   if (saved.weights) candidates.push_back(&family_of(read_config(saved.place.run)));
@@ -68,7 +68,7 @@ const Family& family_for(const SavedModel& saved) {
   throw InvalidArgument(saved.place.run.string() + ": transformers has no such model: " + reasons);
 }
 
-/// How many rows of ours each of theirs has.
+/// How many of our tensor's rows each of the family's tensors has.
 std::vector<int64_t> rows_of_parts(const std::string& ours, size_t parts, int64_t rows, const Configuration& c) {
   if (parts == 3) {
     const int64_t key_heads = c.key_heads == 0 ? c.heads : c.key_heads, size = rows / (c.heads + 2 * key_heads);
@@ -136,7 +136,7 @@ void write_shard(const fs::path& from, const fs::path& path, const std::vector<E
   make_safetensors(path, entries, {{"format", "pt"}});
   SafetensorsFilling filling(path);
   for (const auto& [ours, parts] : by_source) {
-    const at::Tensor whole = read(sources.at(ours));  // once for all that are rows of it
+    const at::Tensor whole = read(sources.at(ours));  // read once for all tensors that are rows of it
     for (const ExportedTensor* tensor : parts) {
       at::Tensor rows = whole.narrow(0, tensor->first_row, tensor->rows);
       if (tensor->is_transposed) rows = rows.t();
@@ -153,7 +153,7 @@ void write_shard(const fs::path& from, const fs::path& path, const std::vector<E
   filling.sync();
 }
 
-/// As PyTorch calls a type.
+/// PyTorch's name of a type.
 std::string name_of(at::ScalarType type) {
   return type == at::kDouble     ? "float64"
          : type == at::kHalf     ? "float16"
@@ -181,7 +181,7 @@ fs::path without_last_slash(const fs::path& folder) {
                                                                                         : whole.parent_path();
 }
 
-/// Moves what was written to its place, config.json last. A folder that is there stays the same one: it may be somebody's
+/// Moves what was written to its place, config.json last. If the folder exists, it is kept and filled, as it may be somebody's
 /// current folder.
 void publish(const fs::path& fresh, const fs::path& out) {
   if (!fs::exists(out)) return fs::rename(fresh, out);

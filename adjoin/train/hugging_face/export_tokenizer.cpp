@@ -33,7 +33,7 @@ std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Js
 }
 
 std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t context, Json& config) {
-  // transformers has ids of its own for what a config.json leaves out.
+  // For ids that are missing in config.json transformers would use its own.
   config["bos_token_id"] = nullptr;
   config["eos_token_id"] = vocabulary.end_of_document();
   if (!vocabulary.content().starts_with('{')) return {};

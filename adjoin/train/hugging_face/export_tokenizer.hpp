@@ -8,11 +8,11 @@
 
 namespace adjoin::train {
 
-/// The files by which transformers opens the tokenizer of a task: tokenizer.json and tokenizer_config.json; none where it has no
-/// such tokenizer. The ids of special tokens are put into `config`, the model's config.json.
+/// The files by which transformers opens the tokenizer of a task: tokenizer.json and tokenizer_config.json; none where
+/// transformers has no such tokenizer. The ids of special tokens are put into `config`, the model's config.json.
 std::vector<TaskFile> tokenizer_files(const Task& task, int64_t context, nlohmann::ordered_json& config);
 
-/// Those of a folder of transformers, as they are.
+/// The tokenizer files of a folder of transformers, unchanged.
 std::vector<TaskFile> copied_tokenizer_files(const std::filesystem::path& folder, nlohmann::ordered_json& config);
 
 }  // namespace adjoin::train

@@ -3,7 +3,7 @@
 namespace adjoin::train {
 namespace {
 
-/// The values of "hidden_act" of models without a gate.
+/// The values of "hidden_act" in models without a gate.
 std::vector<std::pair<std::string_view, std::string_view>> activations() {
   return {{R"("gelu")", "gelu"}, {R"("gelu_new")", "gelu_tanh"}, {R"("gelu_pytorch_tanh")", "gelu_tanh"}};
 }
@@ -90,7 +90,7 @@ Family gpt2() {
                       {"scores", {"lm_head"}, false, /*is_head=*/true}}};
 }
 
-/// What llama, mistral and qwen2 have in common, with the values that a config.json means where it has none.
+/// What llama, mistral and qwen2 have in common, with the values that missing keys of a config.json stand for.
 Family rotary_family(std::string_view model_type, std::string_view architecture, std::string_view words,
                      std::string_view inner, std::string_view key_heads, std::string_view context) {
   return {.model_type = model_type,

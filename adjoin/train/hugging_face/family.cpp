@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The value of a key; a null is none.
+/// The value of a key; null counts as missing.
 Json value_of(const Json& config, std::string_view key, std::string_view standard) {
   const auto found = config.find(std::string(key));
   return found == config.end() || found->is_null() ? Json::parse(standard) : *found;
@@ -80,7 +80,7 @@ double number_of(const Json& object, const char* key, std::optional<double> othe
   return found->get<double>();
 }
 
-/// Rotary positions, as transformers 5 has them in "rope_parameters", and 4 in "rope_theta" and "rope_scaling".
+/// Rotary positions: transformers 5 writes them as "rope_parameters", transformers 4 as "rope_theta" and "rope_scaling".
 void read_rotary(const Json& config, Configuration& into) {
   Json rope = value_of(config, "rope_parameters", "null");
   if (rope.is_null()) rope = value_of(config, "rope_scaling", "{}");
@@ -107,7 +107,7 @@ void read_rotary(const Json& config, Configuration& into) {
       refuse("partial_rotary_factor", object["partial_rotary_factor"], "1");
 }
 
-/// The names that transformers gives to classes without any.
+/// The names that transformers gives to classes without names.
 std::vector<std::string> numbered_classes(const Json& count) {
   constexpr int64_t kMost = 1'000'000;
   require(is_size(count) && count <= kMost,
@@ -128,7 +128,7 @@ Json rotary_to_config(const Configuration& c) {
   return rope;
 }
 
-/// Of a qwen2: whether any of its layers has a window.
+/// For a qwen2: whether any of its layers has a window.
 bool has_sliding_layers(const Json& config) {
   const Json types = value_of(config, "layer_types", "null");
   if (types.is_array()) return std::ranges::find(types, Json("sliding_attention")) != types.end();
@@ -138,7 +138,7 @@ bool has_sliding_layers(const Json& config) {
   return layers > first;
 }
 
-/// The window within which tokens see each other; null where there is none.
+/// The window within which tokens attend to each other; null if there is none.
 Json window_of(const Family& family, const Json& config) {
   if (family.model_type != "mistral" && family.model_type != "qwen2") return nullptr;
   if (family.model_type == "qwen2") {
@@ -152,7 +152,7 @@ Json window_of(const Family& family, const Json& config) {
   return window;
 }
 
-/// Their value for what a field has.
+/// The family's value for the value of a field.
 Json theirs(const FamilyKey& key, const Configuration& c) {
   const Field& field = field_named(key.ours);
   for (const auto& [of_theirs, ours] : key.values)
@@ -199,7 +199,7 @@ void read_model(const Family& family, const Json& config, Configuration& into) {
   for (const FamilyKey& key : family.keys) read_key(key, config, into);
   if (family.is_rotary) {
     read_rotary(config, into);
-    // No text is read further than a window.
+    // Texts are never longer than a window.
     if (const Json window = window_of(family, config); !window.is_null())
       into.context = std::min(into.context, window.get<int64_t>());
   }
@@ -247,7 +247,7 @@ std::vector<std::string> read_class_names(const Json& config) {
 
 Json to_config(const Family& family, const Configuration& c, int64_t words, const std::vector<std::string>& classes) {
   Json config = {{"architectures", {family.architecture}}, {"model_type", family.model_type}};
-  Configuration completed = c;  // whose sizes do not hang on others
+  Configuration completed = c;  // its sizes are set explicitly
   const models::TransformerOptions sizes = transformer_options(c, words);
   completed.words = words;
   completed.inner = sizes.inner_features();
@@ -289,7 +289,7 @@ std::string not_expressed(const Family& family, const Configuration& c) {
     const std::string ours = text_of(field, c), difference = option_of(field.name) + " " + ours;
     const auto key = std::ranges::find(family.keys, field.name, &FamilyKey::ours);
     if (key == family.keys.end()) {
-      // What the model does not have, such as the tokens' places of a decoder without any, is not compared.
+      // Fields that the model does not use are not compared, such as positions in a decoder without learned ones.
       if (ours != text_of(field, like)) return difference;
     } else if (!key->values.empty() &&
                std::ranges::none_of(key->values, [&](const auto& v) { return v.second == ours; })) {

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// What `read` gives, whose errors name the folder's config.json.
+/// Returns what `read` returns; its errors name the folder's config.json.
 template <class Read>
 auto naming_config(const fs::path& folder, const Read& read) {
   const std::string path = (folder / "config.json").string();
@@ -53,7 +53,7 @@ Configuration read_pretrained(const fs::path& folder) {
     Configuration configuration = configuration_of(recipe_of(family.model));
     configuration.from = folder.string();
     read_model(family, config, configuration);
-    configuration.vocabulary_size = std::max<int64_t>(64, configuration.words);  // of tokens that are made up
+    configuration.vocabulary_size = std::max<int64_t>(64, configuration.words);  // for made-up tokens
     require(configuration.context >= 2,
             [&] { return limit_of_tokens(family, config) + ": expected room for 2 tokens or more"; });
     configuration.sequence = std::min(configuration.sequence, configuration.context);

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json";
 
-/// The file of each tensor, as the index says. Throws: InvalidArgument for a tensor that it names twice
+/// The file of each tensor according to the index. Throws: InvalidArgument for a tensor that it names twice
 std::map<std::string, std::string> read_index(const fs::path& path) {
   std::map<std::string, std::string> places;
   std::set<std::string> names;
@@ -50,7 +50,7 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
   return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// What old files have beside weights, and what can be computed.
+/// Whether it is something that old files have besides weights and that can be computed.
 bool is_computed(const std::string& name) {
   return ends_with_any(name, {".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq"});
 }
@@ -82,7 +82,7 @@ class Finder {
     }
     return stacked;
   }
-  /// Scores that the file has beside the embedding, to which they are tied: the same numbers again.
+  /// Ignores separate scores in the file if they are tied to the embedding: they are the same numbers again.
   void pass_over_tied_scores() {
     const auto scores = place(tensors_of(family_, "scores.weight").front()),
                embedding = place(tensors_of(family_, "embedding.weight").front());
@@ -95,7 +95,7 @@ class Finder {
     });
     used_.insert(name);
   }
-  /// The name that a tensor of ours has in the folder, for an error: of its first part that is not there, else of its first.
+  /// The name of our tensor in the folder, for an error: that of its first part that is missing, else of its first part.
   std::string name(const std::string& ours) const {
     const std::vector<FamilyTensor> tensors = tensors_of(family_, ours);
     for (const FamilyTensor& tensor : tensors)
@@ -124,7 +124,7 @@ class Finder {
     }
     return std::nullopt;
   }
-  /// Norms were once of gamma and beta.
+  /// In old files the tensors of norms are gamma and beta.
   static std::string old_name(const std::string& name) {
     const size_t dot = name.rfind('.');
     if (!name.substr(0, dot).ends_with("LayerNorm")) return name;

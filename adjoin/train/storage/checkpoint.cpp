@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// That the file's tensors are the pieces: all of them, and no others.
+/// Checks that the file's tensors are exactly these pieces.
 void check_tensors(const SafetensorsFile& file, const fs::path& path, const std::vector<nn::Parameter>& pieces,
                    const StateSource& source = {}) {
   const nn::Shapes shapes = file.shapes();
@@ -42,7 +42,7 @@ void check_tensors(const SafetensorsFile& file, const fs::path& path, const std:
   }
 }
 
-/// That each element has one value, and one place among the pieces but for equal copies.
+/// Checks that each element has one value, and one place among the pieces (except for equal copies).
 void check_saved(const std::vector<nn::Parameter>& pieces, const Metadata& metadata) {
   for (const nn::Parameter& piece : pieces)
     require(piece.layout.axes(Kind::partial).empty() && piece.layout.is_exact(), [&] {
@@ -58,7 +58,7 @@ void check_saved(const std::vector<nn::Parameter>& pieces, const Metadata& metad
 void save_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata) {
   check_saved(pieces, metadata);
-  const Communicator workers = grid.group_of(grid.shape().ranks());  // whose rank 0 is cell 0
+  const Communicator workers = grid.group_of(grid.shape().ranks());  // rank 0 of this group is cell 0
   const StateParts parts(pieces, workers, /*copies=*/false);
   const fs::path fresh = path.string() + ".adjoin-new";
   const std::string what = "writing " + path.string();
@@ -94,13 +94,13 @@ void load_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
     try {
       check_tensors(file, path, pieces, source);
     } catch (const InvalidArgument&) {
-      verify_sums(file, path);  // which have types and shapes in them: a damaged one is no other model's
+      verify_sums(file, path);  // detects damage, which else could look like another model
       throw;
     }
     for (const nn::Parameter& piece : pieces) {
       sums.push_back(read_piece(file, piece));
       tensors.push_back(file.find(piece.name));
-      // Where there are checksums the numbers are those that a run had.
+      // A file with checksums has exactly the numbers of its run, so these are not checked.
       require(piece.is_buffer || !expected.empty() || at::isfinite(piece.tensor).all().item<bool>(),
               [&] { return path.string() + ": tensor '" + piece.name + "' holds numbers that are not finite"; });
     }

@@ -11,35 +11,36 @@
 
 namespace adjoin::train {
 
-/// Writes pieces as global tensors under their full names, whatever their layouts are: the parameters and buffers of a model,
-/// nn::parameters_of(model), or of a module with parts of one worker, nn::parameters_of(module, grid), or an optimizer's moments.
-/// The file has a checksum of each tensor, the same for every layout.
+/// Writes pieces on any layouts as global tensors under their full names: the parameters and buffers of a model
+/// (nn::parameters_of(model)) or of a module with parts of one worker (nn::parameters_of(module, grid)), or an optimizer's
+/// moments. The file has a checksum of each tensor, which is the same for every layout.
 ///
-/// Called by all workers of the grid, which all write: each its pieces, or a part of what several hold. The file takes its place
-/// when all of it is on the disk.
-/// Throws: InvalidArgument for layouts that are partial or whose parts overlap, and metadata whose key begins with "checksum.";
+/// All workers of the grid call it, and all write: each its pieces, or a part of a piece that several hold. The file gets its
+/// name when all of it is on the disk.
+/// Throws: InvalidArgument for layouts that are partial or whose parts overlap, and for a metadata key that begins with
+///         "checksum."; IoError on the worker where writing fails
 ///         IoError on the worker whose disk refuses
 void save_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata = {});
 
-/// Checks that a file holds these pieces, which may be on the meta device, as global tensors and no others.
-/// Throws: InvalidArgument where a tensor lacks, has another shape than the piece, or is none of them
+/// Checks that a file holds exactly these pieces, which may be on the meta device, as global tensors.
+/// Throws: InvalidArgument where a tensor is missing, has another shape than the piece, or belongs to no piece
 void check_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces);
 
-/// Where the tensors that are read come from.
+/// What is known about the file that is read.
 struct StateSource {
   std::optional<std::string> checkpoint{};  // the name of the checkpoint to which the file must belong
-  std::string rule{};                       // of an optimizer, whose moments they are
-  bool may_hold_more = false;               // the file holds tensors beside those that are read
+  std::string rule{};                       // the rule of the optimizer, if its moments are read
+  bool may_hold_more = false;               // the file may have more tensors than are read
 };
 
-/// Reads each worker's pieces from a file of global tensors, and no more of it than these and what lies between two runs of them
-/// that are less than 64 KiB apart.
+/// Reads each worker's pieces from a file of global tensors, and nothing else, except what is between two runs of a piece that
+/// are less than 64 KiB apart.
 ///
-/// Called by all workers of the pieces' world, which check together whether each tensor has its checksum, where the file has any.
-/// Numbers of floating point become those of the piece's type; others have that type already.
-/// Throws, on all of them alike: InvalidArgument as check_state does, so for the moments of another rule, and where a file
-///         without checksums has numbers that are not finite, buffers aside; DamagedFile
+/// All workers of the pieces' world call it, and check the checksums together, if the file has any. Floating-point numbers are
+/// converted to the piece's type; other numbers have the piece's type already.
+/// Throws, on all workers alike: InvalidArgument as check_state does, also for the moments of another rule, and where a file
+/// without checksums has numbers that are not finite, except in buffers; DamagedFile
 void load_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces,
                 const StateSource& source = {});
 

@@ -51,7 +51,8 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// Of a version that had one checkpoint, which had its place or, where a crash left it, was called whole beside it.
+/// The checkpoint of an earlier version, which had only one: it had its final name or, after a crash, was complete under a name
+/// beside it.
 std::optional<CheckpointFolder> earlier_version(const fs::path& run) {
   for (const char* ending : {".next", "", ".next", ""}) {  // twice, as it may be renamed between two looks
     const fs::path path = run / (kEarlier + std::string(ending));
@@ -64,7 +65,7 @@ std::optional<CheckpointFolder> earlier_version(const fs::path& run) {
   return std::nullopt;
 }
 
-/// Removes all that has stepped aside; whether nothing of it is left.
+/// Removes all folders that were moved aside; returns whether none is left.
 bool remove_aside(const fs::path& run) {
   bool all_gone = true;
   for (const fs::path& folder : {run / kFolder, run})
@@ -76,7 +77,7 @@ bool remove_aside(const fs::path& run) {
   return all_gone;
 }
 
-/// `path`.old, or `path`.old.1, … where the ones before could not be removed.
+/// Renames to `path`.old, or `path`.old.1, … if earlier ones could not be removed.
 void step_aside(const fs::path& path) {
   const std::string first = path.string() + std::string(kAside);
   fs::path place = first;
@@ -84,7 +85,7 @@ void step_aside(const fs::path& path) {
   fs::rename(path, place);
 }
 
-/// Gives step-S.new, which is whole, its name.
+/// Renames step-S.new, which is complete, to its final name.
 void take_place(const fs::path& run, int64_t step) {
   const fs::path place = run / kFolder / name_of(step);
   if (fs::exists(place)) step_aside(place);
@@ -92,7 +93,7 @@ void take_place(const fs::path& run, int64_t step) {
   sync_to_disk(run / kFolder);
 }
 
-/// Finishes what a version before has left half replaced.
+/// Finishes a replacement that an earlier version left incomplete.
 void recover_earlier_version(const fs::path& run) {
   const fs::path place = run / kEarlier, next = place.string() + ".next";
   fs::remove_all(place.string() + std::string(kFresh));
@@ -102,25 +103,25 @@ void recover_earlier_version(const fs::path& run) {
   sync_to_disk(run);
 }
 
-/// Whether all of them could be removed.
+/// Returns whether all of them could be removed.
 bool remove_these(const fs::path& run, const std::vector<CheckpointFolder>& checkpoints) {
   for (const CheckpointFolder& checkpoint : checkpoints) {
     step_aside(checkpoint.path);
-    sync_to_disk(checkpoint.path.parent_path());  // or a power cut could leave a part of it under its name
+    sync_to_disk(checkpoint.path.parent_path());  // else a power cut could leave a part of it under its name
   }
   return remove_aside(run);
 }
 
-/// What a look at the folder finds.
+/// The checkpoints that one look at the folder finds.
 std::vector<CheckpointFolder> look_for_checkpoints(const fs::path& run) {
   std::vector<CheckpointFolder> found;
   for (const fs::path& path : entries_of(run / kFolder)) {
     const std::string name = path.filename();
     auto step = step_of(name);
-    if (!step && (step = step_of(name, kFresh)) && !fs::exists(path / kStateFile)) continue;  // is being filled
-    if (step && !fs::is_regular_file(path)) found.push_back({*step, path});  // also one that has just gone
+    if (!step && (step = step_of(name, kFresh)) && !fs::exists(path / kStateFile)) continue;  // it is being filled
+    if (step && !fs::is_regular_file(path)) found.push_back({*step, path});  // also a folder that was just removed
   }
-  // Of two of one step the .new one, which is whole, is the newer.
+  // Of two of the same step the complete .new one is newer.
   std::stable_sort(found.begin(), found.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
     return a.step != b.step ? a.step > b.step : a.path > b.path;
   });
@@ -133,7 +134,7 @@ std::vector<CheckpointFolder> look_for_checkpoints(const fs::path& run) {
 std::vector<CheckpointFolder> checkpoints_in(const fs::path& run) {
   return on_disk([&] {
     std::vector<CheckpointFolder> found;
-    // Several times: a look during which one is published and the one before it removed may see neither.
+    // Several times: if one checkpoint is published and the previous one removed during a look, it may see neither.
     for (int looks = 0; looks < 4 && found.empty(); ++looks) found = look_for_checkpoints(run);
     return found;
   });

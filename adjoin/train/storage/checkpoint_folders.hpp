@@ -6,27 +6,28 @@
 
 namespace adjoin::train {
 
-/// The file of a checkpoint that comes last.
+/// The last file of a checkpoint that is written.
 inline constexpr const char* kStateFile = "state.json";
 
-/// A whole checkpoint of a training run, in its output folder.
+/// A complete checkpoint of a training run, in its output folder.
 struct CheckpointFolder {
   int64_t step = 0;
   std::filesystem::path path;
 };
 
-/// The checkpoints of a run, the newest first; also that of a version before them, `checkpoint`. For all, who may only read.
+/// The checkpoints of a run, the newest first, including the one of earlier versions, `checkpoint`. Also for processes that may
+/// only read.
 ///
-/// A checkpoint is filled as checkpoints/step-S.new; its state.json comes last, when all else is on the disk. So what has that
-/// file is whole, and what has none is not. It is then called step-S, and one that had that name is called step-S.old first.
-/// What is called .old is being removed.
+/// A checkpoint is written into checkpoints/step-S.new. Its state.json comes last, when everything else is on the disk, so a
+/// folder with that file is complete. The folder is then renamed to step-S; an earlier folder of that name is renamed to
+/// step-S.old before. A folder named .old is being removed.
 /// Throws: IoError
 std::vector<CheckpointFolder> checkpoints_in(const std::filesystem::path& run);
 
-/// Where the checkpoint of a step is filled, checkpoints/step-S.new.
+/// The folder into which the checkpoint of a step is written, checkpoints/step-S.new.
 std::filesystem::path fresh_checkpoint(const std::filesystem::path& run, int64_t step);
 
-/// Whether there are any.
+/// Whether a run has any checkpoint.
 bool has_checkpoint(const std::filesystem::path& run);
 
 // For the process that holds the run's folder:
@@ -34,16 +35,17 @@ bool has_checkpoint(const std::filesystem::path& run);
 /// Makes fresh_checkpoint, an empty folder. Throws: IoError
 void begin_checkpoint(const std::filesystem::path& run, int64_t step);
 
-/// Gives its name to what begin_checkpoint gave, which has its state.json and is on the disk but for the names of its files,
-/// and removes the checkpoints older than the newest `keep`; whether all of those went. Where something cannot be removed
-/// (network file systems keep what somebody has open), a later call tries again.
+/// Renames the folder that begin_checkpoint made; it must have its state.json, and all of it must be on the disk except the
+/// names of its files. Then removes all checkpoints except the newest `keep`, and returns whether that succeeded for all. Where
+/// something cannot be removed (network file systems keep what somebody has open), a later call tries again.
 /// Throws: IoError
 bool publish_checkpoint(const std::filesystem::path& run, int64_t step, int64_t keep);
 
-/// Finishes or undoes what a crash left. Throws: IoError
+/// Finishes or undoes what a crash left unfinished. Throws: IoError
 void recover_checkpoints(const std::filesystem::path& run);
 
-/// Removes the checkpoints of later steps than `step`, the newest first; with -1 all of them at once, after recover_checkpoints.
+/// Removes the checkpoints of steps after `step`, the newest first; with -1 it removes all at once. To call after
+/// recover_checkpoints.
 /// Throws: IoError
 void remove_checkpoints_after(const std::filesystem::path& run, int64_t step);
 

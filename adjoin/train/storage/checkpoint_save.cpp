@@ -44,12 +44,12 @@ void CheckpointSave::work(Stage stage) {
     if (content_.add_files) content_.add_files(fresh_);
   } else if (stage == Stage::writing) {
     for (size_t i = 0; i < parts_.size() && !stops_; ++i) {
-      // Ranks begin with different files: the system lets one at a time write to one.
+      // Each rank begins with another file, as the system lets only one process at a time write to a file.
       const size_t file = (i + static_cast<size_t>(world_.rank())) % parts_.size();
       parts_[file].write(fresh_ / content_.states[file].file, stops_);
     }
   } else {
-    sync_to_disk(fresh_);  // the names of the files, before the one that says that they are there
+    sync_to_disk(fresh_);  // the names of the files must be on the disk before state.json, which says that they are
     write_atomically(fresh_ / kStateFile, sealed_state(content_.state, fresh_));
     removed_all_ = publish_checkpoint(place_.run, place_.step, place_.keep);
   }

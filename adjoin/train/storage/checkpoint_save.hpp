@@ -15,44 +15,44 @@
 
 namespace adjoin::train {
 
-/// What a checkpoint holds.
+/// The content of a checkpoint.
 struct CheckpointContent {
   struct State {
-    std::string file;  // its name
+    std::string file;  // the file's name
     std::vector<nn::Parameter> pieces;
   };
   std::vector<State> states;
-  std::function<void(const std::filesystem::path& folder)> add_files{};  // by rank 0, on another thread; or none
-  std::string name;                                                      // new_checkpoint_name, that of rank 0 counts
-  nlohmann::ordered_json state;                                          // of state.json, which has the name
+  std::function<void(const std::filesystem::path& folder)> add_files{};  // on rank 0, on another thread; or empty
+  std::string name;                                                      // from new_checkpoint_name; rank 0's is used
+  nlohmann::ordered_json state;                                          // of state.json, includes the name
 };
 
-/// A checkpoint being saved by all ranks of a world, in three stages: rank 0 makes the files with room for all tensors, each rank
-/// writes its parts, rank 0 writes state.json and gives the folder its name. Each stage runs on a thread of the rank's own, and the
-/// next one begins when all ranks know that it has ended.
+/// A checkpoint that all ranks of a world save, in three stages: rank 0 makes the files with room for all tensors; each rank
+/// writes its parts; rank 0 writes state.json and renames the folder. Each stage runs on a separate thread of the rank, and the
+/// next stage begins when all ranks know that the previous one has ended.
 class CheckpointSave {
  public:
   struct Place {
     std::filesystem::path run;
-    int64_t step = 0, keep = 1;  // as publish_checkpoint has them
+    int64_t step = 0, keep = 1;  // as in publish_checkpoint
   };
 
-  /// Called by all ranks. With `copies` the run may go on at once, else when the checkpoint is there.
+  /// All ranks call it. With `copies` the run may go on at once, else when the checkpoint is complete.
   CheckpointSave(Place place, const CheckpointContent& content, const Communicator& world, bool copies);
-  /// Waits for the thread, which stops; what is not whole is removed.
+  /// Stops the thread and waits for it; an incomplete checkpoint is removed.
   ~CheckpointSave();
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
 
-  /// Goes on with the next stage where all ranks have ended this one; whether the checkpoint is there. Called by all ranks now and
-  /// then, which tell each other and do not wait for the disk.
-  /// Throws: IoError on the rank whose disk refuses
+  /// Begins the next stage if all ranks have ended this one; returns whether the checkpoint is complete. All ranks call it now
+  /// and then; they tell each other and do not wait for the disk.
+  /// Throws: IoError on the rank where writing fails
   bool advance();
-  /// Returns when it is there. Called by all ranks, as wait_for_all is; `what` is "writing" and the folder unless given.
+  /// Returns when the checkpoint is complete. All ranks call it, as wait_for_all; `what` defaults to "writing" and the folder.
   /// Throws: as advance
   void finish(const std::string& what = "", std::chrono::milliseconds note_after = std::chrono::minutes(1));
 
-  /// Whether all older checkpoints that are to go could be removed, as rank 0 knows it.
+  /// Whether all older checkpoints that had to be removed could be, as known on rank 0.
   bool removed_all() const { return removed_all_; }
 
  private:

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little);
 constexpr uint32_t kPolynomial = 0x82f63b78;  // of CRC32C, reversed
 constexpr uint32_t kMask = 0xa282ead8;        // crc32c::Mask of TensorFlow's core/lib/hash/crc32c.h
 constexpr size_t kBuffered = 1 << 20;
-constexpr const char* kNamePart = "tfevents";  // by which TensorBoard knows its files
+constexpr const char* kNamePart = "tfevents";  // TensorBoard recognises its files by it
 
 constexpr auto kTable = [] {
   std::array<uint32_t, 256> table{};
@@ -39,7 +39,7 @@ void append(std::string& bytes, Number number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Protocol buffers: a field begins with its number and its wire type (protobuf.dev/programming-guides/encoding).
+// Protocol buffers: a field begins with its number and wire type (protobuf.dev/programming-guides/encoding).
 constexpr char kVarint = 0, k64Bits = 1, kBytes = 2, k32Bits = 5;
 
 void append_tag(std::string& bytes, int field, char type) {
@@ -79,7 +79,7 @@ void append_record(std::string& file, std::string_view content) {
   append(file, masked_crc(content));
 }
 
-/// "train/loss": the part of the data, as the run speaks of it, and the key.
+/// "train/loss": the part of the data under the name that runs use, and the key.
 std::string tag_of(const std::string& kind, const std::string& key) {
   return (kind == "step" ? "train" : kind == "evaluation" ? "test" : kind) + "/" + key;
 }
@@ -102,7 +102,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Calls `use` with each whole line of a file.
+/// Calls `use` with each complete line of a file.
 template <class Function>
 void for_each_line(const fs::path& path, Function use) {
   std::ifstream file(path);
@@ -125,7 +125,7 @@ uint32_t crc32c(std::string_view bytes) {
 
 EventFile::EventFile(const fs::path& folder, const fs::path& metrics) {
   const double time = now();
-  double left = 0;  // seconds of the steps from a line to the last one
+  double left = 0;  // seconds of the steps from a line to the last line
   for_each_line(metrics, [&](const MetricsLine& line) { left += seconds_of(line); });
   on_disk([&] { fs::create_directories(folder); });
   char name[64];

@@ -15,7 +15,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kBegunAtOnce = 1 << 20;
-constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB less a page in one call
+constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB minus a page in one call
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
   throw IoError(path.string() + ": " + what + ": " + std::strerror(error));
@@ -48,7 +48,7 @@ void OutputFile::write(const void* data, size_t bytes) {
     } else if (written == 0 || errno != EINTR) {
       const int error = written == 0 ? ENOSPC : errno;
       const off_t end = ::lseek(descriptor_, 0, SEEK_CUR);
-      // A device has no length to restore; the error that is thrown says enough.
+      // A device has no length to restore; the error that is thrown is enough.
       if (end >= 0 && ::ftruncate(descriptor_, end - static_cast<off_t>(done)) == 0) ::lseek(descriptor_, 0, SEEK_END);
       fail(path_, "cannot be written", error);
     }
@@ -64,19 +64,19 @@ void OutputFile::write_at(const void* data, size_t bytes, int64_t offset) {
     if (written <= 0) fail(path_, "cannot be written", written == 0 ? ENOSPC : errno);
     from += written, offset += written, bytes -= static_cast<size_t>(written);
   }
-  // So that the disk writes while the next bytes are copied; sync waits for it, and tells errors.
+  // Starts writing to the disk while the next bytes are copied; sync waits for it and reports errors.
   if (offset - begin >= kBegunAtOnce) ::sync_file_range(descriptor_, begin, offset - begin, SYNC_FILE_RANGE_WRITE);
 }
 
 void OutputFile::reserve(int64_t bytes) {
   if (::ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot be written", errno);
-  // Not posix_fallocate, which writes to each block where the file system keeps no room.
+  // Not posix_fallocate, which writes to each block where the file system cannot reserve space.
   if (bytes > 0 && ::fallocate(descriptor_, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
     fail(path_, "cannot be written", errno);
 }
 
 void OutputFile::sync() {
-  // EINVAL: a pipe or a device, which has no disk behind it.
+  // EINVAL: a pipe or a device without a disk.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail(path_, "cannot be written to the disk", errno);
 }
 
@@ -89,14 +89,14 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : place_(path) {
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
   const bool exists = std::filesystem::exists(status);
-  // A pipe, a terminal or a device is what a file must not replace.
+  // A file must not replace a pipe, a terminal or a device.
   if (exists && !std::filesystem::is_regular_file(status)) {
     file_.emplace(place_);
     return;
   }
   if (exists && std::filesystem::is_symlink(path, none)) place_ = std::filesystem::canonical(path);
   temporary_ = place_;
-  temporary_ += ".adjoin-new";  // a name that is nobody else's
+  temporary_ += ".adjoin-new";  // a name that nobody else uses
   file_.emplace(temporary_, OutputFile::Mode::replace, path);
 }
 

@@ -12,13 +12,13 @@
 
 namespace adjoin::train {
 
-/// A file being written. Every call throws IoError that names the file and the reason when the disk refuses.
+/// A file being written. Where the disk refuses, every call throws IoError with the file's name and the reason.
 class OutputFile {
  public:
-  /// A file that is filled is there already, as long as it is to be.
+  /// With `fill` the file exists already and has its final length.
   enum class Mode : uint8_t { replace, append, fill };
 
-  /// `name` is what errors call it, where that is not its path.
+  /// `name`: the file's name in errors, if it is not the path.
   explicit OutputFile(const std::filesystem::path& path, Mode mode = Mode::replace, std::filesystem::path name = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -27,13 +27,13 @@ class OutputFile {
   /// Writes all bytes, or throws and leaves the file as long as it was before the call.
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Writes bytes at a place, also where another process writes others of the same file.
+  /// Writes bytes at an offset, also while another process writes other bytes of the same file.
   void write_at(const void* data, size_t bytes, int64_t offset);
-  /// Makes the file so long, with room for all of it on the disk where the file system knows how to keep some.
+  /// Sets the file's length, and reserves room for all of it on the disk if the file system supports that.
   void reserve(int64_t bytes);
   /// Returns when what was written is on the disk.
   void sync();
-  /// Closes with the errors that only closing reports; the destructor closes silently.
+  /// Closes the file, and throws the errors that only closing reports; the destructor closes silently.
   void close();
 
  private:
@@ -41,34 +41,34 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// A file that is written beside its place and renamed into it, so that its place never holds half of it. A link keeps
-/// pointing to its file, which is replaced; what is no file (a pipe, a device) is written to as it comes.
+/// A file that is written beside its final place and then renamed, so that its place never holds half of it. Where the place is
+/// a link, the link stays and the file that it points to is replaced. A pipe or a device is written to directly.
 class AtomicFile {
  public:
   /// Throws: IoError
   explicit AtomicFile(const std::filesystem::path& path);
-  /// Removes what was not published; the place is then as it was.
+  /// Removes a file that was not published; the place is then unchanged.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   OutputFile& file() { return *file_; }
-  /// Puts the file into its place, when all of it is on the disk. Throws: IoError
+  /// Moves the file to its place, when all of it is on the disk. Throws: IoError
   void publish();
 
  private:
-  std::filesystem::path place_, temporary_;  // no temporary: written as it comes
+  std::filesystem::path place_, temporary_;  // if `temporary_` is empty, the place is written to directly
   std::optional<OutputFile> file_;
 };
 
-/// Gives a file that is on the disk its name, and returns when that is there too. Throws: IoError
+/// Gives its name to a file that is on the disk, and returns when the name is on the disk too. Throws: IoError
 void publish_file(const std::filesystem::path& fresh, const std::filesystem::path& place);
 
 /// Writes an AtomicFile. Throws: IoError, or what `writer` throws
 void write_atomically(const std::filesystem::path& path, const std::function<void(OutputFile&)>& writer);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Runs `function`, whose failures of the file system become IoError.
+/// Runs `function`; failures of the file system become IoError.
 template <class Function>
 auto on_disk(Function function) {
   try {

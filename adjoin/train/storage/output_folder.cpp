@@ -24,7 +24,7 @@ constexpr const char* kMarker = ".adjoin";
 constexpr int kTries = 5;
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
-/// Whether the folder's place is free or the folder is empty, ours, or neither.
+/// Whether the folder does not exist, is empty, is ours, or belongs to somebody else.
 enum class Standing { absent, empty, ours, foreign };
 
 Standing standing_of(const fs::path& path) {
@@ -60,7 +60,7 @@ void OutputFolder::try_out(const fs::path& path) {
     made.push_back(folder);
   on_disk([&] {
     fs::create_directories(path);
-    const AtomicFile file(path / kMarker);  // is not published
+    const AtomicFile file(path / kMarker);  // never published
   });
   std::error_code is_used_by_others;
   for (const fs::path& folder : made) fs::remove(folder, is_used_by_others);
@@ -89,8 +89,8 @@ OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
     if (created) fs::remove(path_, ignored);
     throw IoError(marker.string() + ": cannot be created: " + std::strerror(error));
   }
-  // Some network file systems know no locks: what remains then is the marker. Who asks whether the folder is held (is_held) has a
-  // lock himself for some microseconds.
+  // Some network file systems have no locks; then only the marker remains. A process that asks whether the folder is held
+  // (is_held) itself holds a lock for some microseconds.
   const auto is_taken = [&] { return ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; };
   for (int tries = 0; is_taken(); ++tries) {
     if (tries < kTries) {

@@ -5,28 +5,28 @@
 
 namespace adjoin::train {
 
-/// A folder that training writes into, recognised by the file `.adjoin` in it.
+/// A folder into which training writes, recognised by the file `.adjoin` in it.
 ///
-/// A folder is taken when it does not exist (it is created, with its parents), when it is empty, or when it is ours;
-/// every other is refused, so that no one's files are mixed with ours or replaced. One process at a time holds a
+/// A folder is accepted if it does not exist (it is created, with its parents), if it is empty, or if it is ours. Every other
+/// folder is refused, so that other people's files are neither mixed with ours nor replaced. One process at a time holds a
 /// folder.
 class OutputFolder {
  public:
-  /// Whether the folder can be taken, without touching the disk: for a check before long work begins.
-  /// Throws: InvalidArgument that says why not.
+  /// Checks whether the folder would be accepted, without writing: for a check before long work begins.
+  /// Throws: InvalidArgument, with the reason, if not.
   static void check(const std::filesystem::path& path);
 
-  /// Whether files can be written there: makes the folder and a file in it, and removes what it has made.
+  /// Checks whether files can be written there: makes the folder and a file in it, and removes both.
   /// Throws: InvalidArgument as check does; IoError
   static void try_out(const std::filesystem::path& path);
 
-  /// Whether the folder carries the mark.
+  /// Whether the folder has the file `.adjoin`.
   static bool is_ours(const std::filesystem::path& path);
-  /// Whether a process holds the folder now. Where the file system knows no locks nobody can tell, and it is said to be held.
+  /// Whether a process holds the folder now. True where the file system has no locks, as nobody can know then.
   static bool is_held(const std::filesystem::path& path);
 
-  /// Takes the folder until the end of this object's life.
-  /// Throws: InvalidArgument as check does, or when another process holds it; IoError for the disk.
+  /// Holds the folder until this object is destroyed.
+  /// Throws: InvalidArgument as check does, or when another process holds the folder; IoError for the disk.
   explicit OutputFolder(std::filesystem::path path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

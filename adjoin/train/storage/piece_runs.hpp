@@ -8,17 +8,17 @@
 
 namespace adjoin::train {
 
-/// The elements of this worker's piece that it writes and counts: of as many as there are workers with equal pieces, each
-/// takes an equal part. Places in the piece, row-major; none where it has no piece.
+/// The elements of this worker's piece that this worker writes and counts: workers with equal pieces each take an equal part.
+/// The range is in row-major places of the piece; it is empty where the worker has no piece.
 Range share_of(const nn::Parameter& piece);
 
-/// Elements that lie in a row in a piece and in the global tensor: where they begin in both, row-major.
+/// Elements that are contiguous both in a piece and in the global tensor, and where they begin in each, row-major.
 struct Run {
   int64_t local = 0, global = 0, count = 0;
 };
 
-/// Calls `visit` for the runs of a part of this worker's piece, in the order of the piece; runs that follow each other in both
-/// are one.
+/// Calls `visit` for the runs of a part of this worker's piece, in the order of the piece; runs that are adjacent in both
+/// places are joined.
 void visit_runs(const nn::Parameter& piece, const Range& part, const std::function<void(const Run&)>& visit);
 
 }  // namespace adjoin::train

@@ -24,12 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttempts = 12;
-constexpr auto kFirstPause = std::chrono::milliseconds(1);  // doubled each time: 4 s in all
+constexpr auto kFirstPause = std::chrono::milliseconds(1);  // doubled each time: 4 s in total
 
-/// What rank 0 finds, and all are told.
+/// What rank 0 finds, and all ranks get.
 struct Found {
-  CheckpointFolder checkpoint{};   // known to rank 0 alone
-  std::string state{}, trouble{};  // trouble: nothing is to be read
+  CheckpointFolder checkpoint{};   // only on rank 0
+  std::string state{}, trouble{};  // trouble: why nothing can be read
 };
 
 std::string listed(const std::vector<CheckpointFolder>& checkpoints) {
@@ -43,7 +43,7 @@ std::string state_in(const fs::path& folder) {
   return text_or_nothing(folder / kStateFile);
 }
 
-/// The first checkpoint to read of those that were not `passed_over`.
+/// The first checkpoint to read that is not in `passed_over`.
 Found find(const CheckpointChoice& choice, const std::set<std::string>& passed_over) {
   const std::vector<CheckpointFolder> all = checkpoints_in(choice.run);
   if (all.empty())
@@ -52,14 +52,14 @@ Found find(const CheckpointChoice& choice, const std::set<std::string>& passed_o
   for (const CheckpointFolder& checkpoint : all) {
     if (choice.step > 0 && checkpoint.step != choice.step) continue;
     const std::string state = state_in(checkpoint.path);
-    if (state.empty() && !fs::exists(checkpoint.path)) return find(choice, passed_over);  // it was removed just now
+    if (state.empty() && !fs::exists(checkpoint.path)) return find(choice, passed_over);  // it was just removed
     if (!passed_over.contains(checkpoint.path.string() + state)) return {checkpoint, state, ""};
   }
   return {.trouble = "--step " + std::to_string(choice.step) + ": " + choice.run.string() +
                      " has no such checkpoint; it has " + listed(all)};
 }
 
-/// Told once by a process, which may read a checkpoint's files one after another.
+/// Warns once in a process, which may read a checkpoint's files one after another.
 void warn_once(const std::string& what) {
   static std::mutex mutex;
   static std::set<std::string> told;
@@ -85,7 +85,7 @@ std::string new_checkpoint_name() {
 
 void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
                      const std::function<void(const SavedCheckpoint&)>& read) {
-  std::set<std::string> passed_over;  // of rank 0
+  std::set<std::string> passed_over;  // on rank 0
   std::string damage;
   auto pause = kFirstPause;
   for (int attempt = 1;;) {
@@ -99,7 +99,7 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
     if (!found.trouble.empty())
       throw DamagedFile(damage + (passed_over.size() > 1 ? "; no other checkpoint is whole" : ""));
     if (!damage.empty() && world.rank() == 0) warn_once(damage + "; " + folder + " is read instead");
-    const auto is_gone = [&] {  // or is another, or has moved, by rank 0
+    const auto is_gone = [&] {  // or was replaced or moved, as rank 0 sees it
       return largest_of_all(world.rank() == 0 && state_in(folder) != found.state, world) != 0;
     };
     try {

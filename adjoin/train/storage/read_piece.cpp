@@ -15,12 +15,12 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kLargestGap = 64 << 10;  // bytes
-constexpr int64_t kReadAtOnce = 1 << 20;   // bytes, which stay in a cache until they are counted
+constexpr int64_t kReadAtOnce = 1 << 20;   // bytes that stay in a cache until they are counted
 
-/// Reads runs, in the order in which they are given, into a tensor.
+/// Reads runs into a tensor, in the given order.
 class Reading {
  public:
-  /// `first`: the place in the global tensor of the first element in the file.
+  /// `first`: the global place of the first element in the file.
   Reading(const SafetensorsFile& file, const StoredTensor& stored, const at::Tensor& into, const Range& counted,
           int64_t first = 0)
       : file_(file),
@@ -81,13 +81,13 @@ class Reading {
   uint64_t sum_ = 0;
 };
 
-/// The elements of a run that lie in a range of the global tensor.
+/// The elements of a run that are in a range of the global tensor.
 Run within(const Run& run, const Range& range) {
   const int64_t begin = std::max(run.global, range.begin), end = std::min(run.global + run.count, range.end);
   return {run.local + begin - run.global, begin, std::max<int64_t>(0, end - begin)};
 }
 
-/// `range`: of the part in the stacked tensor.
+/// `range`: the place of the part in the stacked tensor.
 void read_part(const StackedTensor::Part& part, const Range& range, const nn::Parameter& piece,
                const at::Tensor& into) {
   const Range all{0, into.numel()};

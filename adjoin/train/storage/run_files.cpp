@@ -22,7 +22,7 @@ std::optional<Configuration> configuration_in(const nlohmann::ordered_json& json
     Configuration configuration = configuration_from_json(json["config"]);
     validate(configuration);
     return configuration;
-  } catch (const InvalidArgument&) {  // of another version
+  } catch (const InvalidArgument&) {  // from another version
     return std::nullopt;
   }
 }
@@ -46,7 +46,7 @@ void write_beginning(const fs::path& folder, const RunBeginning& beginning) {
                                        {"config", to_json(beginning.configuration)}};
   try {
     write_atomically(folder / kRunFile, json.dump(2) + "\n");
-  } catch (const IoError&) {  // a run can do without; what it cannot do without will say that the disk is full
+  } catch (const IoError&) {  // a run can go on without this file; a file that it needs will report a full disk
   }
 }
 

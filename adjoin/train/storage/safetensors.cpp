@@ -95,7 +95,7 @@ void SafetensorsFile::read_at(void* into, int64_t bytes, int64_t offset) const {
 }
 
 void SafetensorsFile::check_booleans(const at::Tensor& tensor, const std::string& name) const {
-  if (tensor.scalar_type() != at::kBool) return;  // every other type gives all bit patterns a meaning
+  if (tensor.scalar_type() != at::kBool) return;  // in every other type all bit patterns are valid
   const auto* bytes = static_cast<const uint8_t*>(tensor.const_data_ptr());
   if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; }))
     refuse("tensor " + name + ": a BOOL is neither 0 nor 1");

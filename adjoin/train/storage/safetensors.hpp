@@ -15,14 +15,14 @@ namespace adjoin::train {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// A file that is not what it was when it was written.
+/// A file that is not as it was when it was written.
 class DamagedFile : public InvalidArgument {
   using InvalidArgument::InvalidArgument;
 };
 
-/// A safetensors file open for reading. Opening checks all of its header against the file's size before anything of
-/// the size that it claims is allocated. Reading is safe from several threads.
-/// Throws: DamagedFile, everywhere, with one line that names the file and what is wrong.
+/// A safetensors file open for reading. Opening checks the whole header against the file's size, before it allocates anything
+/// of a size that the header claims. Several threads may read.
+/// Throws: DamagedFile, in all functions, with one line that names the file and what is wrong.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path);
@@ -38,12 +38,12 @@ class SafetensorsFile {
   const Metadata& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Its type and shape, and where its bytes lie.
+  /// Its type and shape, and where its bytes are.
   const StoredTensor& find(const std::string& name) const;
   at::Tensor read(const std::string& name) const;
-  /// Bytes from a place on that is counted as those of StoredTensor are.
+  /// Reads bytes from `begin` on, which is counted as in StoredTensor.
   void read_bytes(void* into, int64_t bytes, int64_t begin) const;
-  /// Where the tensors' bytes begin in the file.
+  /// The offset of the tensors' bytes in the file.
   int64_t data_begin() const { return data_begin_; }
   /// Throws: DamagedFile where a byte of a BOOL is neither 0 nor 1
   void check_booleans(const at::Tensor& tensor, const std::string& name) const;
@@ -59,18 +59,20 @@ class SafetensorsFile {
   Metadata metadata_;
 };
 
-/// Makes a file that begins with the header for these tensors, in ascending order of their names, and is as long as it will be
-/// with their data, of which none is written yet. It is not yet on the disk.
-/// Throws: InvalidArgument for names used twice and types that the format lacks; IoError for the disk, also where it has no room
+/// Makes a file with the header for these tensors, in ascending order of their names, and with its final length; the data are
+/// not written yet. It need not be on the disk yet.
+/// Throws: InvalidArgument for names used twice and types that the format lacks; IoError where the disk refuses, also where it
+///         has no room
 void make_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                       const Metadata& metadata = {});
 
-/// A file that make_safetensors made, to be filled with its tensors, also by several processes, each with a part.
+/// A file from make_safetensors that is filled with its tensors, also by several processes, each with a part.
 /// Throws: IoError; DamagedFile as SafetensorsFile
 class SafetensorsFilling {
  public:
   explicit SafetensorsFilling(const std::filesystem::path& path);
-  /// Elements of a tensor, from the one of this global index on. Throws: InvalidArgument where it has not so many
+  /// Writes elements of a tensor, beginning at global index `first`. Throws: InvalidArgument where the tensor has fewer
+  /// elements
   void write(const std::string& name, int64_t first, const void* elements, int64_t count);
   /// Returns when what was written is on the disk.
   void sync() { file_.sync(); }

@@ -32,7 +32,7 @@ at::ScalarType dtype_of(std::string_view name) {
   throw InvalidArgument("dtype is " + in_quotes(name) + ", expected one of F64, F32, F16, BF16, I64, I32, U8, BOOL");
 }
 
-/// Takes the events of the JSON parser one by one, so that a hostile header never becomes a tree in memory.
+/// Handles the events of the JSON parser one by one, so that a malicious header never becomes a tree in memory.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   SafetensorsHeader header;
@@ -196,7 +196,7 @@ int64_t bytes_of(const TensorEntry& entry) {
   for (const int64_t size : entry.shape) {
     require(size >= 0, "shape holds a negative size");
     empty = empty || size == 0;
-    // Strides are products too, also those of an empty tensor, so zeros do not excuse an overflow.
+    // Strides are products too, also in an empty tensor, so sizes of 0 count as 1 for the overflow check.
     require(!__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes), "shape's product is beyond 2^63 - 1");
   }
   return empty ? 0 : bytes;
@@ -204,7 +204,7 @@ int64_t bytes_of(const TensorEntry& entry) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
   require(text.starts_with('{'), "the header does not begin with {");
-  require(text.find('\0') == text.npos, "the header holds a zero byte");  // the JSON parser takes one for the end
+  require(text.find('\0') == text.npos, "the header holds a zero byte");  // the JSON parser would stop there
   HeaderReader reader;
   json::sax_parse(text, &reader);
   auto& tensors = reader.header.tensors;
@@ -232,7 +232,7 @@ std::string make_safetensors_header(const std::vector<TensorEntry>& entries,
     described["data_offsets"] = {begin, offset};
   }
   std::string text = header.dump();
-  // So that the data begin where a line of the cache does: the system then reads them a quarter quicker.
+  // So that the data begin at a cache line: the system then reads them a quarter faster.
   constexpr size_t kLine = 64, kLength = sizeof(uint64_t);
   text.resize((kLength + text.size() + kLine - 1) / kLine * kLine - kLength, ' ');
   return text;

@@ -25,7 +25,7 @@
 namespace adjoin::train {
 namespace {
 
-/// Checks that a file holds the weights of a task's model. Nothing of the model's size is allocated.
+/// Checks that a file holds the weights of a task's model. Allocates nothing of the model's size.
 void check_described(const std::filesystem::path& path, const Task& task) {
   check_state(path, parameters_of(described_model(task)));
 }
@@ -39,7 +39,7 @@ std::map<std::string, std::vector<int64_t>> shapes_of(const Task& task) {
 
 SavedModel open_pretrained(const std::filesystem::path& folder, const TaskMaker& make) {
   SavedModel saved{read_pretrained(folder), nullptr, {folder, 0}, true};
-  constexpr int64_t kLongest = 2048;  // of texts that are evaluated
+  constexpr int64_t kLongest = 2048;  // for texts in an evaluation
   saved.configuration.sequence = std::clamp<int64_t>(saved.configuration.context, 2, kLongest);
   saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, folder);
   saved.weights = std::make_shared<const FamilyWeights>(find_pretrained_weights(folder, shapes_of(*saved.task)));
@@ -103,7 +103,7 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
                 const Trainer& trainer) {
   on_root(trainer.grid().world(), "writing " + folder.string(),
           [&] { write_model_files(folder, configuration, task, trainer.stages()); });
-  // Last: where it stands, the others do.
+  // Last: if this file exists, the others do too.
   save_state(folder / kWeightsFile, trainer.parameters(), trainer.grid());
 }
 
@@ -179,7 +179,7 @@ SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
 
 Configuration configured(const SavedModel& saved, const ModelUse& use) {
   Configuration configuration = on_grid(saved.configuration, use.grid);
-  configuration.pipeline = Configuration().pipeline;  // whose stages are as many as its ranks
+  configuration.pipeline = Configuration().pipeline;  // it has as many stages as the run had ranks
   configuration.chunks = 1;
   configuration.stages.clear();
   configuration.zero = use.zero;
@@ -192,7 +192,7 @@ Configuration configured(const SavedModel& saved, const ModelUse& use) {
 
 namespace {
 
-/// Of a folder of transformers.
+/// For a folder of transformers.
 void read_weights_of(const SavedModel& saved, const Communicator& world, const std::vector<nn::Parameter>& parameters) {
   const at::NoGradGuard no_gradient;
   together(world, [&] {
@@ -262,7 +262,7 @@ Configuration configuration_to_resume(const std::string& folder, int64_t step) {
   });
   configuration.resume = configuration.out = folder;
   configuration.step = step;
-  configuration.overwrite = false;  // what the run before was asked
+  configuration.overwrite = false;  // it was meant for the earlier run
   configuration.trace.clear();
   return configuration;
 }

@@ -11,7 +11,7 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kWrittenAtOnce = 16 << 20;  // bytes between two looks at whether to stop
+constexpr int64_t kWrittenAtOnce = 16 << 20;  // bytes between two checks whether to stop
 
 const char* bytes_from(const at::Tensor& flat, int64_t element) {
   return static_cast<const char*>(flat.const_data_ptr()) + element * static_cast<int64_t>(flat.element_size());

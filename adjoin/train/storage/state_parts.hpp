@@ -10,24 +10,25 @@
 
 namespace adjoin::train {
 
-/// What this worker writes of global tensors into their file: of its pieces, the parts that share_of gives, and the checksums of
-/// all tensors, which the workers have counted together.
+/// What this worker writes of global tensors into their file: the parts of its pieces that share_of gives. It also knows the
+/// checksums of all tensors, which the workers have computed together.
 class StateParts {
  public:
-  /// Called by all workers that hold pieces. With `copies` it is what the pieces hold now, else what they hold when it is written.
+  /// All workers that hold pieces call it. With `copies` it copies what the pieces hold now; else it writes what they hold at
+  /// the time of writing.
   StateParts(const std::vector<nn::Parameter>& pieces, const Communicator& workers, bool copies);
 
-  /// Makes the file, with room for all tensors, by one worker. Throws: IoError
+  /// Makes the file, with room for all tensors. One worker calls it. Throws: IoError
   void make_file(const std::filesystem::path& path, const Metadata& metadata) const;
-  /// Writes this worker's parts into the file and waits for the disk, unless `stops` becomes true; on any thread, without
-  /// communication. Throws: IoError
+  /// Writes this worker's parts into the file and waits for the disk, unless `stops` becomes true. It may run on any thread and
+  /// does not communicate. Throws: IoError
   void write(const std::filesystem::path& path, const std::atomic<bool>& stops) const;
 
  private:
   struct Part {
-    nn::Parameter piece;  // of no more than its name, layout and grid
+    nn::Parameter piece;  // only its name, layout and grid
     Range range;          // of the piece
-    at::Tensor values;    // flat, those of the range
+    at::Tensor values;    // the values in the range, flat
   };
   std::vector<TensorEntry> entries_;
   std::vector<Part> parts_;

@@ -29,7 +29,7 @@ uint64_t checksum_in(const SafetensorsFile& file, const StoredTensor& tensor, st
 }  // namespace
 
 Sums added_up(const Sums& mine, const Communicator& group) {
-  std::vector<int64_t> halves;  // of 32 bits, whose sums over 2^31 ranks fit into 63
+  std::vector<int64_t> halves;  // 32-bit halves, whose sums over 2^31 ranks fit into 63 bits
   for (const uint64_t sum : mine) {
     halves.push_back(static_cast<int64_t>(sum & UINT32_MAX));
     halves.push_back(static_cast<int64_t>(sum >> 32));

@@ -11,7 +11,7 @@
 namespace adjoin::train {
 namespace {
 
-/// In the order in which they count.
+/// In the order of their priority.
 enum class Failure : int64_t { none, error, io, invalid, damage };
 
 [[noreturn]] void fail_with(Failure failure, const std::string& message) {

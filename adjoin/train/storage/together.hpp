@@ -6,8 +6,8 @@
 
 namespace adjoin::train {
 
-/// Runs `work`, which does not communicate, on all workers of a world. Where it fails on some, all throw what one of them threw,
-/// so that they go on alike: a DamagedFile before other errors, else that of the first rank.
+/// Runs `work`, which does not communicate, on all workers of a world. If it fails on some, all workers throw the same error,
+/// so that all continue alike: a DamagedFile if there is one, else the error of the first rank that failed.
 void together(const Communicator& world, const std::function<void()>& work);
 
 }  // namespace adjoin::train

@@ -16,14 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kTokenEnding = ".tokens";  // two requests of one hash are told apart by the text in the file
+constexpr const char* kTokenEnding = ".tokens";  // the text in the file distinguishes requests with equal hashes
 
-/// Of files below a place.
+/// The identity of some files in a folder.
 Json identity_under(const fs::path& place, const std::vector<fs::path>& files) {
   std::vector<int64_t> numbers;
   for (const fs::path& file : files) {
     struct stat status {};
-    if (::stat(file.c_str(), &status) != 0) status = {};  // whoever reads the file says what is wrong
+    if (::stat(file.c_str(), &status) != 0) status = {};  // reading the file will report what is wrong
     const auto path = static_cast<int64_t>(hash_of(file.filename().string()));
     numbers.insert(numbers.end(), {path, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec});
   }

@@ -9,35 +9,36 @@
 
 namespace adjoin::train {
 
-/// The folder where tokens are kept from one start to the next: adjoin in $XDG_CACHE_HOME, or in ~/.cache. Nothing where
+/// The folder in which tokens are kept from one start to the next: adjoin in $XDG_CACHE_HOME, or in ~/.cache. None where
 /// neither variable has an absolute path.
 std::optional<std::filesystem::path> cache_folder();
 
-/// Why there is no cache where cache_folder gives none.
+/// Why there is no cache if cache_folder gives none.
 inline constexpr const char* kNoCacheFolder = "neither XDG_CACHE_HOME nor HOME names a folder";
 
-/// What tells one part of a data set from others and from what it was before: its files' places, sizes and times of
-/// modification. Throws: InvalidArgument as sample_files does
+/// What distinguishes one part of a data set from others, and from its own earlier content: its files' paths, sizes and times
+/// of modification. Throws: InvalidArgument as sample_files does
 nlohmann::ordered_json identity_of(const std::string& data, data::Part part);
 
-/// The same of a file, or of all that lies below a folder.
+/// The same for a file, or for all files in a folder and its subfolders.
 nlohmann::ordered_json identity_of_files(const std::filesystem::path& path);
 
-/// Where the cache keeps what a request asks for, named by the request's hash and `ending`. Nothing where there is no cache.
+/// The place in the cache for what a request describes; its name is the request's hash and `ending`. None where there is no
+/// cache.
 std::optional<std::filesystem::path> cache_place(const nlohmann::ordered_json& request, const char* ending);
 
-/// Tokens that were kept, and what was said about them.
+/// Tokens from the cache, and what was said about them.
 struct KeptTokens {
   data::TokenStore tokens;
   nlohmann::ordered_json about;
 };
 
-/// The tokens that were kept for a request, mapped. Nothing where there are none, what is there cannot be trusted, or the
-/// request is null.
+/// The tokens that were kept for a request, mapped. None where there are none, where what is there cannot be trusted, or where
+/// the request is null.
 std::optional<KeptTokens> find_tokens(const nlohmann::ordered_json& request);
 
-/// Keeps the tokens, of a vocabulary of `words`, that a request asks for.
-/// Throws: IoError where the disk refuses; nothing is half-written
+/// Keeps the tokens for a request; their vocabulary has `words` pieces.
+/// Throws: IoError where the disk refuses; no file is half-written
 void keep_tokens(const nlohmann::ordered_json& request, const nlohmann::ordered_json& about,
                  const data::TokenStore& tokens, int64_t words);
 

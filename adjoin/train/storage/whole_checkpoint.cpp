@@ -22,7 +22,7 @@ std::string hash_text(const std::string& content) {
   return hexadecimal(hash_of(content));
 }
 
-/// Of a file with tensors, which has checksums of its own: "".
+/// "" for a file with tensors, which has its own checksums.
 std::string checksum_of(const fs::path& file) {
   return file.extension() == ".safetensors" ? "" : hash_text(read_text(file));
 }
@@ -51,7 +51,7 @@ void check_whole(const CheckpointFolder& checkpoint, const std::string& text) {
   if (text.empty()) throw DamagedFile(path.string() + ": is missing or empty");
   ordered_json state = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!state.is_object()) throw DamagedFile(path.string() + ": this is not the state of a training run");
-  if (!state.contains(kSeal) && !state.contains(kFiles)) return;  // of an earlier version
+  if (!state.contains(kSeal) && !state.contains(kFiles)) return;  // from an earlier version
   const ordered_json seal = state.value(kSeal, ordered_json()), files = state.value(kFiles, ordered_json());
   state.erase(kSeal);
   if (seal != ordered_json(hash_text(state.dump())) || !files.is_object())
@@ -62,7 +62,7 @@ void check_whole(const CheckpointFolder& checkpoint, const std::string& text) {
     for (const auto& [name, checksum] : files.items()) check_file(checkpoint.path / name, checksum);
   } catch (const DamagedFile&) {
     throw;
-  } catch (const InvalidArgument& error) {  // a file that cannot be read
+  } catch (const InvalidArgument& error) {  // a file cannot be read
     throw DamagedFile(error.what());
   }
 }

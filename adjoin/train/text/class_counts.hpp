@@ -8,22 +8,22 @@
 
 namespace adjoin::train {
 
-/// What a classifier made of samples whose classes are known: how many there were of each class, how many it took for each,
-/// and how many of these it was right about. Of few classes also each pair: the confusion matrix.
+/// Counts a classifier's answers for samples with known classes: for each class the samples that have it, the samples that were
+/// taken for it, and the right answers among these. With few classes also each pair of classes: the confusion matrix.
 class ClassCounts {
  public:
-  /// So many classes have their pairs counted.
+  /// Up to this number of classes pairs are counted.
   static constexpr int64_t kMostPaired = 64;
 
   ClassCounts() : ClassCounts(0) {}
   explicit ClassCounts(int64_t classes);
-  /// What `counts` of such an object were, as they come out of a task's tally.
+  /// An object with the `counts` of another one, as they come out of a task's tally.
   ClassCounts(int64_t classes, std::span<const double> counts);
 
   /// Counts samples. Shape: scores [samples, classes], labels [samples] int64
   void add(const at::Tensor& scores, const at::Tensor& labels);
 
-  /// All counts, which workers that saw different samples sum.
+  /// All counts, to be summed over workers with different samples.
   std::span<int64_t> counts() { return counts_; }
 
   int64_t classes() const { return classes_; }
@@ -32,14 +32,14 @@ class ClassCounts {
   int64_t of_class(int64_t c) const { return at(kActual, c); }
   int64_t taken_for(int64_t c) const { return at(kTaken, c); }
 
-  /// Right answers among all; 0 where there are no samples.
+  /// Right answers divided by all; 0 where there are no samples.
   double accuracy() const;
 
-  /// The harmonic mean of precision and recall, 2 right / (of the class + taken for it); 0 where there are neither.
+  /// The harmonic mean of precision and recall, 2 right / (of the class + taken for it); 0 where both are 0.
   double f1(int64_t c) const;
 
   bool has_pairs() const { return classes_ <= kMostPaired; }
-  /// Samples of class `actual` that were taken for `taken`, where there are pairs.
+  /// Samples of class `actual` that were taken for class `taken`, if pairs are counted.
   int64_t pair(int64_t actual, int64_t taken) const { return at(kPairs + actual, taken); }
 
  private:

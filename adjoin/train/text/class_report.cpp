@@ -36,7 +36,7 @@ std::string three_digits(double number) {
   return text;
 }
 
-/// Lines whose first column is flush left and whose others are flush right, two spaces between; "" where they are wider
+/// Lines whose first column is aligned left and whose others are aligned right, separated by two spaces; "" if they are wider
 /// than `columns`.
 std::string aligned(const std::vector<Row>& rows, size_t columns) {
   std::vector<size_t> widths(rows.front().size());

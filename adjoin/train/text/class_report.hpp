@@ -7,8 +7,8 @@
 
 namespace adjoin::train {
 
-/// A table of the samples and the F1 of each class, and below it the confusion matrix, a row for each class that the samples
-/// have and a column for each they were taken for, where it is no wider than `columns`.
+/// A table of each class's number of samples and F1, and below it the confusion matrix if it is not wider than `columns`: a row
+/// for each class that the samples have, a column for each class that they were taken for.
 std::string class_report(const data::ClassNames& classes, const ClassCounts& counts, size_t columns);
 
 }  // namespace adjoin::train

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Vocabulary = std::shared_ptr<const data::TextVocabulary>;
 
-/// The vocabulary that is known before the documents are read; none where it is learned from them.
+/// The vocabulary if it is known before the documents are read; null if it is learned from them.
 Vocabulary given_vocabulary(const Configuration& c) {
   if (!c.resume.empty()) {
     Vocabulary vocabulary;
@@ -34,7 +34,7 @@ Vocabulary given_vocabulary(const Configuration& c) {
   return data::named_text_vocabulary(c.vocab);
 }
 
-/// What decides the tokens of documents; nothing of the embedded corpus, which is written as quickly as it is read.
+/// What decides the tokens of documents; null for the embedded corpus, which is generated as quickly as it could be read.
 Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
   if (source.data == "sample") return {};
   const Json test = source.test.empty() ? Json() : identity_of_files(source.test);
@@ -44,7 +44,7 @@ Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
           {"vocabulary", vocabulary}};
 }
 
-/// Nothing where there is none, or a damaged one.
+/// None where there is no folder, or a damaged one.
 std::optional<data::TokenFolder> find_token_folder(const fs::path& place) {
   if (!data::is_token_folder(place.string())) return std::nullopt;
   try {
@@ -54,8 +54,8 @@ std::optional<data::TokenFolder> find_token_folder(const fs::path& place) {
   }
 }
 
-/// Removes what is damaged from its place in the cache. It is moved aside first, and looked at again there, since another
-/// process may have put a whole folder into the place just now.
+/// Removes a damaged folder from its place in the cache. It is first moved aside and examined again there, since another
+/// process may just have put a complete folder into the place.
 /// Throws: IoError
 void clear_place(const fs::path& place) {
   std::error_code error;
@@ -68,10 +68,10 @@ void clear_place(const fs::path& place) {
     fs::rename(aside, place, error);
     if (!error) return;
   }
-  fs::remove_all(aside, error);  // what remains of it is in nobody's way
+  fs::remove_all(aside, error);  // leftovers do not matter
 }
 
-/// Documents that the cache lacks; where it cannot keep them, `trouble` says why.
+/// Puts documents into the cache and returns their tokens; if that fails, `trouble` says why.
 std::optional<data::TokenFolder> keep_token_folder(const fs::path& place, const data::Documents& documents,
                                                    const data::TextVocabulary& vocabulary, std::string& trouble) {
   try {
@@ -83,14 +83,14 @@ std::optional<data::TokenFolder> keep_token_folder(const fs::path& place, const 
     trouble = error.what();
     return std::nullopt;
   } catch (const InvalidArgument&) {
-    if (!fs::exists(place)) throw;  // else another process of this job was quicker
+    if (!fs::exists(place)) throw;  // else another process of this job was faster
   }
   auto folder = find_token_folder(place);
   if (!folder) trouble = place.string() + ": another process has put something else there";
   return folder;
 }
 
-/// `name`: what is said of it.
+/// `name`: what messages call it.
 LanguageInput of_folder(data::TokenFolder folder, const std::string& name) {
   folder.train.name = folder.test.name = name;
   return {std::move(folder.vocabulary), std::move(folder.train), std::move(folder.test)};

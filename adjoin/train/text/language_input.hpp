@@ -19,14 +19,14 @@ struct LanguageInput {
 /// The vocabulary in a model's folder.
 std::shared_ptr<const data::TextVocabulary> read_vocabulary(const std::filesystem::path& folder);
 
-/// Reads the documents that the configuration names, or maps their tokens: of a folder that `adjoin tokenize` wrote, or from
-/// the cache, which keeps those of documents. The vocabulary is that of the checkpoint of a run that is resumed, of a folder of
-/// tokens, or as `vocab` says: bytes, learned from the training documents, or a file. Says how much there is.
+/// Reads the documents that the configuration names, or maps their tokens: from a folder that `adjoin tokenize` wrote, or from
+/// the cache, which keeps the tokens of documents. The vocabulary is that of a resumed run's checkpoint, that of a folder of
+/// tokens, or the one that `vocab` names: bytes, learned from the training documents, or a file. Prints how much there is.
 /// Throws: InvalidArgument as the readers of documents and vocabularies do
 LanguageInput read_language_input(const Configuration& configuration);
 
 /// The tokens of the test part of a source.
-/// Throws: as above, and where a folder of tokens is of another vocabulary
+/// Throws: as above, and where a folder of tokens has another vocabulary
 data::DocumentTokens read_language_test(const TextSource& source, const data::TextVocabulary& vocabulary);
 
 }  // namespace adjoin::train

@@ -18,7 +18,7 @@ double bits_per_byte(double nats, double bytes) {
   return bytes > 0 ? nats / std::log(2.0) / bytes : 0;
 }
 
-/// Of the targets of rows begin to end.
+/// The number of bytes of the targets of rows begin to end.
 double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor& targets, int64_t begin, int64_t end) {
   double bytes = 0;
   const auto* target = targets.const_data_ptr<int64_t>();
@@ -30,7 +30,7 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 
 LanguageModelling::LanguageModelling(const Configuration& configuration, LanguageInput input)
     : configuration_(configuration), vocabulary_(std::move(input.vocabulary)), test_samples_(configuration.samples) {
-  if (input.train.tokens.size() == 0) return;  // of a model that is used
+  if (input.train.tokens.size() == 0) return;  // a trained model is used without data
   train_.emplace(std::move(input.train), configuration.sequence, data::Part::train);
   test_.emplace(std::move(input.test), configuration.sequence, data::Part::test);
 }
@@ -163,7 +163,7 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
 
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
-  // A text is what ends with the end of a document; the model may have read it in several pieces.
+  // A text ends with an end of document; the model may have read it in several pieces.
   const at::Tensor exact = scores.to(at::kDouble);
   std::vector<Prediction> predictions;
   const auto* target = batch.target.const_data_ptr<int64_t>();

@@ -15,7 +15,7 @@
 
 namespace adjoin::train {
 
-/// Says which token comes next. A sample is a sequence of tokens; the loss is a mean over all of them.
+/// Predicts the next token. A sample is a sequence of tokens; the loss is a mean over all tokens.
 class LanguageModelling : public Task {
  public:
   LanguageModelling(const Configuration& configuration, LanguageInput input);
@@ -28,32 +28,32 @@ class LanguageModelling : public Task {
   Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {
     return Rows::zigzag(lengths, ranks);
   }
-  /// Documents, and what a sequence has of each, are samples of their own: they do not see each other.
+  /// Each document, or a sequence's part of it, is a separate sample: documents do not see each other.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
-  /// Tokens that are to be predicted.
+  /// The number of tokens to predict.
   double loss_denominator(data::Part part, std::span<const int64_t> samples) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
-  /// In an evaluation the bytes of what is to be predicted.
+  /// In an evaluation the number of bytes to predict.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
-  /// Perplexity, and in an evaluation the bits that a byte takes; the ends of documents cost bits and are no bytes.
+  /// Perplexity, and in an evaluation bits per byte; the ends of documents cost bits and are not counted as bytes.
   std::vector<Measure> measures(double loss, std::span<const double> tally, double tokens) const override;
   std::string description() const override;
   std::vector<TaskFile> files() const override;
 
   void read_test(const TextSource& source) override;
-  /// Each text is a sequence, of which what is longer than the model's context is cut.
+  /// Each text is a sequence; what exceeds the model's context is cut off.
   void take_texts(std::span<const std::string> texts) override;
-  /// Bits a byte of each text, its end included.
+  /// Bits per byte of each text, including its end.
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;
 
   const data::TextVocabulary& vocabulary() const { return *vocabulary_; }
-  /// How often a sequence has been read from the data.
+  /// How many sequences have been read from the data.
   int64_t sequences_read() const { return read_; }
 
  private:
-  /// What lies before each place of a batch of sequences, and at its end what is in all of it.
+  /// Counts before each place in a batch of sequences; the last entries count the whole batch.
   struct BatchCounts {
     data::Part part{};
     std::vector<int64_t> samples, pieces, tokens;
@@ -66,7 +66,7 @@ class LanguageModelling : public Task {
   Configuration configuration_;
   std::shared_ptr<const data::TextVocabulary> vocabulary_;
   std::optional<data::Sequences> train_, test_;
-  int64_t test_samples_;               // to use at most; 0: all
+  int64_t test_samples_;               // the most that are used; 0: all
   std::vector<data::Sequence> texts_;  // instead of the test part
   mutable std::atomic<int64_t> read_ = 0;
   mutable std::mutex counting_;

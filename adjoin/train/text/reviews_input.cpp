@@ -31,13 +31,13 @@ void warn_of_one_class(const std::string& data, const data::ClassNames& classes,
   warn(data + ": all training texts are " + classes.name(train.label(0)) + ", so there is nothing to tell apart");
 }
 
-/// What is known before the texts are read: of a resumed run all, else what the configuration names.
+/// What is known before the texts are read: for a resumed run everything, else what the configuration names.
 struct Given {
   std::optional<data::WordPiece> tokenizer;
   std::optional<data::ClassNames> classes;
 };
 
-/// The words of a model that training begins with, and its classes where they are those of the texts.
+/// The words of the model with which a training begins, and its classes if the texts have the same ones.
 Given given_by_beginning(const std::string& from, const TextSource& source) {
   Given given;
   read_model_folder(from, [&](const std::filesystem::path& folder) {
@@ -71,8 +71,8 @@ Json described(const data::WordPiece& tokenizer) {
   return {{"pieces", tokenizer.size()}, {"hash", hash}};
 }
 
-/// What decides the tokens of one part of a source; `vocabulary` describes a tokenizer, or how one is learned. Nothing of
-/// the embedded corpus, which is written as quickly as it is read.
+/// What decides the tokens of one part of a source; `vocabulary` describes a tokenizer, or how one is learned. Null for the
+/// embedded corpus, which is generated as quickly as it could be read.
 Json request_of(const TextSource& source, data::Part part, const Json& vocabulary,
                 const std::optional<data::ClassNames>& classes, int64_t sequence) {
   if (source.data == "sample") return {};
@@ -87,14 +87,14 @@ Json request_of(const TextSource& source, data::Part part, const Json& vocabular
           {"classes", classes ? Json(classes->names()) : Json()}};
 }
 
-/// What the tokens of a part are kept with.
+/// What is stored with the tokens of a part.
 Json about(const TextPart& texts, const data::WordPiece& tokenizer, bool is_learned) {
   Json pieces;
   for (int64_t id = 0; is_learned && id < tokenizer.size(); ++id) pieces.push_back(tokenizer.piece(id));
   return {{"classes", texts.classes().names()}, {"dropped_bytes", texts.dropped_bytes()}, {"pieces", pieces}};
 }
 
-/// The tokens of a part that the cache lacks, which then has them. Where it cannot, `trouble` says why.
+/// Tokenizes a part that the cache lacks, and puts it there. If that fails, `trouble` says why.
 KeptTokens tokenize(TextPart& texts, const data::WordPiece& tokenizer, bool is_learned, int64_t sequence,
                     const Json& request, std::string& trouble) {
   data::TokenStore tokens = texts.tokenize(tokenizer, sequence);
@@ -131,7 +131,7 @@ void say_where_tokens_are(bool are_mapped, const std::string& trouble) {
     say(trouble.empty() ? "tokens kept in " + folder + " for the next start" : "tokens not kept: " + trouble);
 }
 
-/// Without the file a model was saved when there were two classes, negative and positive.
+/// If the file is missing, the model was saved when there were only two classes, negative and positive.
 data::ClassNames read_classes(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) {
     require(std::filesystem::exists(path.parent_path()), [&] { return path.string() + ": the folder is gone"; });
@@ -202,7 +202,7 @@ data::TokenStore read_test_input(const TextSource& source, const Words& words, i
   const auto& [tokenizer, classes] = words;
   const Json request = request_of(source, data::Part::test, described(tokenizer), classes, sequence);
   std::optional<KeptTokens> test = find_tokens(request);
-  std::string trouble;  // of which only training speaks
+  std::string trouble;  // only training prints it
   if (!test) {
     TextPart texts(source, data::Part::test, classes);
     test = tokenize(texts, tokenizer, /*is_learned=*/false, sequence, request, trouble);

@@ -11,30 +11,30 @@
 
 namespace adjoin::train {
 
-/// What a model of texts was trained with: needed to use it, and all that a resumed run keeps of its data.
+/// What a model of texts was trained with. It is needed to use the model, and a resumed run keeps it.
 struct Words {
   data::WordPiece tokenizer;
   data::ClassNames classes;
 };
 
-/// The names of the classes, in a model's folder.
+/// The file with the names of the classes, in a model's folder.
 inline constexpr const char* kClassesFile = "classes.json";
 
-/// Those in a model's folder, or in one of transformers. Throws: InvalidArgument where a file lacks or is not what it should be
+/// Reads them from a model's folder, or from one of transformers. Throws: InvalidArgument where a file is missing or not valid
 Words read_words(const std::filesystem::path& folder);
 
-/// What a training run works on.
+/// The data of a training run.
 struct TrainingInput : Words {
   data::TokenStore train, test;
 };
 
-/// Reads texts and the vocabulary that the configuration names; where it names none, one is learned from the training
-/// texts alone; a resumed run keeps the words of its checkpoint. Texts pass through one after another;
-/// where the cache has their tokens, these are mapped instead. Says how much there is as soon as it is known.
+/// Reads the texts and the vocabulary that the configuration names. If it names no vocabulary, one is learned from the training
+/// texts only; a resumed run keeps the words of its checkpoint. Texts are read one after another and not kept; if the cache has
+/// their tokens, these are mapped instead. Prints how much there is as soon as it is known.
 /// Throws: InvalidArgument as the readers of samples do
 TrainingInput read_training_input(const Configuration& configuration);
 
-/// The tokens of the test part, whose labels are of these classes.
+/// The tokens of the test part, with labels of the classes in `words`.
 /// Throws: as above
 data::TokenStore read_test_input(const TextSource& source, const Words& words, int64_t sequence);
 

@@ -33,7 +33,7 @@ std::vector<int64_t> without_dropped(std::vector<int64_t> ids, double p, int64_t
   return kept;
 }
 
-/// What the tally of an evaluation counted.
+/// The counts in the tally of an evaluation.
 ClassCounts counts_of(const Words& words, std::span<const double> tally) {
   return {words.classes.size(), tally};
 }
@@ -81,7 +81,7 @@ MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int6
 }
 
 at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid&) const {
-  // The mean of an evaluation is exact: on any layout the same.
+  // The mean of an evaluation is exact: the same on any layout.
   return nn::cross_entropy(batch.pass.step.training ? scores : scores.to(at::kDouble), batch.target,
                            /*global_samples=*/1);
 }

@@ -21,23 +21,23 @@ class TextClassification : public Task {
   std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
   std::vector<models::Segment> segments() const override;
   std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
-  /// In training each token but the first and the last ([CLS] and [SEP]) is left out with the configuration's probability.
-  /// Which are follows from seed, step, the sample's place in the global batch and the token's in the text.
+  /// In training each token except the first and the last ([CLS] and [SEP]) is dropped with the configuration's probability.
+  /// Which ones depends on seed, step, the sample's place in the global batch and the token's place in the text.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
-  /// In training the right ones alone, else ClassCounts.
+  /// In training only the right answers, else ClassCounts.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
   std::vector<Measure> measures(double loss, std::span<const double> tally, double samples) const override;
   std::string description() const override;
   std::vector<TaskFile> files() const override;
 
-  /// Without names of columns those of the training run.
+  /// Column names default to those of the training run.
   const data::WordPiece& tokenizer() const { return input_.tokenizer; }
 
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
-  /// The likeliest class, and all. Throws: Error where the scores are not finite
+  /// The likeliest class, and all classes. Throws: Error where the scores are not finite
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;
   /// F1 of each class and the confusion matrix.

@@ -8,7 +8,7 @@
 namespace adjoin::train {
 namespace {
 
-constexpr int64_t kTestEvery = 10;  // texts of a class, where one file holds both parts
+constexpr int64_t kTestEvery = 10;  // every so-many-th text of a class, if one file gives both parts
 
 std::vector<int64_t> order_of_use(const TextSource& source, data::Part part, const data::Labels& labels) {
   std::vector<int64_t> found;
@@ -49,7 +49,7 @@ void TextPart::count_words(data::WordCounter& counter) const {
 
 data::TokenStore TextPart::tokenize(const data::WordPiece& tokenizer, int64_t sequence) {
   data::TokenStoreBuilder builder(tokenizer.size());
-  std::vector<int64_t> place(is_used_.size());  // of a sample among those that are used, in the files' order
+  std::vector<int64_t> place(is_used_.size());  // of each sample among the used ones, in the files' order
   int64_t places = 0;
   const auto reader = open();
   for_each_used(*reader, [&](const std::string& text, int64_t sample) {
@@ -71,7 +71,7 @@ std::unique_ptr<data::SampleReader> TextPart::open() const {
   return data::open_sample_corpus(part_);
 }
 
-/// Calls visit(text, sample) in the files' order, to the last sample: what is wrong at their end is told too.
+/// Calls visit(text, sample) in the files' order, up to the last sample, so that errors at the files' end are reported too.
 template <class Visit>
 void TextPart::for_each_used(data::SampleReader& reader, Visit visit) const {
   size_t sample = 0;

@@ -13,23 +13,23 @@
 
 namespace adjoin::train {
 
-/// The labelled texts of one part of a source. They are read anew for each use, so that only labels are held.
+/// The labelled texts of one part of a source. Each use reads them again, so that only labels are in memory.
 class TextPart {
  public:
-  /// Reads the labels, which name one of the given classes or, without them, make the classes.
+  /// Reads the labels. They must name one of the given classes; if none are given, they define the classes.
   /// Throws: InvalidArgument as read_labels does
   TextPart(const TextSource& source, data::Part part, const std::optional<data::ClassNames>& given);
 
   const data::ClassNames& classes() const { return labels_.classes; }
-  /// Of those that are used.
+  /// The number of samples that are used.
   int64_t size() const { return static_cast<int64_t>(order_.size()); }
 
   void count_words(data::WordCounter& counter) const;
 
-  /// The samples that are used, in balanced order where they are not all.
+  /// The samples that are used; if these are not all, in balanced order.
   data::TokenStore tokenize(const data::WordPiece& tokenizer, int64_t sequence);
 
-  /// Bytes that were no UTF-8, in what tokenize has read.
+  /// Bytes that were not UTF-8, in the texts that tokenize has read.
   int64_t dropped_bytes() const { return dropped_bytes_; }
 
  private:
@@ -40,8 +40,8 @@ class TextPart {
   TextSource source_;
   data::Part part_;
   data::Labels labels_;
-  std::vector<int64_t> order_;  // of the samples that are used
-  std::vector<bool> is_used_;   // of each sample
+  std::vector<int64_t> order_;  // the indices of the samples that are used
+  std::vector<bool> is_used_;   // for each sample
   int64_t dropped_bytes_ = 0;
 };
 

@@ -7,8 +7,8 @@
 
 namespace adjoin::train {
 
-/// The texts that a command is to read: both parts of `data`, "sample" being the embedded corpus; at most `samples` of each
-/// (0: all). `splits`: of one file every tenth text of each class is the test part, and the others are the training part.
+/// The texts that a command reads: both parts of `data`, where "sample" is the embedded corpus; at most `samples` of each part
+/// (0: all). With `splits` one file gives both parts: every tenth text of each class is in the test part.
 struct TextSource {
   std::string data;
   data::Columns columns;
