@@ -147,7 +147,7 @@ Configuration GivenConfiguration::resolve() const {
   resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
   // A job that was restarted by the same command has already traced its steps.
-  if (values.resume == "auto" && train::has_taken_traced_steps(resolved)) resolved.trace.clear();
+  if (values.resume == "auto" && train::traced_steps_are_past(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
            train::limit_of_beginning(values.from);

@@ -48,26 +48,26 @@ plan::Placement placement_of(const PlanOptions& options) {
 
 }  // namespace
 
-plan::Question PlanOptions::question(const GivenConfiguration& given) const {
+plan::PlanRequest PlanOptions::request(const GivenConfiguration& given) const {
   require(ranks.has_value(), "--ranks is needed");
   check_range("--ranks", *ranks, 1, kMostThreads);
-  plan::Question question{.placement = {}, .measures_anew = measures};
+  plan::PlanRequest request{.placement = {}, .measures_anew = measures};
   if (memory) {
-    question.memory = measure::bytes_of(*memory, "--memory");
-    require(*question.memory > 0, "--memory is 0, expected bytes as in 512M or 2G");
+    request.memory = measure::bytes_of(*memory, "--memory");
+    require(*request.memory > 0, "--memory is 0, expected bytes as in 512M or 2G");
   }
   for (const std::string& field : plan::fields_of_grid())
     require(!is_given(given, field),
             [&] { return train::option_of(field) + " beside --ranks, which leaves it to the plan: give one of them"; });
   for (const std::string& field : plan::fields_of_methods())
-    if (is_given(given, field)) question.fixed.insert(field);
-  question.placement = placement_of(*this);
-  return question;
+    if (is_given(given, field)) request.fixed.insert(field);
+  request.placement = placement_of(*this);
+  return request;
 }
 
-void say_that_it_plans(const plan::Question& question) {
+void say_that_it_plans(const plan::PlanRequest& request) {
   train::say("planning; what is not known of this machine is measured, for about " +
-             text_of_seconds(question.measuring_seconds) + " at most");
+             text_of_seconds(request.measuring_seconds) + " at most");
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group) {
@@ -91,18 +91,18 @@ struct PlanCommand {
 };
 
 void run_plan(PlanCommand& command) {
-  const plan::Question question = command.plan.question(*command.given);
+  const plan::PlanRequest request = command.plan.request(*command.given);
   check_least("--lines", command.lines, 0);
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!is_given(*command.given, "stages")) configuration.stages.clear();  // those of a resumed run belong to its layout
-  require(command.check < 0 || !question.placement.network, "--check trains here, and --hosts are others");
+  require(command.check < 0 || !request.placement.network, "--check trains here, and --hosts are others");
   const train::TaskMaker make = train::task_kind(configuration).make;
   const plan::JobSession session;
   std::optional<train::Silence> silence;
   if (command.json) silence.emplace();
-  say_that_it_plans(question);
-  const plan::Plan plan = plan::layouts(configuration, make, question);
+  say_that_it_plans(request);
+  const plan::Plan plan = plan::layouts(configuration, make, request);
   if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
   std::vector<plan::MeasuredLayout> measured;
   if (command.check >= 0 && !plan.fitting.empty())

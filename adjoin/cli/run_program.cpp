@@ -79,7 +79,7 @@ int run_program(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a file size limit is then an error that names the file
   try {
     int code = 0;
-    train::in_our_words([&] { code = run(argc, argv); });
+    train::with_adjoin_errors([&] { code = run(argc, argv); });
     return code;
   } catch (const train::Interrupted& error) {
     return fail(kSignal + error.signal(), error.what());

@@ -19,11 +19,11 @@ struct TrainCommand {
 };
 
 /// The same configuration on the layout that a plan chooses; prints it.
-train::Configuration planned(const train::Configuration& configuration, const plan::Question& question) {
-  say_that_it_plans(question);
+train::Configuration planned(const train::Configuration& configuration, const plan::PlanRequest& request) {
+  say_that_it_plans(request);
   const plan::Plan plan = [&] {
     const train::Silence silence;  // the training will print it
-    return plan::layouts(configuration, train::task_kind(configuration).make, question);
+    return plan::layouts(configuration, train::task_kind(configuration).make, request);
   }();
   const plan::PlannedLayout& first = best(plan);
   train::say("layout: " + plan::options_of(first.configuration) + " (" + text_of_seconds(first.time.seconds) +
@@ -32,16 +32,16 @@ train::Configuration planned(const train::Configuration& configuration, const pl
 }
 
 void run_train(const TrainCommand& command) {
-  std::optional<plan::Question> question;
-  if (command.plan.ranks) question = command.plan.question(*command.given);
-  require(question || !command.plan.memory, "--memory is for a layout that a plan decides, and --ranks is not given");
+  std::optional<plan::PlanRequest> request;
+  if (command.plan.ranks) request = command.plan.request(*command.given);
+  require(request || !command.plan.memory, "--memory is for a layout that a plan decides, and --ranks is not given");
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!command.is_dry) require_given(configuration.out, "--out");
   std::optional<plan::JobSession> session;
-  if (question) {
+  if (request) {
     session.emplace();
-    configuration = planned(configuration, *question);
+    configuration = planned(configuration, *request);
   }
   command.is_dry ? train::dry_run(configuration) : train::train(configuration);
 }

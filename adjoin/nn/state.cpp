@@ -30,8 +30,9 @@ at::Tensor gather_tensor(const Parameter& piece, int rank) {
 std::string wrong_with(const State& state, const std::vector<Parameter>& pieces) {
   Shapes shapes;
   for (const auto& [name, tensor] : state) shapes.emplace(name, tensor.sizes().vec());
-  if (const auto name = stranger(shapes, pieces)) return "scatter_state: the module has no tensor '" + *name + "'";
-  const auto wrong = misfit(shapes, pieces, "module");
+  if (const auto name = first_unknown_tensor(shapes, pieces))
+    return "scatter_state: the module has no tensor '" + *name + "'";
+  const auto wrong = first_mismatch(shapes, pieces, "module");
   return wrong ? "scatter_state: " + *wrong : "";
 }
 
@@ -67,7 +68,7 @@ void scatter_state(const State& state, const std::vector<Parameter>& pieces, int
   }
 }
 
-std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces) {
+std::optional<std::string> first_unknown_tensor(const Shapes& tensors, const std::vector<Parameter>& pieces) {
   std::set<std::string> known;
   for (const Parameter& piece : pieces) known.insert(piece.name);
   for (const auto& [name, shape] : tensors)
@@ -75,8 +76,8 @@ std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Par
   return std::nullopt;
 }
 
-std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Parameter>& pieces,
-                                  const std::string& owner) {
+std::optional<std::string> first_mismatch(const Shapes& tensors, const std::vector<Parameter>& pieces,
+                                          const std::string& owner) {
   Shapes shapes;
   for (const Parameter& piece : pieces) shapes.emplace(piece.name, piece.layout.shape());
   for (const auto& [name, shape] : shapes) {

@@ -29,12 +29,12 @@ State gather_state(const std::vector<Parameter>& pieces, int rank = 0);
 /// Throws: InvalidArgument on all workers where a tensor is missing, belongs to no piece, or has another shape
 void scatter_state(const State& state, const std::vector<Parameter>& pieces, int rank = 0);
 
-/// `stranger`: the name of the first tensor that belongs to no piece. `misfit`: what is wrong with the first piece that has no
-/// tensor of its shape. Empty where all fits.
+/// The name of the first tensor that belongs to no piece, and what is wrong with the first piece that has no tensor of its
+/// shape; empty where all fit.
 using Shapes = std::map<std::string, std::vector<int64_t>>;
-std::optional<std::string> stranger(const Shapes& tensors, const std::vector<Parameter>& pieces);
-std::optional<std::string> misfit(const Shapes& tensors, const std::vector<Parameter>& pieces,
-                                  const std::string& owner);
+std::optional<std::string> first_unknown_tensor(const Shapes& tensors, const std::vector<Parameter>& pieces);
+std::optional<std::string> first_mismatch(const Shapes& tensors, const std::vector<Parameter>& pieces,
+                                          const std::string& owner);
 
 /// The same pieces with copies of their tensors.
 std::vector<Parameter> cloned(std::vector<Parameter> pieces);

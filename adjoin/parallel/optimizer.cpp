@@ -27,7 +27,7 @@ bool is_here(const nn::Parameter& parameter) {
 }
 
 /// Whether this worker is the first of those that hold the parameter replicated.
-bool counts_replicas(const nn::Parameter& parameter) {
+bool enters_norm(const nn::Parameter& parameter) {
   const GridShape& grid = parameter.layout.grid();
   const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
   for (const std::string& axis : parameter.layout.axes(Kind::replicated))
@@ -78,11 +78,11 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   };
   const auto kind = [&](const nn::Parameter& p) {
     if (is_summed(p)) return 4 + static_cast<int>(&p - parameters_.data());  // alone
-    return (counts_replicas(p) ? 2 : 0) + (decays(p) ? 1 : 0);
+    return (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
   };
   for (Bucket& bucket : buckets_of(parameters_, kind)) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
-    Part& part = parts_.emplace_back(std::move(bucket), decays(first), counts_replicas(first));
+    Part& part = parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first));
     if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
@@ -146,7 +146,8 @@ double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
     // The squares of 16-bit floats would soon overflow in their own type.
     const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
     const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
-    if (parts_[i].counts || !std::isfinite(norm)) squares[0] += norm * norm;  // an error in one replica must reach all
+    if (parts_[i].enters_norm || !std::isfinite(norm))
+      squares[0] += norm * norm;  // an error in one replica must reach all
   }
   workers_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);

@@ -78,7 +78,7 @@ class Optimizer {
   struct Part {
     Bucket bucket;
     bool decays = false;                     // whether weights decay
-    bool counts = true;                      // true on the one rank whose copy enters the global norm
+    bool enters_norm = true;                 // on one of the ranks that have copies
     std::unique_ptr<GradientShard> shard{};  // where gradients are summed within backward
     std::vector<at::Tensor> moments{};       // for this worker's shards, flat
   };

@@ -36,7 +36,7 @@ void measure_turn(const train::Configuration& c, const train::Task& task, int64_
       took.push_back(of_step);
     }
     const std::vector<int64_t> peaks = peak.peak_bytes_of_all(world);
-    if (!train::speaks_for_process(world)) return;
+    if (!train::is_first_of_process(world)) return;
     seconds.insert(seconds.end(), took.begin(), took.end());
     memory = std::max(memory, *std::ranges::max_element(peaks));
   });

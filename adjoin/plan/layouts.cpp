@@ -31,11 +31,11 @@ std::vector<int64_t> divisors(int64_t number) {
 /// All ways in which one grid can be used.
 class Uses {
  public:
-  Uses(const std::set<std::string>& fixed, int64_t segments, bool few)
-      : fixed_(fixed), segments_(segments), few_(few) {}
+  Uses(const std::set<std::string>& fixed, int64_t segments, bool narrows)
+      : fixed_(fixed), segments_(segments), narrows_(narrows) {}
 
   void add(Configuration grid, std::vector<Configuration>& layouts) const {
-    for (const bool sp : grid.tp == 1 ? std::vector{false} : few_ ? std::vector{true} : std::vector{false, true}) {
+    for (const bool sp : grid.tp == 1 ? std::vector{false} : narrows_ ? std::vector{true} : std::vector{false, true}) {
       grid.sp = sp;
       for (const std::string& method : methods(grid)) {
         grid.cp_method = method;
@@ -54,13 +54,13 @@ class Uses {
  private:
   std::vector<int64_t> zeros(bool shares) const {
     if (!shares) return {1};
-    return few_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
+    return narrows_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
   }
   std::vector<std::string> methods(const Configuration& c) const {
     if (c.cp == 1) return {c.cp_method};
-    return values<std::string>(
-        fixed_, "cp_method", c.cp_method,
-        few_ ? std::vector<std::string>{"ring", "ulysses"} : std::vector<std::string>{"ring", "ulysses", "gathered"});
+    return values<std::string>(fixed_, "cp_method", c.cp_method,
+                               narrows_ ? std::vector<std::string>{"ring", "ulysses"}
+                                        : std::vector<std::string>{"ring", "ulysses", "gathered"});
   }
   std::vector<std::string> recomputations(const Configuration& c) const {
     std::vector<std::string> all{"none", "segment"};
@@ -77,7 +77,7 @@ class Uses {
     }
     std::vector<std::string> known;
     for (const std::string_view name : pipeline::schedule_names())
-      if (!few_ || name == "1f1b" || name == "interleaved") known.emplace_back(name);
+      if (!narrows_ || name == "1f1b" || name == "interleaved") known.emplace_back(name);
     for (const std::string& name : values(fixed_, "pipeline", c.pipeline, known)) {
       c.pipeline = name;
       for (const int64_t chunks : values(fixed_, "chunks", c.chunks, chunks_of(c))) {
@@ -93,19 +93,19 @@ class Uses {
     if (c.pipeline != "interleaved") return {1};
     std::vector<int64_t> all;
     for (int64_t chunks = 2; chunks * c.pp <= segments_; chunks *= 2) all.push_back(chunks);
-    return few_ && all.size() > 1 ? std::vector<int64_t>{2} : all;
+    return narrows_ && all.size() > 1 ? std::vector<int64_t>{2} : all;
   }
   std::vector<int64_t> micro_batches_of(const Configuration& c) const {
     const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // on the rank with the fewest
     std::vector<int64_t> all;
     for (const int64_t times : {1, 2, 4})
-      if (times * c.pp <= samples && (!few_ || times == 4)) all.push_back(times * c.pp);
+      if (times * c.pp <= samples && (!narrows_ || times == 4)) all.push_back(times * c.pp);
     return all.empty() ? std::vector<int64_t>{samples} : all;
   }
 
   const std::set<std::string>& fixed_;
   int64_t segments_;
-  bool few_;
+  bool narrows_;
 };
 
 }  // namespace
@@ -122,14 +122,14 @@ const std::vector<std::string>& fields_of_methods() {
 
 Candidates candidates(const Configuration& base, int64_t ranks, const std::set<std::string>& fixed, int64_t segments) {
   Candidates found;
-  const bool few = ranks > kFewRanks;
-  const Uses uses(fixed, segments, few);
+  const bool narrows = ranks > kFewRanks;  // tries fewer methods
+  const Uses uses(fixed, segments, narrows);
   for (const int64_t tp : divisors(ranks))
     for (const int64_t cp : divisors(ranks / tp))
       for (const int64_t pp : divisors(ranks / tp / cp)) {
         const int64_t dp = ranks / tp / cp / pp;
         if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // train would refuse it
-        if (few && cp > 1 && cp * kFewTokens > base.sequence) continue;
+        if (narrows && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {
           if (base.experts % ep != 0) continue;
           if (dp > base.batch) {
@@ -146,11 +146,11 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
         }
       }
   if (!fixed.contains("microbatches"))
-    found.choices.push_back(std::string("--microbatches of pipelines: ") + (few ? "4" : "1, 2 and 4") +
+    found.choices.push_back(std::string("--microbatches of pipelines: ") + (narrows ? "4" : "1, 2 and 4") +
                             " for each of their ranks, or all samples");
   if (!fixed.contains("chunks"))
-    found.choices.push_back(std::string("--chunks of interleaved pipelines: ") + (few ? "2" : "powers of 2"));
-  if (few) {
+    found.choices.push_back(std::string("--chunks of interleaved pipelines: ") + (narrows ? "2" : "powers of 2"));
+  if (narrows) {
     found.choices.push_back("above " + std::to_string(kFewRanks) +
                             " ranks: --pipeline 1f1b and interleaved, --cp-method ring and ulysses,");
     found.choices.push_back("--zero 1 and 3, --sp, --cp of at least " + std::to_string(kFewTokens) +
@@ -159,7 +159,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
   return found;
 }
 
-bool is_taken(const Configuration& layout, const std::vector<models::Segment>& segments, std::string& why) {
+bool is_accepted(const Configuration& layout, const std::vector<models::Segment>& segments, std::string& why) {
   try {
     train::validate(layout);
     train::check_schedule(layout);

@@ -33,7 +33,7 @@ Candidates candidates(const train::Configuration& base, int64_t ranks, const std
                       int64_t segments);
 
 /// Whether `train` accepts a layout for a model; if not, `why` gets the error that train would report.
-bool is_taken(const train::Configuration& layout, const std::vector<models::Segment>& segments, std::string& why);
+bool is_accepted(const train::Configuration& layout, const std::vector<models::Segment>& segments, std::string& why);
 
 /// The options of `train` for a layout: "--dp 2 --zero 3".
 std::string options_of(const train::Configuration& layout);

@@ -11,7 +11,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/plan/large_step.hpp"
+#include "adjoin/plan/extrapolated_step.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/planned_samples.hpp"
@@ -81,9 +81,9 @@ int64_t samples_of(int64_t tokens, std::span<const int64_t> lengths) {
 /// Makes the plans of one layout after another.
 class Planner {
  public:
-  Planner(const Configuration& base, const train::TaskMaker& make, const Question& question)
+  Planner(const Configuration& base, const train::TaskMaker& make, const PlanRequest& request)
       : tasks_(alone(base), make),
-        workbench_(base, question.placement, question.measuring_seconds, question.measures_anew),
+        workbench_(base, request.placement, request.measuring_seconds, request.measures_anew),
         timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
           return workbench_.segment(trial, name, rows, weights);
         }),
@@ -136,7 +136,7 @@ class Planner {
       tokens[i] = tokens_of(c, batch);
     }
     const auto at = [&](const std::vector<int64_t>& batch) {
-      return large_step(plans[0], tokens[0], plans[1], tokens[1], tokens_of(c, batch));
+      return extrapolated_step(plans[0], tokens[0], plans[1], tokens[1], tokens_of(c, batch));
     };
     return {at(longest_), at(typical_of(c, task))};
   }
@@ -162,20 +162,20 @@ class Planner {
 
 }  // namespace
 
-Plan layouts(const Configuration& configuration, const train::TaskMaker& make, const Question& question) {
-  const int64_t ranks = question.placement.ranks;
+Plan layouts(const Configuration& configuration, const train::TaskMaker& make, const PlanRequest& request) {
+  const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "a plan is for at least 1 rank");
   train::validate(alone(configuration));
-  Planner planner(configuration, make, question);
+  Planner planner(configuration, make, request);
   const std::vector<models::Segment> segments = planner.tasks().base().segments();
-  const Candidates tried = candidates(configuration, ranks, question.fixed, std::ssize(segments));
-  Plan plan{.ranks = ranks, .memory = question.memory, .remarks = tried.choices};
+  const Candidates tried = candidates(configuration, ranks, request.fixed, std::ssize(segments));
+  Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
   std::string why = "each has ranks without samples of a batch";
   for (const Configuration& c : tried.layouts) {
-    if (!is_taken(c, segments_of(c, planner.tasks().of(c)), why)) continue;
+    if (!is_accepted(c, segments_of(c, planner.tasks().of(c)), why)) continue;
     try {
       PlannedLayout layout = planner.planned(c);
-      const bool fits = !question.memory || layout.needs() <= *question.memory;
+      const bool fits = !request.memory || layout.needs() <= *request.memory;
       (fits ? plan.fitting : plan.too_large).push_back(std::move(layout));
     } catch (const InvalidArgument& error) {  // train would refuse it too, when it makes the model
       why = error.what();

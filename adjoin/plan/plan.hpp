@@ -17,7 +17,7 @@
 namespace adjoin::plan {
 
 /// The layouts that a user asks about.
-struct Question {
+struct PlanRequest {
   Placement placement{};
   std::optional<int64_t> memory{};  ///< the most bytes of tensors for each rank; none: no limit
   std::set<std::string> fixed{};    ///< fields of fields_of_methods that keep the configuration's values
@@ -51,7 +51,7 @@ struct Plan {
 /// Cost: seconds of measuring (at most about 30, kept for the next plan), and each distinct segment once, forward and back
 /// Throws: InvalidArgument where the configuration or the task is not valid, or where there is no layout of this number of
 ///         ranks
-Plan layouts(const train::Configuration& configuration, const train::TaskMaker& make, const Question& question);
+Plan layouts(const train::Configuration& configuration, const train::TaskMaker& make, const PlanRequest& request);
 
 /// The first layout. Throws: InvalidArgument where none fits, with the least memory that a layout needs
 const PlannedLayout& best(const Plan& plan);

@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostMeasuredRanks = 16;  // in a group; the time of larger groups is extrapolated in proportion
-constexpr int kForm = 2;                    // format of the stored measurements
+constexpr int kFormat = 2;                  // format of the stored measurements
 constexpr const char* kMessages = "messages";
 constexpr double kCloseRows = 0.05;  // rows closer than this get their time from measured ones
 // Sizes of messages that are measured; each is 8 times the previous one.
@@ -55,7 +55,7 @@ Json about(const train::Configuration& c, int64_t workers, int threads) {
   const char* build = "not optimised";
 #endif
   Json json{{"adjoin", kVersion},
-            {"form", kForm},
+            {"form", kFormat},
             {"build", build},
             {"compiler", __VERSION__},
             {"host", machine.host},
@@ -119,7 +119,7 @@ Workbench::Workbench(const train::Configuration& configuration, const Placement&
       seconds_(seconds),
       workers_(workers_of(placement)),
       threads_(threads_of(configuration, placement)),
-      stretch_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
+      ranks_a_core_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
       measurements_(about(configuration, workers_, threads_), measures_anew) {
   if (!started_by_mpi()) return;
   on_workers(workers_, [&](const Communicator& world) {
@@ -144,7 +144,7 @@ void Workbench::on_workers(int64_t ranks, const std::function<void(const Communi
     work(world);
     const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
     const int64_t most = largest_of_all(took, world);  // so that all processes continue alike
-    if (train::speaks_for_process(world)) seconds = 1e-9 * static_cast<double>(most);
+    if (train::is_first_of_process(world)) seconds = 1e-9 * static_cast<double>(most);
   });
   spent_ += seconds;
 }
@@ -180,7 +180,7 @@ train::SegmentSeconds Workbench::timed(const train::SegmentTrial& trial) {
                                    none,
                                    *rank.calls};
     const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
-    if (train::speaks_for_process(world)) measured = of_all;
+    if (train::is_first_of_process(world)) measured = of_all;
   });
   return measured;
 }
@@ -212,7 +212,7 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
     close.emplace_back(rows, seconds);
   }
   if (trial.segment.recomputes) seconds.backward += seconds.forward;
-  return seconds * stretch_;
+  return seconds * ranks_a_core_;
 }
 
 double Workbench::update(int64_t elements) {
@@ -244,11 +244,11 @@ double Workbench::update(int64_t elements) {
         }
         points.insert(points.end(), {static_cast<double>(features * features), measure::median(seconds)});
       }
-      if (train::speaks_for_process(world)) measured = points;
+      if (train::is_first_of_process(world)) measured = points;
     });
     kept = &measurements_.add(key, measured);
   }
-  return stretch_ * along(*kept, static_cast<double>(elements));
+  return ranks_a_core_ * along(*kept, static_cast<double>(elements));
 }
 
 double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
@@ -274,7 +274,7 @@ double Workbench::point(const std::string& operation, const Group& group, int64_
                                           mine.sendrecv(workload.in(), next, workload.out(), previous);
                                         }}};
     const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
-    if (train::speaks_for_process(world)) median = measure::median(times[0].parts[1]);
+    if (train::is_first_of_process(world)) median = measure::median(times[0].parts[1]);
   });
   return measurements_.add(key, {median}).front();
 }

@@ -74,9 +74,9 @@ class Workbench {
   const Placement placement_;
   const double seconds_;
   const JobSession session_{};
-  int64_t workers_;  // at the same time
-  int threads_;      // of each worker
-  double stretch_;   // how many ranks share a core
+  int64_t workers_;      // at the same time
+  int threads_;          // of each worker
+  double ranks_a_core_;  // how many ranks share a core
   Measurements measurements_;
   std::map<std::string, std::vector<std::pair<int64_t, train::SegmentSeconds>>> segments_{};  // by name, with rows
   struct OfKind {

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 std::string plan_text(const train::Configuration& configuration) {
   try {
     Json ranks = Json::array();
-    train::in_our_words([&] {
+    train::with_adjoin_errors([&] {
       const auto task = train::task_kind(configuration).make(configuration);
       const std::vector<int64_t> samples = train::longest_samples(configuration, *task);
       for (const train::RankPlan& plan : train::plan_step(configuration, *task, samples))

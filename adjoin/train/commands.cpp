@@ -123,7 +123,7 @@ void train(const Configuration& configuration, const TaskMaker& make) {
     TrainingRun run(configuration, *task, world, beginning ? &*beginning : nullptr);
     records.keep(world);
     auto finished = run.run();
-    if (speaks_for_process(world)) summary = std::move(finished);
+    if (is_first_of_process(world)) summary = std::move(finished);
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
   if (!summary)
@@ -172,7 +172,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
     const Evaluation evaluation = trainer.evaluate(data::Part::test, options.batch,
                                                    world.rank() == 0 ? Trainer::EvaluationProgress(show) : nullptr);
     bar.reset();
-    if (!speaks_for_process(world)) return;
+    if (!is_first_of_process(world)) return;
     result.evaluation = evaluation;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });

@@ -83,7 +83,7 @@ std::string in_one_line(const std::filesystem::filesystem_error& error) {
 
 }  // namespace
 
-void in_our_words(const std::function<void()>& work) {
+void with_adjoin_errors(const std::function<void()>& work) {
   try {
     work();
   } catch (const c10::Error& error) {

@@ -10,7 +10,7 @@ namespace adjoin::train {
 /// their stack frames.
 /// Throws: IoError for a std::filesystem::filesystem_error; Error for a c10::Error, and for std::bad_alloc with the memory that
 ///         was requested and what is available; else what `work` throws.
-void in_our_words(const std::function<void()>& work);
+void with_adjoin_errors(const std::function<void()>& work);
 
 /// For an error whose last line says what to do: its text without that line.
 struct Advised {

@@ -40,7 +40,7 @@ void check_traced_steps(const Configuration& configuration, int64_t taken, int64
   require(steps->last <= total, [&] { return option + "the run has " + counted(total, "step"); });
 }
 
-bool has_taken_traced_steps(const Configuration& configuration) {
+bool traced_steps_are_past(const Configuration& configuration) {
   const std::optional<StepRange> steps = traced_steps(configuration);
   if (!steps || configuration.resume.empty()) return false;
   const std::vector<CheckpointFolder> checkpoints = checkpoints_in(configuration.resume);

@@ -20,6 +20,6 @@ std::optional<StepRange> traced_steps(const Configuration& configuration);
 void check_traced_steps(const Configuration& configuration, int64_t taken, int64_t total);
 
 /// Whether the run that a configuration resumes has already made a step that is to be traced.
-bool has_taken_traced_steps(const Configuration& configuration);
+bool traced_steps_are_past(const Configuration& configuration);
 
 }  // namespace adjoin::train

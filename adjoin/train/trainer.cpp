@@ -103,11 +103,11 @@ class Trainer::Sums {
     tally_.resize(tally.size());
     for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
   }
-  /// Of the ranks that know the same, `speaks` must be true on exactly one. Any rank may have noted an interrupt.
-  void add_up(const Communicator& world, bool speaks, size_t tally_size) {
+  /// Of the ranks that know the same, `contributes` must be true on exactly one. Any rank may have noted an interrupt.
+  void add_up(const Communicator& world, bool contributes, size_t tally_size) {
     std::vector<double> all{loss_, tokens_, flops_};
     all.insert(all.end(), tally_.begin(), tally_.end());
-    if (!speaks) std::fill(all.begin(), all.end(), 0);
+    if (!contributes) std::fill(all.begin(), all.end(), 0);
     all.resize(3 + tally_size);
     all.insert(all.end(), experts_.numbers().begin(), experts_.numbers().end());
     all.push_back(train::interrupted() ? 1 : 0);

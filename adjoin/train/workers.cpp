@@ -65,12 +65,12 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   const int threads = threads_of_a_rank(options.threads_per_rank, ranks_here(options));
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
-    in_our_words([&] { work(options.deterministic ? world.deterministic() : world); });
+    with_adjoin_errors([&] { work(options.deterministic ? world.deterministic() : world); });
   };
   launch(static_cast<int>(options.grid.ranks()), run, launch_options(options));
 }
 
-bool speaks_for_process(const Communicator& world) {
+bool is_first_of_process(const Communicator& world) {
   return world.rank() == 0 || started_by_mpi();
 }
 

@@ -52,6 +52,6 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
 void check_workers(const WorkerOptions& options);
 
 /// Whether this worker prints for its process: rank 0 of threads, every rank under MPI.
-bool speaks_for_process(const Communicator& world);
+bool is_first_of_process(const Communicator& world);
 
 }  // namespace adjoin::train

@@ -188,7 +188,7 @@ void bind_data_parallel(py::module_& m) {
 
 /// Carries out a command line, as its program does, but throws.
 void carry_out(const std::vector<std::string>& arguments) {
-  train::in_our_words([&] {
+  train::with_adjoin_errors([&] {
     cli::Program program;
     cli::add_train(program);
     cli::parse(program, arguments);

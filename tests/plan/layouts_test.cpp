@@ -64,7 +64,7 @@ std::set<std::string> accepted_of(const Configuration& base, int64_t ranks) {
                   if (c.pp > 1 && (c.pipeline == "interleaved") != (c.chunks > 1)) continue;
                   if (c.chunks == 3) continue;
                   std::string why;
-                  if (is_taken(c, segments_for(c), why)) accepted.insert(canonical(c));
+                  if (is_accepted(c, segments_for(c), why)) accepted.insert(canonical(c));
                 }
   };
   for (c.dp = 1; c.dp <= ranks; ++c.dp)
@@ -83,7 +83,7 @@ TEST(PlannedLayouts, are_all_that_train_takes_and_no_others) {
       std::set<std::string> listed;
       for (const Configuration& c : candidates(base, ranks, {}, std::ssize(segments_for(base))).layouts) {
         std::string why;
-        if (!is_taken(c, segments_for(c), why)) continue;
+        if (!is_accepted(c, segments_for(c), why)) continue;
         EXPECT_TRUE(listed.insert(canonical(c)).second) << canonical(c) << " stands twice";
       }
       EXPECT_EQ(listed, accepted_of(base, ranks)) << ranks << " ranks, " << experts << " experts";

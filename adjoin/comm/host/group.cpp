@@ -39,12 +39,12 @@ std::shared_ptr<void> Group::memory_for(World& world, size_t ranks) {
   return {made, [bytes, &memory](void* old) { memory.deallocate(old, bytes, alignof(Head)); }};
 }
 
-void Group::let_go(void* memory) {
-  static_cast<Head*>(memory)->users_gone.fetch_add(1);
+void Group::release(void* memory) {
+  static_cast<Head*>(memory)->releases.fetch_add(1);
 }
 
-int Group::users_gone(const void* memory) {
-  return static_cast<const Head*>(memory)->users_gone.load();
+int Group::releases(const void* memory) {
+  return static_cast<const Head*>(memory)->releases.load();
 }
 
 uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room) {
@@ -108,7 +108,7 @@ void Group::meet(Waiter& waiter, int rank, uint64_t sequence) {
 
 void Group::meet_to_work(Waiter& waiter, int rank, uint64_t sequence) {
   const bool all_came = wait_for_all(waiter, rank, sequence);
-  if (!goes_ahead(rank, sequence, all_came)) leave();
+  if (!may_touch_peers_memory(rank, sequence, all_came)) leave();
   if (sends_what_is_received(sequence)) return;
   end_mismatched(sequence);
   finish(rank, sequence);  // peers may still read this rank's counts
@@ -130,7 +130,7 @@ void Group::compare(int rank, uint64_t sequence) {
 /// that no abort, goes ahead. A rank that finds an abort, and after that a rank missing, leaves. Both cannot happen in
 /// one call, because the missing rank comes after the abort. A rank that finds an abort with all ranks here asks its
 /// peers, each of which is in the same call and soon says what it found, and does as they do.
-bool Group::goes_ahead(int rank, uint64_t sequence, bool all_came) {
+bool Group::may_touch_peers_memory(int rank, uint64_t sequence, bool all_came) {
   std::atomic<uint64_t>& mine = progress(rank).decided;
   if (!world_->aborted()) {
     mine.store(2 * sequence + 1, std::memory_order_release);

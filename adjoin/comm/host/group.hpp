@@ -37,9 +37,9 @@ class Group {
   Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::shared_ptr<void> memory);
   /// Newly made memory, from the world's, for what `ranks` ranks share.
   static std::shared_ptr<void> memory_for(World& world, size_t ranks);
-  /// let_go: this process no longer uses the memory that a group shares. users_gone: how many have said so.
-  static void let_go(void* memory);
-  static int users_gone(const void* memory);
+  /// release: this process no longer uses the memory that a group shares. releases: how many processes have said so.
+  static void release(void* memory);
+  static int releases(const void* memory);
 
   World& world() const { return *world_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
@@ -91,7 +91,7 @@ class Group {
   /// The group's shared memory begins with this; the members follow, and then the room for small messages.
   struct alignas(64) Head {
     Parking parking;
-    std::atomic<int> users_gone = 0;
+    std::atomic<int> releases = 0;
   };
 
   Member& member(int rank) const { return members_[rank]; }
@@ -103,7 +103,7 @@ class Group {
   bool all_came(uint64_t sequence) const;
   bool wait_for_all(Waiter& waiter, int rank, uint64_t sequence);
   void compare(int rank, uint64_t sequence);
-  bool goes_ahead(int rank, uint64_t sequence, bool all_came);
+  bool may_touch_peers_memory(int rank, uint64_t sequence, bool all_came);
   bool sends_what_is_received(uint64_t sequence) const;
   std::string text_of(int rank, uint64_t sequence) const;
   void end_mismatched(uint64_t sequence);

@@ -75,13 +75,13 @@ std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members
   {
     KeptMemory& kept = kept_memory();
     const std::lock_guard lock(kept.mutex);
-    std::erase_if(kept.all, [](const auto& old) { return host::Group::users_gone(old.first.get()) == old.second; });
+    std::erase_if(kept.all, [](const auto& old) { return host::Group::releases(old.first.get()) == old.second; });
   }
   void* data = memory.get();
   return {data, [memory = std::move(memory), members](void* shared) mutable {
             KeptMemory& kept = kept_memory();
             const std::lock_guard lock(kept.mutex);
-            host::Group::let_go(shared);
+            host::Group::release(shared);
             kept.all.emplace_back(std::move(memory), members);
           }};
 }
@@ -137,7 +137,7 @@ std::shared_ptr<host::Group> ProcessWorld::make_group(const std::shared_ptr<Proc
   auto address = reinterpret_cast<uintptr_t>(memory.get());
   check_mpi(MPI_Bcast(&address, sizeof(address), MPI_BYTE, 0, group), "MPI_Bcast");
   if (address == 0) return nullptr;
-  if (!memory) memory = {reinterpret_cast<void*>(address), [](void* shared) { host::Group::let_go(shared); }};
+  if (!memory) memory = {reinterpret_cast<void*>(address), [](void* shared) { host::Group::release(shared); }};
   return std::make_shared<host::Group>(world, std::move(world_ranks), std::move(memory));
 }
 

@@ -102,6 +102,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
 void MpiShared::leave() noexcept {
   MPI_Barrier(MPI_COMM_WORLD);
   watchdog_ = {};
+  sends.stop();
   own = nullptr;
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }

@@ -64,7 +64,7 @@ std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std
   run_workers(options.workers, [&](const Communicator& world) {
     for (const std::vector<Entrant>& entrants : all) {
       const Comparison comparison = compare(entrants, options.times, world);
-      if (speaks_for_process(world)) comparisons.push_back(comparison);
+      if (is_first_of_process(world)) comparisons.push_back(comparison);
     }
   });
   return comparisons;

@@ -180,7 +180,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     memory.reset_peak();
     train();
     const std::vector<int64_t> peaks = memory.peak_bytes_of_all(world);
-    if (speaks_for_process(world)) result.peak_memory_bytes = peaks;
+    if (is_first_of_process(world)) result.peak_memory_bytes = peaks;
     if (options.steps == 0) return;
     for (int64_t i = 1; i < options.warm_up; ++i) train();
     tokens = 0;
@@ -199,7 +199,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     measure::let_threads_sleep(world);
     products.run();
     const double alone = median_seconds(options.steps, world, [&] { products.run(); });
-    if (!speaks_for_process(world)) return;
+    if (!is_first_of_process(world)) return;
     result.step_seconds = seconds;
     result.samples_per_second = static_cast<double>(c.batch) / seconds;
     result.matmul_fraction = alone / seconds;

@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 void check_tensors(const SafetensorsFile& file, const fs::path& path, const std::vector<nn::Parameter>& pieces,
                    const StateSource& source = {}) {
   const nn::Shapes shapes = file.shapes();
-  const auto other = source.may_hold_more ? std::nullopt : nn::stranger(shapes, pieces);
+  const auto other = source.may_hold_more ? std::nullopt : nn::first_unknown_tensor(shapes, pieces);
   require(!other, [&] {
     return path.string() + (source.rule.empty() ? ": the model has no tensor '" + *other + "'"
                                                 : ": holds '" + *other + "', which is no moment of " + source.rule);
   });
-  const auto wrong = nn::misfit(shapes, pieces, "model");
+  const auto wrong = nn::first_mismatch(shapes, pieces, "model");
   require(!wrong, [&] { return path.string() + ": " + *wrong; });
   for (const nn::Parameter& piece : pieces) {
     const at::ScalarType stored = file.dtype(piece.name), type = piece.tensor.scalar_type();

@@ -1,12 +1,12 @@
-#include "adjoin/plan/large_step.hpp"
+#include "adjoin/plan/extrapolated_step.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace adjoin::plan {
 
-std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, double below,
-                                        std::span<const train::RankPlan> middle, double above, double at) {
+std::vector<train::RankPlan> extrapolated_step(std::span<const train::RankPlan> small, double below,
+                                               std::span<const train::RankPlan> middle, double above, double at) {
   const double part = (at - below) / std::max(above - below, 1.0);
   // Measurement noise must not make a larger step faster.
   const auto seconds = [&](double& to, double from) { to = from + std::max(0.0, to - from) * part; };

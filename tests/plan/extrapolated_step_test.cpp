@@ -1,4 +1,4 @@
-#include "adjoin/plan/large_step.hpp"
+#include "adjoin/plan/extrapolated_step.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,9 @@ train::RankPlan step_of(int64_t tokens) {
   return rank;
 }
 
-TEST(LargeStep, follows_from_two_small_ones_along_a_line) {
+TEST(ExtrapolatedStep, follows_from_two_small_ones_along_a_line) {
   const train::RankPlan small = step_of(3), middle = step_of(6), expected = step_of(60);
-  const train::RankPlan large = large_step({&small, 1}, 3, {&middle, 1}, 6, 60).at(0);
+  const train::RankPlan large = extrapolated_step({&small, 1}, 3, {&middle, 1}, 6, 60).at(0);
   EXPECT_EQ(large.highest, expected.highest);
   EXPECT_EQ(large.activations, expected.activations);
   const train::StageWork& work = large.work.at(0);
@@ -29,15 +29,15 @@ TEST(LargeStep, follows_from_two_small_ones_along_a_line) {
   EXPECT_EQ(work.sent, expected.work[0].sent);
 }
 
-TEST(LargeStep, has_room_for_activations_where_small_ones_need_most_for_gradients) {
+TEST(ExtrapolatedStep, has_room_for_activations_where_small_ones_need_most_for_gradients) {
   train::RankPlan small = step_of(1), middle = step_of(2);
   small.highest = middle.highest = 400;
-  EXPECT_EQ(large_step({&small, 1}, 1, {&middle, 1}, 2, 100).at(0).highest, 100 + 20 + 10 * 100);
+  EXPECT_EQ(extrapolated_step({&small, 1}, 1, {&middle, 1}, 2, 100).at(0).highest, 100 + 20 + 10 * 100);
 }
 
-TEST(LargeStep, takes_no_less_time_where_noise_made_the_smaller_one_slower) {
+TEST(ExtrapolatedStep, takes_no_less_time_where_noise_made_the_smaller_one_slower) {
   const train::RankPlan small = step_of(3), middle = step_of(2);
-  EXPECT_EQ(large_step({&small, 1}, 3, {&middle, 1}, 6, 60).at(0).work[0].seconds.forward,
+  EXPECT_EQ(extrapolated_step({&small, 1}, 3, {&middle, 1}, 6, 60).at(0).work[0].seconds.forward,
             small.work[0].seconds.forward);
 }
 

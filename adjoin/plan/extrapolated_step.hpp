@@ -10,7 +10,7 @@ namespace adjoin::plan {
 
 /// The step of a layout whose micro-batches have `at` tokens, computed from two steps of the same layout and ranks with fewer
 /// tokens (`below` and `above`). Memory, times and the bytes of calls are extrapolated linearly; the calls are the same.
-std::vector<train::RankPlan> large_step(std::span<const train::RankPlan> small, double below,
-                                        std::span<const train::RankPlan> middle, double above, double at);
+std::vector<train::RankPlan> extrapolated_step(std::span<const train::RankPlan> small, double below,
+                                               std::span<const train::RankPlan> middle, double above, double at);
 
 }  // namespace adjoin::plan
