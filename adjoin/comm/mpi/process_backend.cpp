@@ -21,12 +21,16 @@ void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
 }
 
-/// A peer on another host may wait for what this rank sends, and this rank's peers here for that.
+/// MPI moves what this rank sends to other hosts only while the rank is in a call of MPI. A peer that this rank's peers on this
+/// host wait for may be waiting for that data.
 void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
   using Clock = std::chrono::steady_clock;
-  const SendProgress& sends = backend.group_->shared()->sends;
-  while (!parking.sleep(waiting.is_over, sends.any() ? Clock::now() + SendProgress::kPause : Clock::time_point::max()))
-    SendProgress::look();
+  constexpr auto kPause = std::chrono::microseconds(500);
+  const std::atomic<int>& sends = backend.group_->shared()->sends;
+  while (!parking.sleep(waiting.is_over, sends.load() > 0 ? Clock::now() + kPause : Clock::time_point::max())) {
+    int has_come = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &has_come, MPI_STATUS_IGNORE);
+  }
 }
 
 void ProcessBackend::exchange(std::span<const Message> messages, const Call& call) {

@@ -102,7 +102,6 @@ void MpiShared::share_tensors(MPI_Comm host) {
 void MpiShared::leave() noexcept {
   MPI_Barrier(MPI_COMM_WORLD);
   watchdog_ = {};
-  sends.stop();
   own = nullptr;
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
@@ -144,13 +143,26 @@ void MpiShared::end(const std::string& text, int exit_code) const noexcept {
   std::_Exit(exit_code);
 }
 
+namespace {
+
+/// Over TCP OpenMPI sends a message longer than 64 KiB when the receiver has answered, and the answer waits behind what that rank
+/// sends itself. So what two stages of a pipeline send each other would go one after the other.
+void send_at_once() {
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", /*overwrite=*/0);
+}
+
+}  // namespace
+
 MpiSession::MpiSession(const MpiOptions& options) {
   int initialized = 0, level = 0;
   MPI_Initialized(&initialized);
   require(!initialized || mpi_is_alive(),
           "MPI was finalised, by an earlier launch or by the program, and cannot be initialised again in this process: "
           "initialise it before the first launch to launch several times");
-  if (!initialized) check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+  if (!initialized) {
+    send_at_once();
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+  }
   finalizes_ = !initialized;
   shared_ = std::make_shared<MpiShared>(options);
 }

@@ -12,7 +12,6 @@
 
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
-#include "adjoin/comm/mpi/send_progress.hpp"
 
 namespace adjoin {
 
@@ -45,7 +44,7 @@ struct MpiShared {
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // for each rank of the world: the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
-  mutable mpi::SendProgress sends;
+  mutable std::atomic<int> sends = 0;             // sends by MPI that have begun and are held
   std::mutex making;                              // held while this process makes a group
   mpi::PendingTable table;                        // empty where the processes of this host share no memory
   std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory

@@ -92,14 +92,14 @@ class Transport::PostedSend final : public Sending {
   PostedSend(std::shared_ptr<Transport> transport, const Message& message, const Call& call)
       : transport_(std::move(transport)), message_(message), call_(call) {
     call_.messages = {&message_, 1};
-    transport_->group_->shared()->sends.begin();
+    transport_->group_->shared()->sends.fetch_add(1);
     const Watched watched(*transport_->agent_, transport_->group_->entry(), call_);
     if (transport_->options_.checked) transport_->post_header(message_, header_, requests_[1]);
     transport_->post(message_, requests_[0]);
   }
   ~PostedSend() override {
     end();
-    transport_->group_->shared()->sends.end();
+    transport_->group_->shared()->sends.fetch_sub(1);
   }
   void wait() override { check_mpi(finish(), call_.name); }
   bool done() override {
