@@ -117,18 +117,21 @@ int GridShape::cell_at(const std::vector<int>& coordinates) const {
 }
 
 std::vector<int> GridShape::ranks_along(int rank, const std::vector<std::string>& axes) const {
-  std::vector<std::vector<int>> found{coordinates(*cell_of(rank))};
+  const int own = *cell_of(rank);
+  std::vector<int> found{own};  // cells
   for (const std::string& axis : axes) {
     const auto index = static_cast<size_t>(axis_index(axis));
-    std::vector<std::vector<int>> extended;
-    for (std::vector<int>& coordinates : found)
-      for (coordinates[index] = 0; coordinates[index] < axes_[index].size; ++coordinates[index])
-        extended.push_back(coordinates);
+    int stride = 1;
+    for (size_t later = index + 1; later < axes_.size(); ++later) stride *= axes_[later].size;
+    const int coordinate = own / stride % axes_[index].size;
+    std::vector<int> extended;
+    extended.reserve(found.size() * static_cast<size_t>(axes_[index].size));
+    for (const int cell : found)
+      for (int other = 0; other < axes_[index].size; ++other) extended.push_back(cell + (other - coordinate) * stride);
     found = std::move(extended);
   }
-  std::vector<int> ranks;
-  for (const auto& coordinates : found) ranks.push_back(rank_of(cell_at(coordinates)));
-  return ranks;
+  for (int& cell : found) cell = rank_of(cell);
+  return found;
 }
 
 std::string GridShape::to_string() const {

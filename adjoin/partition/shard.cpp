@@ -7,10 +7,10 @@ namespace adjoin {
 
 Split refined(const Split& split, int parts) {
   std::vector<std::vector<Range>> pieces;
+  pieces.reserve(static_cast<size_t>(split.parts()) * static_cast<size_t>(parts));
   for (int part = 0; part < split.parts(); ++part) {
-    const Split rows = Split::balanced(split.size(part), parts, 0);
     for (int further = 0; further < parts; ++further) {
-      const Range wanted = rows.ranges(further)[0];
+      const Range wanted = balanced_range(split.size(part), parts, further);
       std::vector<Range>& piece = pieces.emplace_back();
       int64_t before = 0;  // rows of the part that come before the range
       for (const Range& range : split.ranges(part)) {

@@ -18,6 +18,12 @@ std::string text(const Range& range) {
 
 }  // namespace
 
+Range balanced_range(int64_t size, int parts, int part) {
+  const int64_t least = size / parts, larger = size % parts;
+  const int64_t begin = part * least + std::min<int64_t>(part, larger);
+  return {begin, begin + least + (part < larger ? 1 : 0)};
+}
+
 Split::Split(const std::vector<std::vector<Range>>& parts, int64_t size, int64_t dim)
     : dim_(dim), ranges_(indexed(parts, size)) {
   check_dim(dim);
@@ -59,10 +65,9 @@ Split Split::balanced(int64_t size, int parts, int64_t dim, int64_t unit) {
   require(unit >= 1, [&] { return "Split::balanced: expected a unit of at least 1, got " + std::to_string(unit); });
   const int64_t units = (size + unit - 1) / unit;
   std::vector<std::vector<Range>> ranges(static_cast<size_t>(parts));
-  for (int64_t r = 0; r < parts; ++r) {
-    const int64_t begin = r * (units / parts) + std::min(r, units % parts);
-    const int64_t end = begin + units / parts + (r < units % parts ? 1 : 0);
-    ranges[static_cast<size_t>(r)] = {{std::min(begin * unit, size), std::min(end * unit, size)}};
+  for (int r = 0; r < parts; ++r) {
+    const Range of_units = balanced_range(units, parts, r);
+    ranges[static_cast<size_t>(r)] = {{std::min(of_units.begin * unit, size), std::min(of_units.end * unit, size)}};
   }
   return Split(ranges, size, dim);
 }

@@ -17,6 +17,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// The range of one of `parts` contiguous parts whose sizes differ by at most one, the larger ones first.
+Range balanced_range(int64_t size, int parts, int part);
+
 /// Indices that part `from` of one split and part `to` of another have in common.
 struct Overlap {
   int from = 0, to = 0;
