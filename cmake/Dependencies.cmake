@@ -1,7 +1,10 @@
 # What the libraries link to. A missing one ends the configuration; none is optional.
 
 find_package(Threads REQUIRED)
-find_package(MPI REQUIRED COMPONENTS C)
+find_package(MPI QUIET COMPONENTS C)
+if(NOT MPI_C_FOUND)
+  message(FATAL_ERROR "adjoin: there is no MPI library to build with; install OpenMPI or MPICH with its headers (tools/setup does)")
+endif()
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
