@@ -7,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/random.hpp"
+#include "adjoin/partition/split.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -84,8 +85,8 @@ BatchPart part_of(int64_t batch, int rank, int size) {
   require(size > 0 && rank >= 0 && rank < size && batch >= 0, "part_of: no rank " + std::to_string(rank) + " of " +
                                                                   std::to_string(size) + " for a batch of " +
                                                                   std::to_string(batch));
-  const int64_t share = batch / size, rest = batch % size;
-  return {rank * share + std::min<int64_t>(rank, rest), share + (rank < rest ? 1 : 0)};
+  const Range mine = balanced_range(batch, size, rank);
+  return {mine.begin, mine.size()};
 }
 
 BatchPart part_of(const BatchPart& part, int rank, int size) {

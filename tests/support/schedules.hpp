@@ -79,28 +79,29 @@ inline std::optional<std::vector<std::vector<double>>> begins_by_relaxation(cons
   for (const Node& a : nodes)
     for (Node& b : nodes)
       if (a.rank != b.rank && needs(a.action, b.action)) b.to = a.rank;
+  const auto end_of = [&](const Node& node) {
+    const auto& cost = costs.stages[static_cast<size_t>(node.action.stage)];
+    const double length = node.action.kind == Kind::forward  ? cost.forward
+                          : node.action.kind == Kind::input  ? cost.input
+                          : node.action.kind == Kind::weight ? cost.weight
+                                                             : cost.input + cost.weight;
+    return begins[node.rank][node.index] + length;
+  };
   for (size_t round = 0; round <= 2 * nodes.size(); ++round) {
     bool moved = false;
     const auto move_behind = [&](double& time, double end) {
       moved |= time < end;
       time = std::max(time, end);
     };
-    for (Node& a : nodes)
+    for (Node& a : nodes) {
+      move_behind(a.arrival, end_of(a) + costs.transfer);
       for (const Node& b : nodes) {
         const bool follows = a.rank == b.rank && a.index > b.index;
         if (follows && a.to && a.to == b.to) move_behind(a.arrival, b.arrival + costs.transfer);
-        if (&a != &b && !follows && !needs(a.action, b.action)) continue;
-        const auto& cost = costs.stages[static_cast<size_t>(b.action.stage)];
-        const double length = b.action.kind == Kind::forward  ? cost.forward
-                              : b.action.kind == Kind::input  ? cost.input
-                              : b.action.kind == Kind::weight ? cost.weight
-                                                              : cost.input + cost.weight;
-        const double end = begins[b.rank][b.index] + length;
-        if (&a == &b)
-          move_behind(a.arrival, end + costs.transfer);
-        else
-          move_behind(begins[a.rank][a.index], a.rank == b.rank ? end : b.arrival);
+        if (follows || needs(a.action, b.action))
+          move_behind(begins[a.rank][a.index], a.rank == b.rank ? end_of(b) : b.arrival);
       }
+    }
     if (!moved) return begins;
   }
   return {};
