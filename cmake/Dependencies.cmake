@@ -10,17 +10,17 @@ find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
-if(NOT ADJOIN_CORE_ONLY)
+if(ADJOIN_LAYERS)
   find_package(LibTorch 2.13 REQUIRED)
   find_package(tomlplusplus REQUIRED)
   pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 endif()
 
-if(NOT ADJOIN_CORE_ONLY OR ADJOIN_BUILD_TESTS)  # the examples' options need it too
+if(ADJOIN_ALL_LAYERS OR ADJOIN_BUILD_TESTS)  # the examples' options need it too
   find_package(CLI11 REQUIRED)
 endif()
 
-if(ADJOIN_BUILD_PYTHON AND NOT ADJOIN_CORE_ONLY)
+if(ADJOIN_BUILD_PYTHON AND ADJOIN_ALL_LAYERS)
   # The interpreter of the environment that torch lies in, if it does in one: <environment>/lib/python3.x/site-packages/torch.
   if(NOT Python3_EXECUTABLE AND EXISTS "${LibTorch_PREFIX}/../../../../bin/python3")
     cmake_path(SET Python3_EXECUTABLE NORMALIZE "${LibTorch_PREFIX}/../../../../bin/python3")

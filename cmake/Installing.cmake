@@ -1,6 +1,6 @@
 # `cmake --install` puts headers, static libraries, the program and a CMake package into a prefix.
 
-if(ADJOIN_CORE_ONLY)
+if(NOT ADJOIN_ALL_LAYERS)
   return()
 endif()
 

@@ -127,7 +127,7 @@ void SharedMemory::attach(std::span<const Part> parts) {
     const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
     const std::string what = "the memory of local rank " + std::to_string(process);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0) fail(what + " cannot be opened, as of another user, container or PID namespace");
+    if (file < 0) fail(what + " cannot be opened: its process may be of another user, container or PID namespace");
     // Here the number may be that of another file, which may be shorter than the mapping.
     uint64_t token = 0;
     const bool is_theirs =

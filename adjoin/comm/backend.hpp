@@ -12,14 +12,14 @@
 namespace adjoin {
 
 /// A send that runs while its rank goes on. Its buffer must not be written before it has ended.
-class [[nodiscard]] Sending {
+class [[nodiscard]] PendingSend {
  public:
-  Sending() = default;
+  PendingSend() = default;
   /// Waits. Where an exception destroys it before the message was received, it ends the world, since the receiver may never
   /// receive it.
-  virtual ~Sending() = default;
-  Sending(const Sending&) = delete;
-  Sending& operator=(const Sending&) = delete;
+  virtual ~PendingSend() = default;
+  PendingSend(const PendingSend&) = delete;
+  PendingSend& operator=(const PendingSend&) = delete;
 
   /// Returns when the message was received. Called by the thread that sent it.
   virtual void wait() = 0;
@@ -29,7 +29,7 @@ class [[nodiscard]] Sending {
 
 /// One worker's view of one group: the complete contract of a transport.
 ///
-/// Communicator has checked the calls. A transport must define five functions; it overrides carry_out for collectives that it
+/// Communicator has checked the calls. A transport must define five functions; it overrides run_collective for collectives that it
 /// does better than messages do, and begin_send where it can. A backend belongs to the thread that uses it first; for_thread()
 /// gives one for another thread. Blocking calls end with CommunicationError once the world is aborted.
 class Backend : public std::enable_shared_from_this<Backend> {
@@ -43,8 +43,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void exchange(std::span<const Message> messages, const Call& call) = 0;
   /// Posts a send of contiguous elements and returns at once. The default sends it with exchange, so it returns later and its
   /// result has nothing to wait for.
-  virtual std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) {
-    class Sent final : public Sending {
+  virtual std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) {
+    class Sent final : public PendingSend {
      public:
       void wait() override {}
       bool done() override { return true; }
@@ -60,7 +60,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Carries out a collective. The default uses exchange and an algorithm of the catalogue (comm/algorithm): the one that the
   /// call names or, where it names none, the fastest by formula. An override leaves calls that name an algorithm to the
   /// default.
-  virtual void carry_out(const Call& call);
+  virtual void run_collective(const Call& call);
 
   /// The same group for another thread of this rank. From then until the backend dies, that thread counts as one that may call.
   /// Threads use the backend one at a time; `is_for_any_thread` allows different threads. The default is this backend itself.

@@ -40,10 +40,10 @@ struct Seen {
 };
 
 /// Reports to an observer that its rank waits for a send.
-class SeenSending final : public Sending {
+class SeenSend final : public PendingSend {
  public:
-  SeenSending(std::unique_ptr<Sending> sending, const Call& call, std::shared_ptr<Observer> observer,
-              std::shared_ptr<const GroupIdentity> group)
+  SeenSend(std::unique_ptr<PendingSend> sending, const Call& call, std::shared_ptr<Observer> observer,
+           std::shared_ptr<const GroupIdentity> group)
       : sending_(std::move(sending)),
         observer_(std::move(observer)),
         group_(std::move(group)),
@@ -60,7 +60,7 @@ class SeenSending final : public Sending {
   bool done() override { return sending_->done(); }
 
  private:
-  std::unique_ptr<Sending> sending_;
+  std::unique_ptr<PendingSend> sending_;
   std::shared_ptr<Observer> observer_;
   std::shared_ptr<const GroupIdentity> group_;
   Message message_;  // the caller keeps its buffer
@@ -152,15 +152,15 @@ void Communicator::begin(Call& call) const {
   state_->shared->meetings.store(call.meeting, std::memory_order_relaxed);
 }
 
-std::unique_ptr<Sending> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
+std::unique_ptr<PendingSend> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
   const Message messages[] = {send_of(in, to, tag)};
   Call call{.name = "isend", .messages = messages, .where = where};
   prepare(call);
   begin(call);
   const Seen seen(state_->observer.get(), call);
-  std::unique_ptr<Sending> sending = state_->backend->begin_send(messages[0], call);
+  std::unique_ptr<PendingSend> sending = state_->backend->begin_send(messages[0], call);
   if (!state_->observer) return sending;
-  return std::make_unique<SeenSending>(std::move(sending), call, state_->observer, state_->group);
+  return std::make_unique<SeenSend>(std::move(sending), call, state_->observer, state_->group);
 }
 
 void Communicator::make(Call&& call) const {
@@ -168,7 +168,7 @@ void Communicator::make(Call&& call) const {
   begin(call);
   const Seen seen(state_->observer.get(), call);
   if (call.collective)
-    state_->backend->carry_out(call);
+    state_->backend->run_collective(call);
   else
     state_->backend->exchange(call.messages, call);
 }

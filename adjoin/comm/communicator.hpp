@@ -110,7 +110,7 @@ class Communicator : public Operations<Communicator, void> {
   void make(Call&& call) const;
   /// A send that runs while this rank goes on; the rank waits for it later. Rank `to` receives it by recv, sendrecv or exchange
   /// like any other message. So ranks that all send before they receive do not wait for each other.
-  std::unique_ptr<Sending> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
+  std::unique_ptr<PendingSend> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
   /// Adds to a call what this group knows, and checks it; make() does so itself.
   void prepare(Call& call) const;
 

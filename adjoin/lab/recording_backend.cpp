@@ -13,9 +13,9 @@ void RecordingBackend::exchange(std::span<const Message> messages, const Call& c
   log_->end(id);
 }
 
-std::unique_ptr<Sending> RecordingBackend::begin_send(const Message& message, const Call& call) {
+std::unique_ptr<PendingSend> RecordingBackend::begin_send(const Message& message, const Call& call) {
   const Log::Id id = log_->begin_exchange(group_, world_rank(), {&message, 1});
-  std::unique_ptr<Sending> sending = inner().begin_send(message, call);
+  std::unique_ptr<PendingSend> sending = inner().begin_send(message, call);
   log_->end(id);
   return sending;
 }
@@ -31,10 +31,10 @@ std::shared_ptr<Backend> RecordingBackend::for_thread(bool is_for_any_thread) {
   return std::make_shared<RecordingBackend>(inner().for_thread(is_for_any_thread), log_, group_);
 }
 
-void RecordingBackend::carry_out(const Call& call) {
-  if (!call.algorithm.empty()) return Backend::carry_out(call);  // which uses exchange
+void RecordingBackend::run_collective(const Call& call) {
+  if (!call.algorithm.empty()) return Backend::run_collective(call);  // which uses exchange
   const Log::Id id = log_->begin_collective(group_, world_rank());
-  inner().carry_out(call);
+  inner().run_collective(call);
   log_->end(id);
 }
 

@@ -22,7 +22,7 @@ void SilentBackend::exchange(std::span<const Message> messages, const Call&) {
   }
 }
 
-void SilentBackend::carry_out(const Call& call) {
+void SilentBackend::run_collective(const Call& call) {
   const bool works_in_place = call.out.data == call.in.data;  // its own numbers are kept
   if (!works_in_place && call.out.data != nullptr) std::memset(call.out.data, 0, static_cast<size_t>(call.out.bytes()));
 }

@@ -18,7 +18,7 @@ class SilentBackend final : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void exchange(std::span<const Message> messages, const Call& call) override;
-  void carry_out(const Call& call) override;
+  void run_collective(const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view) noexcept override {}
 

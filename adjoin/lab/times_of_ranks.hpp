@@ -49,7 +49,7 @@ class TimesOfRanks {
   Meetings meetings_;
   std::vector<size_t> first_part_;  // for each rank: how many numbers its first message holds; a second has the rest
   std::vector<int64_t> numbers_;    // being sent
-  std::vector<std::unique_ptr<Sending>> sending_;
+  std::vector<std::unique_ptr<PendingSend>> sending_;
   std::vector<ClockReading> readings_;
   int64_t steps_ = 0, steps_until_reading_ = 1;  // since the last reading
 };

@@ -10,7 +10,7 @@
 namespace adjoin::linalg {
 
 /// What a group sends and receives in a round.
-using Travel = std::function<void(const Communicator& group)>;
+using Transfer = std::function<void(const Communicator& group)>;
 
 /// Whether rounds overlap: they do where waiting takes no core from another rank, so that the shorter of travel and work is
 /// hidden.
@@ -18,7 +18,7 @@ inline bool rounds_overlap(const Communicator& group) {
   return group.backend()->spans_hosts();
 }
 
-/// For each round i calls begin(i), which returns a Travel, and when that is done end(i). Also calls `first`, if given, which
+/// For each round i calls begin(i), which returns a Transfer, and when that is done end(i). Also calls `first`, if given, which
 /// needs no round. Where rounds overlap, `first` is called while the first round travels, and each later round begins before
 /// the end of the previous one, so that its elements travel in the meantime: two consecutive rounds must not use the same
 /// memory.

@@ -61,8 +61,8 @@ std::vector<RowProducts::Round> RowProducts::rounds_of(int64_t size, int64_t byt
 }
 
 template <class Begin, class End>
-void RowProducts::carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
-                            const End& end) const {
+void RowProducts::run_rounds(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
+                             const End& end) const {
   in_rounds(
       group_, rounds.size(), first, [&](size_t i) { return begin(rounds[i]); }, [&](size_t i) { end(rounds[i]); });
 }
@@ -82,7 +82,7 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
   const int64_t bytes = group_.size() * bytes_of_index(right, right.size(-1));
   std::array<std::vector<at::Tensor>, kBlocks> memory, blocks;  // for each rank
   for (auto* of_ranks : {&memory[0], &memory[1], &blocks[0], &blocks[1]}) of_ranks->resize(sizes.size());
-  const auto fetch = [&](const Round& round) -> Travel {
+  const auto fetch = [&](const Round& round) -> Transfer {
     const auto of_rank = [&](int rank) { return std::clamp<int64_t>(rows_.size(rank) - round.begin, 0, round.count); };
     Boxes boxes;
     for (int rank = 0; rank < group_.size(); ++rank) {
@@ -96,7 +96,7 @@ at::Tensor RowProducts::nt(const at::Tensor& left, const at::Tensor& right) cons
     return boxes;
   };
   const std::vector<Round> rounds = group_.size() == 1 ? std::vector<Round>() : rounds_of(longest, bytes);
-  carry_out(
+  run_rounds(
       rounds, [&] { fill(me, 0, right); }, fetch,
       [&](const Round& round) {
         for (int rank = 0; rank < group_.size(); ++rank) {
@@ -114,7 +114,7 @@ at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) cons
   const auto mine_of = [&](const Round& round) { return right.narrow(-1, round.begin, round.count); };
   // A block holds all rows of a round's features.
   const auto block_of = [&](const Round& round) { return memory[round.block].narrow(-1, 0, round.count); };
-  const auto fetch = [&](const Round& round) -> Travel {
+  const auto fetch = [&](const Round& round) -> Transfer {
     at::Tensor& kept = memory[round.block];
     if (!kept.defined()) kept = empty_matrices(right, has_rows(me) ? rows_.size() : 0, round.count);
     const at::Tensor mine = mine_of(round), block = block_of(round);
@@ -127,7 +127,7 @@ at::Tensor RowProducts::nn(const at::Tensor& left, const at::Tensor& right) cons
     }
     return boxes;
   };
-  carry_out(rounds_of(right.size(-1), bytes_of_index(right, rows_.size())), {}, fetch, [&](const Round& round) {
+  run_rounds(rounds_of(right.size(-1), bytes_of_index(right, rows_.size())), {}, fetch, [&](const Round& round) {
     if (!has_rows(me)) return;
     const at::Tensor mine = mine_of(round), block = block_of(round);
     for (const Run& run : runs_of(rows_, me))
@@ -142,7 +142,7 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
   const at::Tensor out = empty_matrices(right, rows_.size(me), right.size(-1));
   const int64_t bytes = bytes_of_index(right, rows_.size());
   std::array<at::Tensor, kBlocks> memory, kept_of;  // the block, and the part of it that stays on this rank
-  const auto multiply_and_send = [&](const Round& round) -> Travel {
+  const auto multiply_and_send = [&](const Round& round) -> Transfer {
     const int64_t elements = bytes / right.element_size() * round.count;
     at::Tensor& block = memory[round.block];
     if (!block.defined()) block = at::empty({elements}, out.options());
@@ -164,8 +164,8 @@ at::Tensor RowProducts::tn(const at::Tensor& left, const at::Tensor& right) cons
     return [all = buffer(block.narrow(0, 0, elements)), mine = buffer(kept_of[round.block]),
             counts](const Communicator& group) { group.reduce_scatter(all, mine, counts); };
   };
-  carry_out(rounds_of(right.size(-1), bytes), {}, multiply_and_send,
-            [&](const Round& round) { out.narrow(-1, round.begin, round.count).copy_(kept_of[round.block]); });
+  run_rounds(rounds_of(right.size(-1), bytes), {}, multiply_and_send,
+             [&](const Round& round) { out.narrow(-1, round.begin, round.count).copy_(kept_of[round.block]); });
   return out;
 }
 

@@ -35,8 +35,8 @@ class RowProducts {
   std::vector<Round> rounds_of(int64_t size, int64_t bytes) const;
   /// Runs these rounds with in_rounds.
   template <class Begin, class End>
-  void carry_out(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
-                 const End& end) const;
+  void run_rounds(const std::vector<Round>& rounds, const std::function<void()>& first, const Begin& begin,
+                  const End& end) const;
   bool has_rows(int rank) const { return rows_.size(rank) > 0; }
 
   Communicator group_;

@@ -8,7 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/call.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/kinds_along.hpp"
 
@@ -44,7 +44,7 @@ class Check {
       check_shape(tensor);
       add(tensor);
     }
-    if (const ForwardNotes* const notes = ForwardNotes::current())
+    if (const ForwardRecord* const notes = ForwardRecord::current())
       for (const KnownTensor& tensor : notes->said()) add(tensor);
     values_.reserve(graph_.notes().size());
     for (const GraphNote& note : graph_.notes()) values_.push_back(value_of(note));

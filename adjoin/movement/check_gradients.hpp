@@ -39,7 +39,7 @@ struct KnownTensor {
 /// be accepted.
 ///
 /// `loss` is that of this worker. Along each axis it is either the same on all workers (replicated) or this worker's summand
-/// (split); `loss_kinds` may say which, so that a missing sum of the loss is reported too. What `ForwardNotes` have recorded on
+/// (split); `loss_kinds` may say which, so that a missing sum of the loss is reported too. What a `ForwardRecord` has recorded on
 /// this thread is also checked: segments that are computed again in backward, movements of tensors without gradient, and the
 /// layouts of what the layers of nn/distributed compute.
 /// Throws: InvalidArgument that names the axis, the operation, the parameter or the movement with its place, and says what to

@@ -12,7 +12,7 @@
 #include <set>
 #include <utility>
 
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/recompute.hpp"
 
 namespace adjoin {
@@ -49,7 +49,7 @@ std::optional<MemoryOf> memory_of(const at::Tensor& tensor) {
   return MemoryOf{tensor.storage().unsafeGetStorageImpl(), tensor.numel()};
 }
 
-NodesThatSum::NodesThatSum(std::type_index node) {
+SummingNodes::SummingNodes(std::type_index node) {
   nodes_that_sum().insert(node);
 }
 
@@ -91,7 +91,7 @@ void GraphNotes::add_operands_without_edges(GraphNote& note, const Node& node) {
 }
 
 GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
-  if (const ForwardNotes* const noted = ForwardNotes::current(); noted && inputs.empty())
+  if (const ForwardRecord* const noted = ForwardRecord::current(); noted && inputs.empty())
     for (const auto& [x, y, kinds, caller] : noted->movements()) {
       const size_t of_x = add_untracked(x);
       const size_t place =

@@ -40,14 +40,14 @@ struct GraphNote {
   std::optional<MemoryOf> memory = {};  // of an untracked operand; none where the graph does not say which tensor it is
   std::optional<MovedKinds> kinds = {};
   std::optional<CallSite::Where> caller = {};
-  bool sums_inside = false;  // an operation that NodesThatSum lists
+  bool sums_inside = false;  // an operation that a SummingNodes declares
 };
 
 /// The notes of all values that a tensor was made from, each after its operands; the tensor's own note is the last. Those of
 /// segments that are computed again in backward are included, where there are notes of them.
 class GraphNotes {
  public:
-  /// The walk ends at leaves and at `inputs`. Without `inputs`, which only a segment has, the movements of ForwardNotes are
+  /// The walk ends at leaves and at `inputs`. Without `inputs`, which only a segment has, the movements of the ForwardRecord are
   /// included too.
   /// Cost: about 3 us per node
   explicit GraphNotes(const at::Tensor& of, const std::vector<torch::autograd::Edge>& inputs = {});
@@ -66,10 +66,10 @@ class GraphNotes {
 
 /// Declares that an autograd function itself sums gradients over workers: it may combine replicated operands with operands that
 /// differ, and its result may be of any kind. In the function's file:
-/// `const NodesThatSum rule(typeid(torch::autograd::CppNode<Function>));`
-class NodesThatSum {
+/// `const SummingNodes rule(typeid(torch::autograd::CppNode<Function>));`
+class SummingNodes {
  public:
-  explicit NodesThatSum(std::type_index node);
+  explicit SummingNodes(std::type_index node);
 };
 
 }  // namespace adjoin

@@ -14,7 +14,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/call_site.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
 namespace adjoin {
@@ -72,7 +72,7 @@ at::Tensor replaced(const LinearMap& map, const at::Tensor& x, const Communicato
 
 at::Tensor untracked(const LinearMap& map, const at::Tensor& x) {
   const at::Tensor y = map.forward(x);
-  if (ForwardNotes* const notes = ForwardNotes::current(); notes && map.kinds && at::GradMode::is_enabled())
+  if (ForwardRecord* const notes = ForwardRecord::current(); notes && map.kinds && at::GradMode::is_enabled())
     notes->add({x, y, *map.kinds, CallSite::current()});
   return y;
 }

@@ -49,7 +49,7 @@ void PostponedGradients::compute() {
   }
 }
 
-at::Tensor now_or_postponed(const at::Tensor& parameter, std::function<at::Tensor()> gradient) {
+at::Tensor parameter_gradient(const at::Tensor& parameter, std::function<at::Tensor()> gradient) {
   if (!collecting || !can_wait(parameter)) return gradient();
   collecting->left_.push_back({parameter, std::move(gradient)});
   return {};

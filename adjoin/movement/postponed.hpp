@@ -26,7 +26,7 @@ class PostponedGradients {
   bool empty() const { return left_.empty(); }
 
  private:
-  friend at::Tensor now_or_postponed(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
+  friend at::Tensor parameter_gradient(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
   struct Left {
     at::Tensor parameter;
     std::function<at::Tensor()> gradient;
@@ -39,6 +39,6 @@ class PostponedGradients {
 ///
 /// A gradient can wait where the parameter is a leaf that requires a gradient and has no hooks, and backward creates no graph.
 /// What `gradient` captures is kept until then; `gradient` must not communicate.
-at::Tensor now_or_postponed(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
+at::Tensor parameter_gradient(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
 
 }  // namespace adjoin

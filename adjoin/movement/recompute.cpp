@@ -14,7 +14,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/timeline.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
@@ -90,14 +90,15 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       if (x) inputs.push_back(*x);
     ctx->save_for_backward(inputs);
     ctx->saved_data["recomputation"] = saved_value(recomputation);
-    if (!ForwardNotes::current()) return recomputation.f(inputs);
+    if (!ForwardRecord::current()) return recomputation.f(inputs);
     auto [y, notes] = noted(recomputation.f, inputs);
     ctx->saved_data["notes"] = saved_value(std::move(notes));
     return y;
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(), "recomputed: is differentiable once, but backward was to create a graph");
+    require(!at::GradMode::is_enabled(),
+            "recomputed: has a gradient but no second derivative, and backward was called with create_graph");
     const auto& [f, state] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
     const tensor_list inputs = detached(ctx->get_saved_variables());
     {

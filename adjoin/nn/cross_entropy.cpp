@@ -54,7 +54,8 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(),
-            "vocabulary_parallel_cross_entropy: is differentiable once, but backward was to create a graph");
+            "vocabulary_parallel_cross_entropy: has a gradient but no second derivative, and backward was called with "
+            "create_graph");
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &scores = saved[0], &place = saved[1], &log_sum = saved[3];
     const at::Tensor of_row = (saved[2].to(gradients[0].scalar_type()) * gradients[0]).unsqueeze(1);
@@ -65,7 +66,7 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
   }
 };
 
-const NodesThatSum vocabulary_loss_sums(typeid(torch::autograd::CppNode<VocabularyLoss>));
+const SummingNodes vocabulary_loss_sums(typeid(torch::autograd::CppNode<VocabularyLoss>));
 
 void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Communicator& group, const Split& words) {
   const std::string who = "vocabulary_parallel_cross_entropy: ";

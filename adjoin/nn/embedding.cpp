@@ -26,11 +26,11 @@ struct Lookup : torch::autograd::Function<Lookup> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const tensor_list saved = ctx->get_saved_variables();
-    return {now_or_postponed(saved[0],
-                             [of_y = gradients[0], words = saved[0].size(0), ids = saved[1]] {
-                               return at::embedding_dense_backward(of_y, ids, words, /*padding_idx=*/-1,
-                                                                   /*scale_grad_by_freq=*/false);
-                             }),
+    return {parameter_gradient(saved[0],
+                               [of_y = gradients[0], words = saved[0].size(0), ids = saved[1]] {
+                                 return at::embedding_dense_backward(of_y, ids, words, /*padding_idx=*/-1,
+                                                                     /*scale_grad_by_freq=*/false);
+                               }),
             at::Tensor()};
   }
 };

@@ -46,87 +46,88 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
     return "ExpertRows: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
            experts.to_string();
   });
-  auto way = std::make_shared<Way>();
-  way->rows = chosen.size(0);
-  way->top_k = chosen.size(1);
-  way->group = group;
-  way->sent.assign(static_cast<size_t>(experts.size()), 0);
+  auto routes = std::make_shared<Routes>();
+  routes->rows = chosen.size(0);
+  routes->top_k = chosen.size(1);
+  routes->group = group;
+  routes->sent.assign(static_cast<size_t>(experts.size()), 0);
   const at::Tensor pairs = chosen.contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
-  for (const int64_t expert : expert_of) ++way->sent[static_cast<size_t>(expert)];
+  for (const int64_t expert : expert_of) ++routes->sent[static_cast<size_t>(expert)];
   if (experts.size() > 1) {
-    std::vector<int64_t> next(way->sent.size());
-    std::exclusive_scan(way->sent.begin(), way->sent.end(), next.begin(), int64_t{0});
-    way->order = at::empty_like(pairs);
-    way->inverse = at::empty_like(pairs);
-    auto* const order = way->order.mutable_data_ptr<int64_t>();
-    auto* const inverse = way->inverse.mutable_data_ptr<int64_t>();
+    std::vector<int64_t> next(routes->sent.size());
+    std::exclusive_scan(routes->sent.begin(), routes->sent.end(), next.begin(), int64_t{0});
+    routes->order = at::empty_like(pairs);
+    routes->inverse = at::empty_like(pairs);
+    auto* const order = routes->order.mutable_data_ptr<int64_t>();
+    auto* const inverse = routes->inverse.mutable_data_ptr<int64_t>();
     for (size_t pair = 0; pair < expert_of.size(); ++pair) {
       int64_t& place = next[static_cast<size_t>(expert_of[pair])];
       inverse[pair] = place;
       order[place++] = static_cast<int64_t>(pair);
     }
-    way->row = way->top_k == 1 ? way->order : way->order.floor_divide(way->top_k);
+    routes->row = routes->top_k == 1 ? routes->order : routes->order.floor_divide(routes->top_k);
   }
   // What each rank sends to each expert here, rank by rank.
-  std::vector<int64_t> from_each = ranks == 1 ? way->sent : exchange_counts(way->sent, experts.sizes(), group);
+  std::vector<int64_t> from_each = ranks == 1 ? routes->sent : exchange_counts(routes->sent, experts.sizes(), group);
   const auto here = static_cast<size_t>(experts.size(group.rank()));
   if (assumed && assumed->alone())
     for (size_t i = 0; i < from_each.size(); ++i)
-      from_each[i] = way->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
-  way->received.assign(here, 0);
-  for (size_t i = 0; i < from_each.size(); ++i) way->received[i % here] += from_each[i];
+      from_each[i] = routes->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
+  routes->received.assign(here, 0);
+  for (size_t i = 0; i < from_each.size(); ++i) routes->received[i % here] += from_each[i];
   for (size_t rank = 0; rank < ranks; ++rank) {
     const auto sum = [](const std::vector<int64_t>& counts, size_t begin, size_t count) {
       const auto first = counts.begin() + static_cast<std::ptrdiff_t>(begin);
       return std::accumulate(first, first + static_cast<std::ptrdiff_t>(count), int64_t{0});
     };
     const auto part = static_cast<int>(rank);
-    way->to.push_back(
-        sum(way->sent, static_cast<size_t>(experts.offset(part)), static_cast<size_t>(experts.size(part))));
-    way->from.push_back(sum(from_each, rank * here, here));
+    routes->to.push_back(
+        sum(routes->sent, static_cast<size_t>(experts.offset(part)), static_cast<size_t>(experts.size(part))));
+    routes->from.push_back(sum(from_each, rank * here, here));
   }
   if (ranks > 1 && here > 1) {
-    way->by_expert = transposed(from_each, ranks, here);
+    routes->by_expert = transposed(from_each, ranks, here);
     std::vector<int64_t> rows;
-    for (const Range& range : way->by_expert) rows.push_back(range.size());
-    way->back = transposed(rows, here, ranks);
+    for (const Range& range : routes->by_expert) rows.push_back(range.size());
+    routes->back = transposed(rows, here, ranks);
   }
-  way_ = std::move(way);
+  routes_ = std::move(routes);
 }
 
 at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
   at::Tensor sorted = x;
-  if (way_->order.defined())
-    sorted = apply({.forward = [way = way_](const at::Tensor& t) { return t.index_select(0, way->row); },
-                    .adjoint =
-                        [way = way_](const at::Tensor& t) {
-                          const at::Tensor pairs = t.index_select(0, way->inverse);
-                          return way->top_k == 1 ? pairs : pairs.view({way->rows, way->top_k, t.size(1)}).sum(1);
-                        }},
-                   x);
-  if (way_->group.size() == 1) return sorted;
-  const at::Tensor came = all_to_all(sorted, way_->to, way_->from, way_->group);
-  if (way_->by_expert.empty()) return came;
-  return apply({.forward = [way = way_](const at::Tensor& t) { return pieces(t, way->by_expert); },
-                .adjoint = [way = way_](const at::Tensor& t) { return pieces(t, way->back); }},
+  if (routes_->order.defined())
+    sorted =
+        apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->row); },
+               .adjoint =
+                   [routes = routes_](const at::Tensor& t) {
+                     const at::Tensor pairs = t.index_select(0, routes->inverse);
+                     return routes->top_k == 1 ? pairs : pairs.view({routes->rows, routes->top_k, t.size(1)}).sum(1);
+                   }},
+              x);
+  if (routes_->group.size() == 1) return sorted;
+  const at::Tensor came = all_to_all(sorted, routes_->to, routes_->from, routes_->group);
+  if (routes_->by_expert.empty()) return came;
+  return apply({.forward = [routes = routes_](const at::Tensor& t) { return pieces(t, routes->by_expert); },
+                .adjoint = [routes = routes_](const at::Tensor& t) { return pieces(t, routes->back); }},
                came);
 }
 
 at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
   at::Tensor sorted = y;
-  if (way_->group.size() > 1) {
-    if (!way_->back.empty())
-      sorted = apply({.forward = [way = way_](const at::Tensor& t) { return pieces(t, way->back); },
-                      .adjoint = [way = way_](const at::Tensor& t) { return pieces(t, way->by_expert); }},
+  if (routes_->group.size() > 1) {
+    if (!routes_->back.empty())
+      sorted = apply({.forward = [routes = routes_](const at::Tensor& t) { return pieces(t, routes->back); },
+                      .adjoint = [routes = routes_](const at::Tensor& t) { return pieces(t, routes->by_expert); }},
                      y);
-    sorted = all_to_all(sorted, way_->from, way_->to, way_->group);
+    sorted = all_to_all(sorted, routes_->from, routes_->to, routes_->group);
   }
-  if (way_->order.defined())
-    sorted = apply({.forward = [way = way_](const at::Tensor& t) { return t.index_select(0, way->inverse); },
-                    .adjoint = [way = way_](const at::Tensor& t) { return t.index_select(0, way->order); }},
+  if (routes_->order.defined())
+    sorted = apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->inverse); },
+                    .adjoint = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->order); }},
                    sorted);
-  return sorted.view({way_->rows, way_->top_k, sorted.size(1)});
+  return sorted.view({routes_->rows, routes_->top_k, sorted.size(1)});
 }
 
 AssumedExperts::AssumedExperts(Rows rows, bool alone)

@@ -33,11 +33,11 @@ class ExpertRows {
   at::Tensor from_experts(const at::Tensor& y) const;
 
   /// For each expert of this rank, how many rows it received; for all experts, how many rows this rank sent to them.
-  const std::vector<int64_t>& received() const { return way_->received; }
-  const std::vector<int64_t>& sent() const { return way_->sent; }
+  const std::vector<int64_t>& received() const { return routes_->received; }
+  const std::vector<int64_t>& sent() const { return routes_->sent; }
 
  private:
-  struct Way {
+  struct Routes {
     int64_t rows = 0, top_k = 0;
     at::Tensor order, inverse;           // of all pairs of a row and an expert: sorts them by expert, and back
     at::Tensor row;                      // the row of each sorted pair
@@ -47,7 +47,7 @@ class ExpertRows {
     std::vector<Range> by_expert, back;  // of received pairs: the range of each expert and rank, by expert; and back
     Communicator group;
   };
-  std::shared_ptr<const Way> way_;
+  std::shared_ptr<const Routes> routes_;
 };
 
 /// While it lives, rows on this thread go to assumed experts instead of those that their scores choose: for plans and tests.

@@ -60,7 +60,8 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(), "grouped_product: is differentiable once, but backward was to create a graph");
+    require(!at::GradMode::is_enabled(),
+            "grouped_product: has a gradient but no second derivative, and backward was called with create_graph");
     const std::vector<int64_t> rows_of = ctx->saved_data["rows_of"].toIntVector();
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
@@ -69,7 +70,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
     if (ctx->needs_input_grad(0))
       of_x = products(of_y, by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of);
     if (ctx->needs_input_grad(1))
-      of_weight = now_or_postponed(weight, [of_y, x = x.detach(), rows_of, type = weight.scalar_type()] {
+      of_weight = parameter_gradient(weight, [of_y, x = x.detach(), rows_of, type = weight.scalar_type()] {
         return of_weights(of_y, x, rows_of).to(type);
       });
     return {of_x, of_weight, at::Tensor()};

@@ -66,7 +66,8 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     const SplitRows* rows = found == ctx->saved_data.end() ? nullptr : &value_of<SplitRows>(found->second);
     const bool creates_graph = at::GradMode::is_enabled();
     require(!rows || !creates_graph,
-            "linear_product: of split rows is differentiable once, but backward was to create a graph");
+            "linear_product of split rows: has a gradient but no second derivative, and backward was called with "
+            "create_graph");
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
     const at::Tensor of_y = as_matrix(gradients[0]);
@@ -80,10 +81,10 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     if (!creates_graph) all = all.detach();  // the postponed part keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
-      of_weight = now_or_postponed(
+      of_weight = parameter_gradient(
           weight, [of_y, all, type = weight.scalar_type()] { return of_y.t().mm(all.conj()).to(type); });
     if (bias.defined() && ctx->needs_input_grad(2))
-      of_bias = now_or_postponed(bias, [of_y, type = bias.scalar_type()] { return of_y.sum(0).to(type); });
+      of_bias = parameter_gradient(bias, [of_y, type = bias.scalar_type()] { return of_y.sum(0).to(type); });
     return {of_x, of_weight, of_bias, at::Tensor()};
   }
 };

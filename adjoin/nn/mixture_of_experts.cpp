@@ -59,7 +59,7 @@ struct Scores : torch::autograd::Function<Scores> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
                                                torch::autograd::tensor_list gradients) {
     require(!at::GradMode::is_enabled(),
-            "MixtureOfExperts: is differentiable once, but backward was to create a graph");
+            "MixtureOfExperts: has a gradient but no second derivative, and backward was called with create_graph");
     const torch::autograd::tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
     const at::Tensor wide = weight.to(at::kDouble), of_wide = at::zeros_like(wide), of_x = at::empty_like(x);

@@ -163,7 +163,7 @@ Range inputs_of(const Window& window, int64_t inputs, Range outputs) {
   return needed.size() > 0 ? needed : Range{};
 }
 
-std::optional<Range> one_piece(const Split& split, int part) {
+std::optional<Range> contiguous_range(const Split& split, int part) {
   Range whole;
   for (const Range& range : split.ranges(part)) {
     if (range.size() == 0) continue;
@@ -179,7 +179,7 @@ std::optional<Range> one_piece(const Split& split, int part) {
 
 bool parts_are_ranges(const Split& split) {
   for (int part = 0; part < split.parts(); ++part)
-    if (!one_piece(split, part)) return false;
+    if (!contiguous_range(split, part)) return false;
   return true;
 }
 
@@ -204,7 +204,7 @@ Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding
   std::vector<Pads> pads;
   std::vector<std::vector<Places>> order;
   for (int part = 0; part < outputs.parts(); ++part) {
-    const std::optional<Range> made = one_piece(outputs, part);
+    const std::optional<Range> made = contiguous_range(outputs, part);
     require(made.has_value(), [&] {
       return "window: expected the outputs of a part in one piece, part " + std::to_string(part) + " of " +
              outputs.to_string() + " is in several";

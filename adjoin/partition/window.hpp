@@ -40,7 +40,7 @@ Range inputs_of(const Window& window, int64_t inputs, Range outputs);
 
 /// A part's indices as one range where they are contiguous, an empty range where there are none; nullopt where they are not
 /// contiguous.
-std::optional<Range> one_piece(const Split& split, int part);
+std::optional<Range> contiguous_range(const Split& split, int part);
 
 /// Whether each part's indices are contiguous, so that windows can run over them.
 bool parts_are_ranges(const Split& split);

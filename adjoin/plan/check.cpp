@@ -4,9 +4,9 @@
 
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/train/messages.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -21,7 +21,7 @@ void measure_turn(const train::Configuration& c, const train::Task& task, int64_
                   int64_t& memory) {
   const std::vector<int64_t> longest = train::longest_samples(c, task), typical = train::typical_batch(c, task);
   train::run_workers(train::worker_options(c), [&](const Communicator& world) {
-    train::PeakMemory peak;
+    PeakMemory peak;
     train::Trainer trainer(c, task, world);
     trainer.initialize();
     std::vector<double> took;

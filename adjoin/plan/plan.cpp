@@ -100,7 +100,8 @@ class Planner {
     PlannedLayout layout{.configuration = c};
     const Step step = grid_sizes(c).ranks() <= kFewRanks ? step_as_it_is(c, task) : step_from_small_ones(c, task);
     for (const RankPlan& rank : step.longest)
-      if (rank.highest + rank.copies > layout.needs()) layout.copies = rank.copies, layout.memory = rank.highest;
+      if (rank.highest + rank.checkpoint_copies > layout.needs())
+        layout.copies = rank.checkpoint_copies, layout.memory = rank.highest;
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), step.typical,
                             {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
                              .update = [this](int64_t elements) { return workbench_.update(elements); }});

@@ -134,8 +134,9 @@ std::string draw_memory(const Run& run, const std::vector<train::RankPlan>& plan
     for (const train::RankPlan& planned : plan)
       if (bar.label == "rank " + std::to_string(planned.rank)) {
         bar.mark = static_cast<double>(planned.highest);
-        bar.mark_tip = bar.label + ": planned " + bytes_text(bar.mark) + " of a step" +
-                       (planned.copies > 0 ? ", and " + bytes_text(static_cast<double>(planned.copies)) +
+        bar.mark_tip =
+            bar.label + ": planned " + bytes_text(bar.mark) + " of a step" +
+            (planned.checkpoint_copies > 0 ? ", and " + bytes_text(static_cast<double>(planned.checkpoint_copies)) +
                                                  " more while a checkpoint is written"
                                            : "");
         const auto percent = static_cast<int>(std::lround(100 * (*peak / bar.mark - 1)));

@@ -32,7 +32,7 @@ std::string plan_text(const train::Configuration& configuration) {
       const auto task = train::task_kind(configuration).make(configuration);
       const std::vector<int64_t> samples = train::longest_samples(configuration, *task);
       for (const train::RankPlan& plan : train::plan_step(configuration, *task, samples))
-        ranks.push_back({plan.rank, plan.highest, plan.copies});
+        ranks.push_back({plan.rank, plan.highest, plan.checkpoint_copies});
     });
     return ranks.dump();
   } catch (...) {
@@ -41,7 +41,7 @@ std::string plan_text(const train::Configuration& configuration) {
 }
 
 /// The code of the separate process; what it prints about its data is discarded.
-[[noreturn]] void tell(int pipe, const train::Configuration& configuration) {
+[[noreturn]] void write_plan(int pipe, const train::Configuration& configuration) {
   const int nowhere = ::open("/dev/null", O_RDWR);
   if (nowhere >= 0)
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, descriptor);
@@ -75,7 +75,7 @@ PlannedMemory plan_of(const train::Configuration& configuration, Clock::time_poi
   if (::pipe2(pipe, O_CLOEXEC) != 0) return {.trouble = "it cannot be made here"};
   std::fflush(nullptr);  // else both processes would write what is in the buffers
   const pid_t process = ::fork();
-  if (process == 0) tell(pipe[1], configuration);
+  if (process == 0) write_plan(pipe[1], configuration);
   ::close(pipe[1]);
   const std::optional<std::string> text = process < 0 ? std::nullopt : text_until(pipe[0], end);
   ::close(pipe[0]);
@@ -89,7 +89,7 @@ PlannedMemory plan_of(const train::Configuration& configuration, Clock::time_poi
   PlannedMemory planned;
   for (const Json& rank : json)
     planned.ranks.push_back(
-        {.rank = rank[0].get<int>(), .highest = rank[1].get<int64_t>(), .copies = rank[2].get<int64_t>()});
+        {.rank = rank[0].get<int>(), .highest = rank[1].get<int64_t>(), .checkpoint_copies = rank[2].get<int64_t>()});
   return planned;
 }
 

@@ -11,7 +11,7 @@ namespace adjoin::report {
 
 /// What a run's ranks need according to a plan, or why that is not known.
 struct PlannedMemory {
-  std::vector<train::RankPlan> ranks{};  // only `rank`, `highest` and `copies` are set
+  std::vector<train::RankPlan> ranks{};  // only `rank`, `highest` and `checkpoint_copies` are set
   std::string trouble{};
 };
 

@@ -49,15 +49,15 @@ class MemoryWalk {
       const SegmentNeeds& needs = *stage.segments[i];
       if (action != pipeline::Kind::weight) {
         highest_ = std::max(highest_, live_ + needs.backward);
-        keep(needs.left - needs.kept);
+        keep(needs.retained - needs.kept);
       } else {
-        highest_ = std::max(highest_, live_ + needs.weights);
-        keep(-needs.left);
+        highest_ = std::max(highest_, live_ + needs.weight_gradients);
+        keep(-needs.retained);
       }
       if (action != pipeline::Kind::input) count_gradients(stage.first + i);
     }
     if (action == pipeline::Kind::backward)
-      for (const SegmentNeeds* needs : stage.segments) keep(-needs->left);
+      for (const SegmentNeeds* needs : stage.segments) keep(-needs->retained);
   }
   int64_t highest() const { return highest_; }
   int64_t most_kept() const { return most_kept_; }

@@ -13,11 +13,11 @@
 
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/lab/silent_backend.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/train/autocast.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/skipped_products.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -115,14 +115,14 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   memory.reset_peak();
   const int64_t before_weights = memory.current_bytes();
   postponed.compute();
-  needs.weights = memory.peak_bytes() - before_weights;
+  needs.weight_gradients = memory.peak_bytes() - before_weights;
   // What is in memory now besides the gradients is kept for all segments of the micro-batch: it was derived from its rows.
   const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model, shards);
   needs.kept = waiting - of_rows;
-  needs.left = left - of_rows;
+  needs.retained = left - of_rows;
   for (const std::string& part : trial.summed_earlier)
     for (const at::Tensor& weight : model->named_children()[part]->parameters())
-      if (weight.grad().defined()) needs.left += static_cast<int64_t>(weight.grad().nbytes());
+      if (weight.grad().defined()) needs.retained += static_cast<int64_t>(weight.grad().nbytes());
   needs.calls = std::exchange(trial.calls.calls, {});
   return needs;
 }

@@ -36,9 +36,9 @@ struct SegmentNeeds {
   int64_t forward = 0;   ///< the most while it runs forward, input included
   int64_t kept = 0;      ///< what it keeps for backward
   int64_t backward = 0;  ///< the most in backward in addition to `kept`, gradients of its weights included
-  /// `left`: what stays in memory after its backward until the stage's backward is over or, if the gradients of weights are
-  /// computed later, until they are. `weights`: the most while they are computed.
-  int64_t left = 0, weights = 0;
+  int64_t retained =
+      0;  ///< what stays after its backward, until that of the stage is over and its postponed gradients are computed
+  int64_t weight_gradients = 0;  ///< the most while postponed gradients of its weights are computed
   std::vector<PlannedCall> calls{};
   size_t forward_calls = 0;  ///< the first of the calls, those in forward
   SegmentSeconds seconds{};  ///< if a clock measures them

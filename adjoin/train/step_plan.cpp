@@ -180,9 +180,9 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
   plan.pp = pp;
   plan.rows = rank.rows;
   plan.moments = optimizer.moments;
-  plan.copies = copied_by_save(job, model, rank.grid, plan.moments);
+  plan.checkpoint_copies = copied_by_save(job, model, rank.grid, plan.moments);
   plan.update = plan.calls = optimizer.calls;
-  plan.updated = optimizer.updated;
+  plan.updated_weights = optimizer.updated;
   for (const int stage : job.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch

@@ -57,10 +57,10 @@ struct RankPlan {
   int64_t highest = 0;                ///< the most in use at once
   int64_t tally = 0;                  ///< how many numbers the task's tally has, on ranks with the last stage
   std::vector<PlannedCall> calls{};   ///< for all micro-batches, without those of checked mode
-  int64_t copies = 0;                 ///< in addition to the highest, while a checkpoint is written in the background
+  int64_t checkpoint_copies = 0;      ///< in addition to the highest, while a checkpoint is written in the background
   std::vector<StageWork> work{};      ///< for each of its stages
   std::vector<PlannedCall> update{};  ///< the calls after the last backward
-  int64_t updated = 0;                ///< number of weights that this rank's optimizer updates
+  int64_t updated_weights = 0;        ///< number of weights that this rank's optimizer updates
 };
 
 struct SegmentTrial;

@@ -38,7 +38,7 @@ struct AlikeRanks {
     ranks.push_back(other.most.rank);
     for (auto& [what, sum] : calls) sum.second = std::max(sum.second, other.calls.at(what).second);
     for (int64_t RankPlan::*number :
-         {&RankPlan::moments, &RankPlan::activations, &RankPlan::copies, &RankPlan::highest})
+         {&RankPlan::moments, &RankPlan::activations, &RankPlan::checkpoint_copies, &RankPlan::highest})
       most.*number = std::max(most.*number, other.most.*number);
     return true;
   }
@@ -81,7 +81,7 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans, int64_t of_f
   int64_t largest = 0, most_copied = 0, most_given = 0;
   for (const AlikeRanks& group : groups) {
     largest = std::max(largest, group.most.highest);
-    most_copied = std::max(most_copied, group.most.copies);
+    most_copied = std::max(most_copied, group.most.checkpoint_copies);
     for (const auto& [what, sum] : group.calls) most_given = std::max(most_given, sum.second);
   }
   const Unit memory(largest), given(most_given);

@@ -13,7 +13,7 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/check_gradients.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/train/autocast.hpp"
@@ -185,7 +185,7 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
   const auto weights = tensor_options(configuration_);
   const bool checks = checks_gradients_ && at::GradMode::is_enabled();
   const auto backward = notes_backward_ ? std::make_shared<BackwardSlices>() : nullptr;
-  std::optional<ForwardNotes> notes;
+  std::optional<ForwardRecord> notes;
   if (checks) notes.emplace();
   std::vector<KnownTensor> known;  // for a stage that is checked: its inputs
   const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };

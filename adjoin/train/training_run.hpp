@@ -7,8 +7,8 @@
 
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/timeline.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/train/metrics.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/run_times.hpp"
 #include "adjoin/train/run_trace.hpp"

@@ -187,7 +187,7 @@ void bind_data_parallel(py::module_& m) {
 }
 
 /// Carries out a command line, as its program does, but throws.
-void carry_out(const std::vector<std::string>& arguments) {
+void run_training(const std::vector<std::string>& arguments) {
   train::with_adjoin_errors([&] {
     cli::Program program;
     cli::add_train(program);
@@ -220,7 +220,7 @@ void bind_training(py::module_& m) {
            "samples"_a, "batch"_a, "seed"_a = 0)
       .def_property_readonly("steps_per_epoch", &data::Sampler::steps_per_epoch)
       .def("next", &data::Sampler::next);
-  m.def("train", &carry_out, "arguments"_a, py::call_guard<py::gil_scoped_release>());
+  m.def("train", &run_training, "arguments"_a, py::call_guard<py::gil_scoped_release>());
   m.def("run_program", &run_program, "arguments"_a, py::call_guard<py::gil_scoped_release>());
 }
 

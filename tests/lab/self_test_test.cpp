@@ -47,7 +47,7 @@ class LyingBackend final : public Backend {
   }
   void abort(std::string_view reason) noexcept override { group_.abort(reason); }
 
-  void carry_out(const Call& call) override {
+  void run_collective(const Call& call) override {
     if (call.collective == Collective::barrier && lie_ == "barrier") return;
     group_.make(Call(call));
     const bool has_result = call.collective == Collective::broadcast || call.collective == Collective::scatter ||
@@ -66,7 +66,7 @@ class LyingBackend final : public Backend {
 };
 
 TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
-  for_each_world(kIsSanitized ? WorldSizes{2, 5} : WorldSizes{1, 2, 3, 4, 5}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{4} : WorldSizes{1, 2, 3, 4, 5}, [](const Communicator& world) {
     std::vector<std::string> tried;
     for (const SelfTestResult& result : self_test(world)) {
       EXPECT_EQ(result.failure, "") << result.operation;
@@ -79,7 +79,7 @@ TEST(SelfTest, names_every_operation_and_finds_nothing_wrong) {
 }
 
 TEST(SelfTest, finds_nothing_wrong_with_a_backend_that_has_only_exchange) {
-  for_each_world(kIsSanitized ? WorldSizes{1, 3} : WorldSizes{1, 2, 3, 4}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{3} : WorldSizes{1, 2, 3, 4}, [](const Communicator& world) {
     EXPECT_THAT(failed_operations(self_test(Communicator(std::make_shared<StepsBackend>(world)))), ElementsAre());
   });
 }
@@ -111,7 +111,7 @@ TEST(SelfTest, notices_a_message_that_is_altered_in_every_operation_of_messages)
 }
 
 TEST(SelfTest, notices_a_group_whose_ranks_are_in_another_order) {
-  for_each_world({2, 3}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{3} : WorldSizes{2, 3}, [](const Communicator& world) {
     const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, "subset")));
     if (world.rank() == 0) {
       EXPECT_THAT(failed_operations(results), ElementsAre("split", "subset"));
@@ -120,7 +120,7 @@ TEST(SelfTest, notices_a_group_whose_ranks_are_in_another_order) {
 }
 
 TEST(SelfTest, says_on_rank_0_where_what_was_expected_and_what_came) {
-  for_each_world({2, 3}, [](const Communicator& world) {
+  for_each_world(kIsSanitized ? WorldSizes{3} : WorldSizes{2, 3}, [](const Communicator& world) {
     const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, "broadcast")));
     const auto broadcast = std::find_if(results.begin(), results.end(),
                                         [](const SelfTestResult& result) { return result.operation == "broadcast"; });

@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "adjoin/linalg/matmul.hpp"
-#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::linalg {
@@ -17,7 +17,7 @@ constexpr int64_t kSlack = 4096;  // the allocator's rounding, and small tensors
 /// The most bytes that `work` had beside its result and what was there before.
 template <class Work>
 int64_t bytes_beside_result(const Work& work) {
-  train::PeakMemory memory;
+  PeakMemory memory;
   const int64_t before = memory.current_bytes();
   memory.reset_peak();
   const auto result = work();

@@ -20,7 +20,7 @@ std::string order_of(const Communicator& world, size_t rounds, bool overlap, boo
   in_rounds(
       overlap ? between_hosts(world) : world, rounds,
       with_first ? std::function<void()>([&] { order += "first "; }) : nullptr,
-      [&](size_t i) -> Travel {
+      [&](size_t i) -> Transfer {
         order += "b" + std::to_string(i) + " ";
         return [](const Communicator& group) { group.barrier(); };
       },
@@ -47,7 +47,7 @@ TEST(Rounds, travel_while_the_one_before_is_worked_on) {
     bool was_seen = false;
     in_rounds(
         between_hosts(world), 2, /*first=*/{},
-        [&](size_t i) -> Travel {
+        [&](size_t i) -> Transfer {
           return [&, i](const Communicator& group) {
             group.barrier();
             if (i == 1) second_travels = true;
@@ -68,7 +68,7 @@ TEST(Rounds, make_a_group_and_a_thread_once) {
     const Communicator group = between_hosts(world, made);
     const auto in_two = [](const Communicator& of) {
       in_rounds(
-          of, 2, /*first=*/{}, [](size_t) -> Travel { return [](const Communicator& own) { own.barrier(); }; },
+          of, 2, /*first=*/{}, [](size_t) -> Transfer { return [](const Communicator& own) { own.barrier(); }; },
           [](size_t) {});
     };
     for (int time = 0; time < 3; ++time) {

@@ -10,7 +10,7 @@
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"
@@ -226,7 +226,7 @@ TEST(CheckGradients, looks_into_what_is_computed_again_where_it_was_noted) {
     };
     EXPECT_EQ(line.error(run(true)), kNothing);
     EXPECT_EQ(line.error(run(false)), kNothing) << "not known";
-    const ForwardNotes notes;
+    const ForwardRecord notes;
     const at::Tensor right = run(true);
     EXPECT_EQ(line.error(right), kNothing);
     EXPECT_THAT(line.error(run(false)), HasSubstr("'whole' is replicated, but MmBackward0"));

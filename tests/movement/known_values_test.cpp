@@ -4,7 +4,7 @@
 
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "tests/support/line.hpp"
 
 // Of what check_gradients is told beside parameters and the loss.
@@ -50,14 +50,14 @@ TEST(CheckGradients, follows_movements_of_what_has_no_gradient_where_they_were_n
     const auto own = [&](const at::Tensor& t) { return scatter_to(t, w, line.split); };
     const auto summed = [&](const at::Tensor& t) { return all_sum_reduce(t, w); };
     EXPECT_EQ(error(own, line.whole), kNothing) << "not known";
-    const ForwardNotes notes;
+    const ForwardRecord notes;
     EXPECT_THAT(error(own, line.whole),
                 HasSubstr("'whole' is replicated, but MmBackward0 uses it with one that differs "
                           "between ranks (from scatter_to at "));
     EXPECT_EQ(error(own, line.copy), kNothing);
     EXPECT_THAT(error(summed, line.whole),
                 HasSubstr("expects a tensor that differs between ranks, but its input is copied ('x')"));
-    const ForwardNotes others;
+    const ForwardRecord others;
     EXPECT_EQ(error([&](const at::Tensor& t) { return gather_from(own(t), w, line.split); }, line.whole), kNothing);
   });
 }

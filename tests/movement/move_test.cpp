@@ -11,7 +11,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/layouts.hpp"
@@ -186,7 +186,7 @@ TEST(Move, prepared_allocates_its_result_alone) {
       const Move prepared(from, to, grid);
       const at::Tensor x = random_piece_here(from, world, 1);
       prepared(x);
-      const train::PeakMemory memory;
+      const PeakMemory memory;
       const at::Tensor y = prepared(x);
       EXPECT_LE(memory.peak_bytes(), static_cast<int64_t>(y.nbytes())) << from.to_string() << " -> " << to.to_string();
     }

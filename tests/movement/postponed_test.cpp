@@ -27,7 +27,7 @@ struct Scaled : torch::autograd::Function<Scaled> {
       ++gradients_computed;
       return of_y * factor;
     };
-    return {now_or_postponed(ctx->get_saved_variables()[0], of_weight), at::Tensor()};
+    return {parameter_gradient(ctx->get_saved_variables()[0], of_weight), at::Tensor()};
   }
 };
 

@@ -5,7 +5,7 @@
 
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/check_gradients.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/init.hpp"
@@ -59,7 +59,7 @@ Gradients of_pictures(torch::nn::Module& net, const std::function<DistributedTen
   fill(net);
   nn::CrossEntropyLoss cross_entropy(grid);
   const DistributedTensor target = place(labels, layout, grid);
-  const ForwardNotes notes;
+  const ForwardRecord notes;
   const ReplacedMovements replaced(trial.replace);
   const DistributedTensor loss = cross_entropy(scores(), target);
   return gradients_of(net, loss.local.sum(), loss.grid, loss.layout.kinds(), trial, {known_tensor("labels", target)});
@@ -78,7 +78,7 @@ Gradients of_mlp(const Communicator& world, const Trial& trial) {
   nn::ColRow mlp(nn::ColRowOptions{.in_features = 1, .hidden_features = 6, .out_features = 1, .tensor = at::kDouble},
                  grid, "tp");
   fill(*mlp);
-  const ForwardNotes notes;
+  const ForwardRecord notes;
   const ReplacedMovements replaced(trial.replace);
   const at::Tensor x = at::linspace(-3, 3, 12, at::kDouble).unsqueeze(1), y = x.sin();
   const at::Tensor loss = at::mse_loss(mlp(x, ForwardPass{{.number = 1, .training = true}}), y);

@@ -217,7 +217,7 @@ TEST(StepTime, is_that_of_the_pipelines_simulation_and_of_the_slowest_ranks_upda
   const train::Stages stages{.schedule = pipeline::make_schedule("1f1b", 2, 4)};
   std::vector<train::RankPlan> ranks(2);
   for (int pp = 0; pp < 2; ++pp) {
-    ranks[static_cast<size_t>(pp)].updated = 10 * (pp + 1);
+    ranks[static_cast<size_t>(pp)].updated_weights = 10 * (pp + 1);
     // 1 s forward and 2 s back of each micro-batch, and a call that takes half a second in each.
     ranks[static_cast<size_t>(pp)].work = {
         {.stage = pp,

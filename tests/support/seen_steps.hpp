@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/train/hugging_face/family.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
@@ -93,7 +93,7 @@ inline Configuration large(const std::string& model, Precision precision) {
   c.hidden = model == "narrow decoder" ? 64 : 128;
   c.heads = 4;
   c.sequence = 128;
-  c.batch = 16;
+  c.batch = 8;
   c.vocabulary_size = 500;
   c.token_dropout = 0;
   return c;

@@ -20,11 +20,11 @@ class SlowBackend final : public ForwardingBackend {
     std::this_thread::sleep_for(delay_);
     inner().exchange(messages, call);
   }
-  void carry_out(const Call& call) override {
+  void run_collective(const Call& call) override {
     std::this_thread::sleep_for(delay_);
-    inner().carry_out(call);
+    inner().run_collective(call);
   }
-  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override {
+  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override {
     std::this_thread::sleep_for(delay_);
     return inner().begin_send(message, call);
   }

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 
@@ -20,7 +20,7 @@ Gradients step(Configuration c, const Communicator& world, const Trial& trial) {
   const auto task = random_task(c, 6, [](int64_t i) { return 5 + i; });
   Trainer trainer(c, *task, world);
   trainer.initialize();
-  const ForwardNotes notes;  // so that a recomputed segment is changed forward as it is in backward
+  const ForwardRecord notes;  // so that a recomputed segment is changed forward as it is in backward
   const ReplacedMovements replaced(trial.replace);
   const StepResult result = trainer.step(all_samples(*task), 0, /*learning_rate=*/1);
   Gradients weights{.of_parameters = {}, .loss = at::scalar_tensor(result.loss, at::kDouble)};

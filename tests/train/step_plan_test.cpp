@@ -19,8 +19,8 @@
 #include <tuple>
 #include <vector>
 
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/train/grid_sizes.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/seen_steps.hpp"
@@ -293,7 +293,7 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
   third.rank = 2;
   third.calls.push_back({Collective::all_gather, 2, 1 << 19});
   second.highest = 36 << 19;
-  second.copies = 11 << 20;
+  second.checkpoint_copies = 11 << 20;
   std::ostringstream out;
   print_plan(out, std::vector<RankPlan>{first, second, third});
   EXPECT_EQ(out.str(),

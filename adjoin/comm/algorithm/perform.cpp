@@ -59,7 +59,7 @@ void reduce_own_block(const Call& call, Backend& backend, std::span<const int64_
   Call exchanged = part_of(call, Collective::all_to_all, call.in, blocks, counts);
   exchanged.receive_counts = received;
   exchanged.root = -1;
-  backend.carry_out(exchanged);
+  backend.run_collective(exchanged);
   std::vector<const void*> inputs;
   for (int rank = 0; rank < call.size; ++rank) inputs.push_back(blocks.slice(rank * out.count, 0).data);
   reduce_all_into(out, inputs, call.reduction);
@@ -78,7 +78,7 @@ void reduce_in_rank_order(const Call& call, Backend& backend) {
   std::vector<char> room(is_all ? 0 : static_cast<size_t>(own.count * size_of(call.in.type)));
   const Buffer block = is_all ? call.out.slice(own.begin, own.count) : Buffer{room.data(), own.count, call.in.type};
   reduce_own_block(call, backend, counts, block);
-  backend.carry_out(part_of(call, is_all ? Collective::all_gather : Collective::gather, block, call.out, counts));
+  backend.run_collective(part_of(call, is_all ? Collective::all_gather : Collective::gather, block, call.out, counts));
 }
 
 /// The counts of all ranks, one row per sender.
@@ -144,14 +144,14 @@ void run(const Program& program, Backend& backend, const Call& call) {
     void* region = regions[static_cast<int>(slice.region)];
     return Buffer{region, 0, type}.slice(slice.begin, slice.count);
   };
-  const auto carry_out = [&](std::span<const LocalMove> moves) {
+  const auto perform_moves = [&](std::span<const LocalMove> moves) {
     for (const LocalMove& move : moves) {
       const Buffer from = at(move.from), to = at(move.to);
       if (from.data != to.data && from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
     }
   };
   std::vector<Message> messages;
-  carry_out(program.before);
+  perform_moves(program.before);
   for (const Step& step : program.steps) {
     messages.clear();
     int64_t arrived = program.scratch;
@@ -163,7 +163,7 @@ void run(const Program& program, Backend& backend, const Call& call) {
     }
     if (!messages.empty()) backend.exchange(messages, call);
     reduce_arrived(step, messages, call, at);
-    carry_out(step.moves);
+    perform_moves(step.moves);
   }
 }
 
@@ -188,6 +188,6 @@ void perform(const Call& call, Backend& backend) {
 
 }  // namespace adjoin::algorithm
 
-void adjoin::Backend::carry_out(const Call& call) {
+void adjoin::Backend::run_collective(const Call& call) {
   algorithm::perform(call, *this);
 }

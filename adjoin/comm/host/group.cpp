@@ -51,7 +51,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
-  Shown& shown = mine.shown;
+  PublishedCall& shown = mine.shown;
   shown.signature = signature_of(call);
   shown.in = call.in.data;
   shown.out = call.out.data;
@@ -157,7 +157,7 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
 }
 
 std::string Group::text_of(int rank, uint64_t sequence) const {
-  const Shown& shown = call_of(rank, sequence);
+  const PublishedCall& shown = call_of(rank, sequence);
   if (shown.call) return describe(*shown.call);
   const auto collective = shown.signature.collective;
   const bool has_counts = collective >= Collective::gather;

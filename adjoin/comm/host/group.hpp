@@ -16,7 +16,7 @@ namespace adjoin::host {
 
 /// One rank's pending collective, as its peers see it. For threads, the pointers refer to the rank's stack: they are valid
 /// until finish(), and while a mismatch is being reported.
-struct Shown {
+struct PublishedCall {
   Signature signature;
   const void* in = nullptr;
   void* out = nullptr;
@@ -65,7 +65,7 @@ class Group {
 
   bool has_come(int rank, uint64_t sequence) const { return place(rank, sequence).sequence.load() >= sequence; }
   /// The call that `rank` published; its `in` is readable until finish() or, where it was small, until the next call.
-  const Shown& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
+  const PublishedCall& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
 
   Mailbox& mailbox(int rank) { return member(rank).mailbox; }
 
@@ -76,7 +76,7 @@ class Group {
 
   struct alignas(64) Place {
     std::atomic<uint64_t> sequence = 0;  // of the call published last
-    Shown shown;
+    PublishedCall shown;
   };
   struct alignas(64) Progress {
     std::atomic<uint64_t> finished = 0;

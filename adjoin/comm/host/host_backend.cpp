@@ -71,7 +71,7 @@ void HostBackend::exchange(std::span<const Message> messages, const Call& call) 
 }
 
 /// What a peer reads of the send: call, message and posting. An exchange has these on its stack.
-class HostBackend::PostedSend final : public Sending {
+class HostBackend::PostedSend final : public PendingSend {
  public:
   PostedSend(std::shared_ptr<HostBackend> backend, const Message& message, const Call& call)
       : backend_(std::move(backend)),
@@ -105,7 +105,7 @@ class HostBackend::PostedSend final : public Sending {
   const Room copy_;
 };
 
-std::unique_ptr<Sending> HostBackend::begin_send(const Message& message, const Call& call) {
+std::unique_ptr<PendingSend> HostBackend::begin_send(const Message& message, const Call& call) {
   if (group_->world().aborted()) group_->world().throw_aborted();
   return std::make_unique<PostedSend>(std::static_pointer_cast<HostBackend>(shared_from_this()), message, call);
 }

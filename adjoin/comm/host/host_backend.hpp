@@ -23,8 +23,8 @@ class HostBackend : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
-  void carry_out(const Call& call) override;
+  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  void run_collective(const Call& call) override;
   bool reduces_in_rank_order() const override { return true; }
 
  protected:
@@ -44,16 +44,16 @@ class HostBackend : public Backend {
   void all_gather(const Call& call);
   void reduce_scatter(const Call& call);
   void all_to_all(const Call& call);
-  void carry_out_in_place(const Call& call);
+  void run_in_place(const Call& call);
   /// The same for memory that peers do not reach.
-  void carry_out_staged(const Call& call);
+  void run_staged(const Call& call);
 
   /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
   /// Publishes the collective and meets all ranks. True where the collective is small and must not be finished. With `gives`,
   /// this rank's input travels with a small collective.
   bool begin(const Call& call, bool gives);
-  const host::Shown& call_of(int rank) const { return group_->call_of(rank, sequence_); }
+  const host::PublishedCall& call_of(int rank) const { return group_->call_of(rank, sequence_); }
   /// The address of each rank's input and output, plus `offset` bytes.
   const std::vector<const void*>& inputs(int64_t offset);
   const std::vector<void*>& outputs(int64_t offset);

@@ -11,8 +11,8 @@
 namespace adjoin {
 
 using algorithm::total_of;
+using host::PublishedCall;
 using host::Room;
-using host::Shown;
 
 namespace {
 
@@ -58,12 +58,12 @@ int64_t largest_bytes(const Call& call) {
 
 }  // namespace
 
-void HostBackend::carry_out(const Call& call) {
-  if (!call.algorithm.empty()) return Backend::carry_out(call);
-  group_->world().is_of_processes() ? carry_out_staged(call) : carry_out_in_place(call);
+void HostBackend::run_collective(const Call& call) {
+  if (!call.algorithm.empty()) return Backend::run_collective(call);
+  group_->world().is_of_processes() ? run_staged(call) : run_in_place(call);
 }
 
-void HostBackend::carry_out_in_place(const Call& call) {
+void HostBackend::run_in_place(const Call& call) {
   using Own = void (HostBackend::*)(const Call&);
   using T = HostBackend;
   static constexpr Own kOwn[kCollectives] = {&T::barrier,    &T::broadcast,      &T::reduce,
@@ -72,18 +72,18 @@ void HostBackend::carry_out_in_place(const Call& call) {
   (this->*kOwn[static_cast<size_t>(*call.collective)])(call);
 }
 
-void HostBackend::carry_out_staged(const Call& call) {
+void HostBackend::run_staged(const Call& call) {
   using C = Collective;
   const host::World& world = group_->world();
   const C c = *call.collective;
-  if (is_small(call)) return carry_out_in_place(call);
+  if (is_small(call)) return run_in_place(call);
   const bool is_root = call.root == rank_ || call.root < 0;
   const bool peers_read = c != C::gather && (is_root || c == C::reduce);
   const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
   const bool is_broadcast = c == C::broadcast;  // into every rank's output
   const bool stages_out = (peers_write || is_broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
   const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
-  if (!stages_in && !stages_out) return carry_out_in_place(call);
+  if (!stages_in && !stages_out) return run_in_place(call);
 
   const bool is_in_place = stages_in && stages_out && call.in.data == call.out.data;
   const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);
@@ -95,7 +95,7 @@ void HostBackend::carry_out_staged(const Call& call) {
     copy_bytes(copy, call.in.data, call.in.bytes());
     staged.in.data = copy;
   }
-  carry_out_in_place(staged);
+  run_in_place(staged);
   if (stages_out) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
 }
 
@@ -228,7 +228,7 @@ void HostBackend::all_to_all(const Call& call) {
   const Copy copy = copy_for(size() * call.out.bytes());  // the others' outputs may be larger or smaller
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    const Shown& theirs = call_of(peer);
+    const PublishedCall& theirs = call_of(peer);
     copy(at(call.out.data, start_of(call.receive_counts, peer) * item),
          at(theirs.in, start_of({theirs.counts, static_cast<size_t>(size())}, rank_) * item),
          call.receive_counts[static_cast<size_t>(peer)] * item);

@@ -50,7 +50,7 @@ void Transport::call_in_part(const Call& call, Collective collective, ConstBuffe
   if (collective == Collective::gather || collective == Collective::scatter)
     of_part.counts =
         call.counts.subspan(static_cast<size_t>(group_->parts()->own_leader), static_cast<size_t>(part_->size()));
-  part_->HostBackend::carry_out(of_part);
+  part_->HostBackend::run_collective(of_part);
 }
 
 /// The same collective between the leaders; `root` is a rank among them.
@@ -78,7 +78,7 @@ void Transport::call_between_hosts(const Call& call) {
   // any time.
   constexpr int64_t kLong = 64 << 10;
   const bool is_long_sum = *call.collective == Collective::all_reduce && call.in.bytes() >= kLong;
-  is_long_sum ? Backend::carry_out(call) : call_mpi(call);
+  is_long_sum ? Backend::run_collective(call) : call_mpi(call);
 }
 
 void Transport::call_by_parts(const Call& call) {

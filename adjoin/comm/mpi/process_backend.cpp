@@ -39,13 +39,13 @@ void ProcessBackend::exchange(std::span<const Message> messages, const Call& cal
   HostBackend::exchange(messages, call);
 }
 
-void ProcessBackend::carry_out(const Call& call) {
+void ProcessBackend::run_collective(const Call& call) {
   const Watched watched(*agent_, group_->entry(), call);
-  HostBackend::carry_out(call);
+  HostBackend::run_collective(call);
 }
 
 /// The wait for the end of the send is watched.
-class ProcessBackend::WatchedSend final : public Sending {
+class ProcessBackend::WatchedSend final : public PendingSend {
  public:
   WatchedSend(std::shared_ptr<ProcessBackend> backend, const Message& message, const Call& call)
       : backend_(std::move(backend)), message_(message), call_(call) {
@@ -66,10 +66,10 @@ class ProcessBackend::WatchedSend final : public Sending {
   const std::shared_ptr<ProcessBackend> backend_;
   const Message message_;
   Call call_;
-  std::unique_ptr<Sending> sending_;
+  std::unique_ptr<PendingSend> sending_;
 };
 
-std::unique_ptr<Sending> ProcessBackend::begin_send(const Message& message, const Call& call) {
+std::unique_ptr<PendingSend> ProcessBackend::begin_send(const Message& message, const Call& call) {
   return std::make_unique<WatchedSend>(std::static_pointer_cast<ProcessBackend>(shared_from_this()), message, call);
 }
 

@@ -15,8 +15,8 @@ class ProcessBackend final : public InJob<HostBackend> {
   ProcessBackend(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
 
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
-  void carry_out(const Call& call) override;
+  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  void run_collective(const Call& call) override;
 
  private:
   class WatchedSend;

@@ -87,7 +87,7 @@ void Transport::exchange(std::span<const Message> messages, const Call& call) {
   carry(messages, call);
 }
 
-class Transport::PostedSend final : public Sending {
+class Transport::PostedSend final : public PendingSend {
  public:
   PostedSend(std::shared_ptr<Transport> transport, const Message& message, const Call& call)
       : transport_(std::move(transport)), message_(message), call_(call) {
@@ -131,14 +131,14 @@ class Transport::PostedSend final : public Sending {
   MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // of the message, and of its header
 };
 
-std::unique_ptr<Sending> Transport::begin_send(const Message& message, const Call& call) {
+std::unique_ptr<PendingSend> Transport::begin_send(const Message& message, const Call& call) {
   return std::make_unique<PostedSend>(std::static_pointer_cast<Transport>(shared_from_this()), message, call);
 }
 
-void Transport::carry_out(const Call& call) {
+void Transport::run_collective(const Call& call) {
   const Watched watched(*agent_, group_->entry(), call);
   if (options_.checked && size_ > 1) check_all_call_alike(call);
-  if (!call.algorithm.empty() || !is_countable(call)) return Backend::carry_out(call);
+  if (!call.algorithm.empty() || !is_countable(call)) return Backend::run_collective(call);
   if (goes_by_parts(call)) return call_by_parts(call);
   one_a_host_ ? call_between_hosts(call) : call_mpi(call);
 }

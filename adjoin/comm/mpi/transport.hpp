@@ -24,8 +24,8 @@ class Transport final : public InJob<Backend> {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<Sending> begin_send(const Message& message, const Call& call) override;
-  void carry_out(const Call& call) override;
+  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  void run_collective(const Call& call) override;
 
  private:
   /// In checked mode it goes before each message of users, as MPI itself compares only lengths.

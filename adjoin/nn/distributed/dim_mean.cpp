@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 
 namespace adjoin::nn {

@@ -209,7 +209,7 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
   }
 };
 
-const NodesThatSum batch_norm_sums(typeid(torch::autograd::CppNode<NormaliseBatch>));
+const SummingNodes batch_norm_sums(typeid(torch::autograd::CppNode<NormaliseBatch>));
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 
 namespace adjoin::nn {

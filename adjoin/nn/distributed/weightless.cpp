@@ -49,7 +49,7 @@ HaloPlan plan_needed(const std::vector<int64_t>& inputs, const Layout& made, siz
     const auto parts = static_cast<size_t>(outputs.parts());
     std::vector<std::vector<Range>> fetched(parts);
     for (size_t part = 0; part < parts && dim >= space; ++part) {
-      const Range range = *one_piece(outputs, static_cast<int>(part));
+      const Range range = *contiguous_range(outputs, static_cast<int>(part));
       if (range.size() > 0) fetched[part].push_back(needed(dim, range));
     }
     plan.halos.push_back({dim < space ? outputs : Split::covering(std::move(fetched), inputs[dim], outputs.dim()),
@@ -66,7 +66,7 @@ std::vector<Range> space_made_here(const Layout& made, size_t space, const Grid&
   if (!cell) return ranges;
   const std::vector<int> parts = made.parts_of(*cell);
   for (size_t dim = space; dim < parts.size(); ++dim)
-    ranges.push_back(*one_piece(made.split(static_cast<int64_t>(dim)), parts[dim]));
+    ranges.push_back(*contiguous_range(made.split(static_cast<int64_t>(dim)), parts[dim]));
   return ranges;
 }
 

@@ -24,7 +24,7 @@ namespace {
 /// Head i of h: [n, heads, *] -> [heads / h n, *]
 at::Tensor stacked(const at::Tensor& x, int64_t i, int64_t h) {
   const int64_t each = x.size(1) / h;
-  return x.narrow(1, i * each, each).to(share_type(x)).transpose(0, 1).flatten(0, 1);
+  return x.narrow(1, i * each, each).to(partial_type(x)).transpose(0, 1).flatten(0, 1);
 }
 /// [each n, *] of each head -> [n, heads, *]
 at::Tensor unstacked(const std::vector<at::Tensor>& of_heads, int64_t n) {
@@ -101,7 +101,7 @@ void probabilities_and_gradients(const at::Tensor& scores, const at::Tensor& gra
 
 }  // namespace
 
-Share attend_dropped(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+PartialAttention attend_dropped(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const int64_t h = x.k.size(1), each = x.q.size(1) / h;
   const at::Tensor hidden = hidden_in(tile, options);
   std::vector<at::Tensor> outs, log_sums;
@@ -119,7 +119,7 @@ TileInputs attend_dropped_backward(const TileInputs& x, const TileResults& y, co
   const int64_t h = x.k.size(1), each = x.q.size(1) / h;
   const double scale = *options.scale;
   const at::Tensor hidden = hidden_in(tile, options);
-  const at::Tensor products = (y.gradient.to(share_type(x.q)) * y.out).sum(-1);
+  const at::Tensor products = (y.gradient.to(partial_type(x.q)) * y.out).sum(-1);
   std::vector<at::Tensor> of_q, of_k, of_v;
   for (int64_t i = 0; i < h; ++i) {
     const at::Tensor q = stacked(x.q, i, h), k = stacked(x.k, i, h), g = stacked(y.gradient, i, h);

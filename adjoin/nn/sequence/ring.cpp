@@ -28,14 +28,15 @@ class Ring {
   Ring(Communicator group, Rows rows, AttentionOptions options)
       : group_(std::move(group)), rows_(std::move(rows)), options_(std::move(options)) {}
 
-  Share forward(const TileInputs& mine) const {
-    const Share sum = unset_share(mine.q);
+  PartialAttention forward(const TileInputs& mine) const {
+    const PartialAttention sum = uninitialised_partial(mine.q);
     FirstVisits is_first(mine.q);
     go_round(mine, [&](int step, const tensor_list& visitors) {
       const bool finite = std::isfinite((mine.q.sum() + visitors[0].sum()).item<double>());
       for (const Tile& tile : tiles(owner_in(step), mine.q)) {
-        const Share more = attend(inputs(mine.q, visitors, tile, finite), tile, options_);
-        const Share here{part(sum.out, tile.query_row, tile.queries), part(sum.log_sum, tile.query_row, tile.queries)};
+        const PartialAttention more = attend(inputs(mine.q, visitors, tile, finite), tile, options_);
+        const PartialAttention here{part(sum.out, tile.query_row, tile.queries),
+                                    part(sum.log_sum, tile.query_row, tile.queries)};
         is_first(tile.query_row) ? assign(here, more) : merge(here, more);
       }
     });
@@ -54,13 +55,13 @@ class Ring {
     go_round(mine, [&](int step, const tensor_list& visitors) {
       for (const Tile& tile : tiles(owner_in(step), mine.q)) {
         const auto of_tile = [&](const at::Tensor& x) { return part(x, tile.query_row, tile.queries); };
-        const TileInputs share = attend_backward(
+        const TileInputs gradient = attend_backward(
             inputs(mine.q, visitors, tile, /*finite=*/true),
             {of_tile(results.out), of_tile(results.log_sum), of_tile(results.gradient)}, tile, options_);
-        add(of_tile(of_q), share.q, is_first_query(tile.query_row));
+        add(of_tile(of_q), gradient.q, is_first_query(tile.query_row));
         const bool first = step == 0 && is_first_key(tile.key_row);
-        add(part(gradients[0], tile.key_row, tile.keys), share.k, first);
-        add(part(gradients[1], tile.key_row, tile.keys), share.v, first);
+        add(part(gradients[0], tile.key_row, tile.keys), gradient.k, first);
+        add(part(gradients[1], tile.key_row, tile.keys), gradient.v, first);
       }
       if (group_.size() > 1) hand_on(gradients, owner_in(step + 1))(group_);
     });
@@ -116,7 +117,7 @@ class Ring {
 
   /// Sends the tensors to the next rank, and replaces them by those of the previous rank, which have `owner`'s rows. They are
   /// complete after the result was waited for.
-  linalg::Travel hand_on(tensor_list& tensors, int owner) const {
+  linalg::Transfer hand_on(tensor_list& tensors, int owner) const {
     linalg::Boxes boxes;
     for (at::Tensor& x : tensors) {
       std::vector<int64_t> sizes = x.sizes().vec();
@@ -137,7 +138,7 @@ class Ring {
 struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const Ring& ring) {
-    const Share sum = ring.forward({q, k, v});
+    const PartialAttention sum = ring.forward({q, k, v});
     const at::Tensor out = sum.out.to(q.scalar_type());
     // 0 where everything is hidden, so that backward's exponentials are 0.
     const at::Tensor log_sum = sum.log_sum.masked_fill(sum.log_sum == -std::numeric_limits<double>::infinity(), 0);
@@ -147,7 +148,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
+    require(!at::GradMode::is_enabled(),
+            "attention: has a gradient but no second derivative, and backward was called with create_graph");
     const auto saved = ctx->get_saved_variables();
     const auto type = saved[0].scalar_type();
     const TileInputs found =

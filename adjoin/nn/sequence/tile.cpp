@@ -85,26 +85,26 @@ at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const Atte
   return dropout_rows(probabilities, options.dropout, words_of(tile, 0, probabilities.size(0), options));
 }
 
-at::ScalarType share_type(const at::Tensor& x) {
+at::ScalarType partial_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-void merge(const Share& sum, const Share& more) {
+void merge(const PartialAttention& sum, const PartialAttention& more) {
   const at::Tensor log_sum = at::logaddexp(sum.log_sum, more.log_sum);
   const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // 0 instead of NaN where both hide all
-  const auto weight = [&](const Share& share) { return (share.log_sum - shift).exp_().unsqueeze(-1); };
+  const auto weight = [&](const PartialAttention& partial) { return (partial.log_sum - shift).exp_().unsqueeze(-1); };
   at::Tensor out = sum.out;
   out.mul_(weight(sum)).addcmul_(more.out, weight(more));
   sum.log_sum.copy_(log_sum);
 }
 
-void assign(const Share& sum, const Share& other) {
+void assign(const PartialAttention& sum, const PartialAttention& other) {
   sum.out.copy_(other.out);
   sum.log_sum.copy_(other.log_sum);
 }
 
-Share unset_share(const at::Tensor& q) {
-  const auto options = q.options().dtype(share_type(q)).requires_grad(false);
+PartialAttention uninitialised_partial(const at::Tensor& q) {
+  const auto options = q.options().dtype(partial_type(q)).requires_grad(false);
   return {at::empty(q.sizes(), options), at::empty({q.size(0), q.size(1)}, options)};
 }
 
@@ -136,9 +136,9 @@ struct FusedArguments {
 FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const int64_t h = x.k.size(1), batch = x.q.size(1) / h;
   const auto shared = [&](const at::Tensor& t) {
-    return t.to(share_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
+    return t.to(partial_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
   };
-  FusedArguments a{batched(x.q.to(share_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
+  FusedArguments a{batched(x.q.to(partial_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
   // The kernel hides later keys before it scales, so a scale that is not positive would turn -infinity around.
   if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
@@ -148,26 +148,26 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
 }
 
 /// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
-void set_unknown(const Share& share, const TileInputs& x) {
+void set_unknown(const PartialAttention& partial, const TileInputs& x) {
   const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
   const at::Tensor unknown =
-      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(share.log_sum, at::kBool);
-  share.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
-  share.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
+      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(partial.log_sum, at::kBool);
+  partial.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
+  partial.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
 }
 
-Share attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+PartialAttention attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const FusedArguments a = fused_arguments(x, tile, options);
   const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(a.q, a.k, a.v, /*dropout_p=*/0.0,
                                                                               a.causal, a.mask, options.scale);
-  Share share{unbatched(out), unbatched(log_sum)};
+  PartialAttention partial{unbatched(out), unbatched(log_sum)};
   if (a.hidden.defined()) {
     const at::Tensor rows = a.hidden.all(-1).unsqueeze(-1);
-    share.log_sum = share.log_sum.masked_fill(rows, -kInfinity);
-    share.out = share.out.masked_fill(rows.unsqueeze(-1), 0);
+    partial.log_sum = partial.log_sum.masked_fill(rows, -kInfinity);
+    partial.out = partial.out.masked_fill(rows.unsqueeze(-1), 0);
   }
-  if (!x.finite) set_unknown(share, x);
-  return share;
+  if (!x.finite) set_unknown(partial, x);
+  return partial;
 }
 
 TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
@@ -184,7 +184,7 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
 
 }  // namespace
 
-Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+PartialAttention attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   return options.drops() ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
 }
 

@@ -37,21 +37,21 @@ at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const Atte
 /// Attention to some of the keys only, and the logarithm of the sum of the exponentials of their scores.
 ///
 /// Shape: out [rows, heads, size], log_sum [rows, heads], -infinity where all keys are hidden; float32 for 16-bit types
-struct Share {
+struct PartialAttention {
   at::Tensor out, log_sum;
 };
 
-/// The type of the shares for inputs x.
-at::ScalarType share_type(const at::Tensor& x);
+/// The type of a PartialAttention for inputs x.
+at::ScalarType partial_type(const at::Tensor& x);
 
-/// Adds, in place, the share of some keys to the share of others: the result is attention to both.
-void merge(const Share& sum, const Share& more);
+/// Adds, in place, attention to some more keys: the result is attention to the keys of both.
+void merge(const PartialAttention& sum, const PartialAttention& more);
 
 /// Copies `other` into `sum`, in place.
-void assign(const Share& sum, const Share& other);
+void assign(const PartialAttention& sum, const PartialAttention& other);
 
-/// An uninitialised share for these queries.
-Share unset_share(const at::Tensor& q);
+/// For these queries, with memory that is not initialised.
+PartialAttention uninitialised_partial(const at::Tensor& q);
 
 /// The rows of a tile.
 struct TileInputs {
@@ -59,12 +59,12 @@ struct TileInputs {
   bool finite = true;  ///< q and k are known to be finite, so `attend` need not look; only `attend` uses it
 };
 
-/// The share of a tile's keys. `options.scale` must have a value.
-Share attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
+/// Attention to a tile's keys. `options.scale` must have a value.
+PartialAttention attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
 
 /// The result of all tiles of these queries, and the result's gradient.
 struct TileResults {
-  at::Tensor out, log_sum;  ///< as in a share, but out has q's type, and log_sum is 0 where all is hidden
+  at::Tensor out, log_sum;  ///< as in a PartialAttention, but out has q's type, and log_sum is 0 where all is hidden
   at::Tensor gradient;      ///< the gradient of out
 };
 

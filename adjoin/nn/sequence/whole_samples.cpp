@@ -62,7 +62,7 @@ class Batch {
   /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite.
   at::Tensor pack(const at::Tensor& x) const {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
-    return mine.to(share_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
+    return mine.to(partial_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
   }
   /// The same with zeros as padding.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
@@ -157,7 +157,8 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(), "attention: is differentiable once, but backward was to create a graph");
+    require(!at::GradMode::is_enabled(),
+            "attention: has a gradient but no second derivative, and backward was called with create_graph");
     const auto& [batches, causal, scale] = value_of<Samples>(ctx->saved_data["samples"]);
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
@@ -189,8 +190,8 @@ at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, con
   if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
     return ring_attention(q, k, v, rows, Communicator(), options);
   const auto batches =
-      rows.once(std::string("batches of ") + c10::toString(share_type(q)) + (options.causal ? ", causal" : ""),
-                [&] { return batches_of(rows, options.causal, share_type(q)); });
+      rows.once(std::string("batches of ") + c10::toString(partial_type(q)) + (options.causal ? ", causal" : ""),
+                [&] { return batches_of(rows, options.causal, partial_type(q)); });
   return WholeSamples::apply(q, k, v, Samples{batches, options.causal, *options.scale});
 }
 

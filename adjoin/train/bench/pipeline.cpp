@@ -42,7 +42,7 @@ class SleepingLayer : public torch::autograd::Function<SleepingLayer> {
       sleep(seconds);
       return gradient.clone();
     };
-    return {gradients[0], now_or_postponed(weight, gradient_of_weight), {}};
+    return {gradients[0], parameter_gradient(weight, gradient_of_weight), {}};
   }
 };
 

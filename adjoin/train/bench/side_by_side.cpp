@@ -6,7 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/measure/timing.hpp"
-#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 
 namespace adjoin::train {
 namespace {

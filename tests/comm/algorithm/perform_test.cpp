@@ -55,10 +55,10 @@ class Recorder final : public Backend {
     return inner_->subset(ranks, call);
   }
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
-  void carry_out(const Call& call) override {
-    if (!call.algorithm.empty()) return Backend::carry_out(call);
+  void run_collective(const Call& call) override {
+    if (!call.algorithm.empty()) return Backend::run_collective(call);
     native_broadcasts += call.collective == Collective::broadcast;
-    inner_->carry_out(call);
+    inner_->run_collective(call);
   }
 
   int native_broadcasts = 0;

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
-#include "adjoin/train/peak_memory.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::nn {
@@ -19,7 +19,7 @@ using namespace adjoin::testing;
 int64_t peak_of_attention(const Rows& rows, const Communicator& world, const AttentionOptions& options) {
   std::vector<at::Tensor> x;
   for (int i = 0; i < 3; ++i) x.push_back(at::ones({rows.size(world.rank()), 2, 16}).requires_grad_());
-  train::PeakMemory memory;
+  PeakMemory memory;
   memory.reset_peak();
   attention(x[0], x[1], x[2], rows, world, options).sum().backward();
   return memory.peak_bytes();

@@ -1,4 +1,4 @@
-#include "adjoin/train/peak_memory.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -7,7 +7,7 @@
 
 #include "adjoin/comm/values.hpp"
 
-namespace adjoin::train {
+namespace adjoin {
 namespace {
 
 /// Tensors may be freed by another thread than the one that allocated them, so the counts are atomic.
@@ -46,4 +46,4 @@ void PeakMemory::reset_peak() {
   guarded_->counter->peak = guarded_->counter->current.load();
 }
 
-}  // namespace adjoin::train
+}  // namespace adjoin

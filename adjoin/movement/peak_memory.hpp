@@ -6,7 +6,7 @@
 
 #include "adjoin/comm/communicator.hpp"
 
-namespace adjoin::train {
+namespace adjoin {
 
 /// While it lives, counts the bytes of tensors that this thread allocates. A library's own scratch memory is not counted.
 class PeakMemory {
@@ -28,4 +28,4 @@ class PeakMemory {
   std::unique_ptr<Guarded> guarded_;
 };
 
-}  // namespace adjoin::train
+}  // namespace adjoin

@@ -21,15 +21,15 @@ struct UntrackedMovement {
 /// While it lives, this thread records for check_gradients what autograd's graph does not contain: what `recomputed` computes
 /// (this holds the activations of one segment at a time in memory), movements of tensors without gradient, and the kinds that
 /// layers declare for tensors that they compute. The tensors of the last two stay in memory.
-class ForwardNotes {
+class ForwardRecord {
  public:
-  ForwardNotes();
-  ~ForwardNotes();
-  ForwardNotes(const ForwardNotes&) = delete;
-  ForwardNotes& operator=(const ForwardNotes&) = delete;
+  ForwardRecord();
+  ~ForwardRecord();
+  ForwardRecord(const ForwardRecord&) = delete;
+  ForwardRecord& operator=(const ForwardRecord&) = delete;
 
-  /// The notes of this thread; null where none live.
-  static ForwardNotes* current();
+  /// The innermost record of this thread; null where there is none.
+  static ForwardRecord* current();
 
   void add(UntrackedMovement movement) { movements_.push_back(std::move(movement)); }
   void add(KnownTensor said) { said_.push_back(std::move(said)); }
@@ -39,10 +39,10 @@ class ForwardNotes {
  private:
   std::vector<UntrackedMovement> movements_;
   std::vector<KnownTensor> said_;
-  ForwardNotes* outer_;
+  ForwardRecord* outer_;
 };
 
-/// Declares the layout of a computed tensor, where ForwardNotes live: check_gradients then requires this layout. Returns x.
+/// Declares the layout of a computed tensor, where a ForwardRecord lives: check_gradients then requires this layout. Returns x.
 at::Tensor declared(const char* name, const at::Tensor& x, const Layout& layout, const Grid& grid);
 
 }  // namespace adjoin

@@ -1,21 +1,21 @@
-#include "adjoin/movement/forward_notes.hpp"
+#include "adjoin/movement/forward_record.hpp"
 
 #include <utility>
 
 namespace adjoin {
 namespace {
 
-thread_local ForwardNotes* innermost = nullptr;
+thread_local ForwardRecord* innermost = nullptr;
 
 }  // namespace
 
-ForwardNotes::ForwardNotes() : outer_(std::exchange(innermost, this)) {}
+ForwardRecord::ForwardRecord() : outer_(std::exchange(innermost, this)) {}
 
-ForwardNotes::~ForwardNotes() {
+ForwardRecord::~ForwardRecord() {
   innermost = outer_;
 }
 
-ForwardNotes* ForwardNotes::current() {
+ForwardRecord* ForwardRecord::current() {
   return innermost;
 }
 
