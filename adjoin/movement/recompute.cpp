@@ -97,8 +97,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "recomputed: has a gradient but no second derivative, and backward was called with create_graph");
+    require(!at::GradMode::is_enabled(), "recomputed: double backward is not supported");
     const auto& [f, state] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
     const tensor_list inputs = detached(ctx->get_saved_variables());
     {

@@ -60,8 +60,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "grouped_product: has a gradient but no second derivative, and backward was called with create_graph");
+    require(!at::GradMode::is_enabled(), "grouped_product: double backward is not supported");
     const std::vector<int64_t> rows_of = ctx->saved_data["rows_of"].toIntVector();
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];

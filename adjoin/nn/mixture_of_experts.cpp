@@ -58,8 +58,7 @@ struct Scores : torch::autograd::Function<Scores> {
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
                                                torch::autograd::tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "MixtureOfExperts: has a gradient but no second derivative, and backward was called with create_graph");
+    require(!at::GradMode::is_enabled(), "MixtureOfExperts: double backward is not supported");
     const torch::autograd::tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
     const at::Tensor wide = weight.to(at::kDouble), of_wide = at::zeros_like(wide), of_x = at::empty_like(x);

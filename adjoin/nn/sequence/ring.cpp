@@ -148,8 +148,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "attention: has a gradient but no second derivative, and backward was called with create_graph");
+    require(!at::GradMode::is_enabled(), "attention: double backward is not supported");
     const auto saved = ctx->get_saved_variables();
     const auto type = saved[0].scalar_type();
     const TileInputs found =

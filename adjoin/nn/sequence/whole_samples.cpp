@@ -157,8 +157,7 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "attention: has a gradient but no second derivative, and backward was called with create_graph");
+    require(!at::GradMode::is_enabled(), "attention: double backward is not supported");
     const auto& [batches, causal, scale] = value_of<Samples>(ctx->saved_data["samples"]);
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
