@@ -53,9 +53,7 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    require(!at::GradMode::is_enabled(),
-            "vocabulary_parallel_cross_entropy: has a gradient but no second derivative, and backward was called with "
-            "create_graph");
+    require(!at::GradMode::is_enabled(), "vocabulary_parallel_cross_entropy: double backward is not supported");
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &scores = saved[0], &place = saved[1], &log_sum = saved[3];
     const at::Tensor of_row = (saved[2].to(gradients[0].scalar_type()) * gradients[0]).unsqueeze(1);

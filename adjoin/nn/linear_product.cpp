@@ -65,9 +65,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     const auto found = ctx->saved_data.find("rows");
     const SplitRows* rows = found == ctx->saved_data.end() ? nullptr : &value_of<SplitRows>(found->second);
     const bool creates_graph = at::GradMode::is_enabled();
-    require(!rows || !creates_graph,
-            "linear_product of split rows: has a gradient but no second derivative, and backward was called with "
-            "create_graph");
+    require(!rows || !creates_graph, "linear_product of split rows: double backward is not supported");
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
     const at::Tensor of_y = as_matrix(gradients[0]);
