@@ -51,7 +51,7 @@ template <class Number>
     case 8:
       return sum_of<uint32_t>(elements, 2 * count, 2 * first);
     default:
-      throw InternalError("checksum: elements of " + std::to_string(element_bytes) + " bytes");
+      throw InternalError("checksum: expected elements of 1, 2, 4 or 8 bytes, got " + std::to_string(element_bytes));
   }
 }
 

@@ -105,13 +105,13 @@ SharedMemory::Part SharedMemory::make_part(int own) {
   ::getrlimit(RLIMIT_FSIZE, &largest_file);
   if (largest_file.rlim_cur < bytes_of_part_) {  // otherwise a signal would end the process
     errno = EFBIG;
-    fail("the limit of a file's size (ulimit -f)");
+    fail("the largest file size (ulimit -f) is less than the shared memory needs");
   }
   file_ = ::memfd_create("adjoin", MFD_CLOEXEC);
   if (file_ < 0) fail("memfd_create");
-  if (::ftruncate(file_, static_cast<off_t>(bytes_of_part_)) != 0) fail("ftruncate of memory that is shared");
+  if (::ftruncate(file_, static_cast<off_t>(bytes_of_part_)) != 0) fail("ftruncate of the shared memory");
   if (!is_mapped(part(own), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_))
-    fail("mapping of memory that is shared");
+    fail("mmap of the shared memory");
   auto* head = new (part(own)) Head;
   std::random_device random;
   head->token = uint64_t{random()} << 32 | random();
@@ -127,7 +127,7 @@ void SharedMemory::attach(std::span<const Part> parts) {
     const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
     const std::string what = "the memory of local rank " + std::to_string(process);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0) fail(what + " cannot be opened: its process may be of another user, container or PID namespace");
+    if (file < 0) fail(what + " cannot be opened: its process may belong to another user, container or PID namespace");
     // Here the number may be that of another file, which may be shorter than the mapping.
     uint64_t token = 0;
     const bool is_theirs =
@@ -139,7 +139,7 @@ void SharedMemory::attach(std::span<const Part> parts) {
     ::close(file);
     errno = error;
     if (!is_theirs)
-      throw CommunicationError(what + " is not at its place: it is in another container or PID namespace");
+      throw CommunicationError(what + " was not found: its process is in another container or PID namespace");
     if (!is_there) fail(what + " cannot be mapped");
   }
 }

@@ -50,13 +50,12 @@ void check_apart(const Call& call, ConstBuffer in, ConstBuffer out) {
   const auto begin = [](ConstBuffer b) { return reinterpret_cast<uintptr_t>(b.data); };
   const auto end = [&](ConstBuffer b) { return begin(b) + static_cast<uintptr_t>(b.bytes()); };
   if (in.count > 0 && out.count > 0 && begin(in) < end(out) && begin(out) < end(in))
-    fail(call, "'in' and 'out' that do not overlap", "some bytes that are of both");
+    fail(call, "'in' and 'out' that do not overlap", "buffers that share some bytes");
 }
 
 void check_reduction(const Call& call, ElementType type) {
   if (is_defined(call.reduction, type)) return;
-  const char* defined =
-      call.reduction == Reduction::average ? "elements of floating point" : "elements of integers or bool";
+  const char* defined = call.reduction == Reduction::average ? "floating-point elements" : "integer or bool elements";
   fail(call, std::string(defined) + " for " + std::string(name(call.reduction)), std::string(name(type)));
 }
 
@@ -111,17 +110,18 @@ void check_collective(const Call& call) {
 
 void check_box(const Call& call, const Message& message) {
   if (message.sizes.size() != message.strides.size())
-    fail(call, "as many strides as sizes, " + text(std::ssize(message.sizes)), text(std::ssize(message.strides)));
+    fail(call, text(std::ssize(message.sizes)) + " strides, one for each size", text(std::ssize(message.strides)));
   if (message.sizes.empty()) return;
   int64_t count = 1;
   for (size_t dim = 0; dim < message.sizes.size(); ++dim) {
     const int64_t size = message.sizes[dim];
     if (size < 0) fail(call, "no negative size", text(size));
     if (!message.is_send() && size > 1 && message.strides[dim] == 0)
-      fail(call, "a stride other than 0 where a box is received", "0 for " + text(size) + " elements");
+      fail(call, "a stride other than 0 in the box that is received", "0 for a dim of size " + text(size));
     count *= size;
   }
-  if (count != message.buffer.count) fail(call, "sizes of " + text(message.buffer.count) + " elements", text(count));
+  if (count != message.buffer.count)
+    fail(call, "sizes with a product of " + text(message.buffer.count) + ", the count of the buffer", text(count));
 }
 
 /// Checks that nothing is received where another message sends from or receives. For many messages this would cost more
@@ -137,7 +137,7 @@ void check_apart(const Call& call) {
     for (size_t j = 0; j < i; ++j)
       if (!(m.is_send() && call.messages[j].is_send()) && overlap(*places[i], *places[j]))
         fail(call, call.message() ? "'in' and 'out' that do not overlap" : "messages that do not overlap",
-             "some bytes that are of both");
+             "boxes that share some bytes");
   }
 }
 

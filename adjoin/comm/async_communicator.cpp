@@ -117,10 +117,11 @@ class AsyncCommunicator::Stream {
     std::unique_lock lock(state_->mutex);
     if (!task->is_done) {
       require(!is_own_thread(),
-              "wait: a task of a stream waits for a later one of the same stream, which would never begin");
+              "wait: a task of a stream waits for a later task of the same stream, which cannot begin before this one "
+              "ends");
       require(std::this_thread::get_id() == state_->waiting_thread,
-              "wait: an asynchronous operation is waited for by another thread than the one that made its "
-              "AsyncCommunicator; make one for each thread, of a communicator from for_thread()");
+              "wait: expected the thread that made the AsyncCommunicator of the operation, got another thread; make an "
+              "AsyncCommunicator for each thread, from a communicator of for_thread()");
       task->has_waiter = true;
       state_->owner->rest(true);
       state_->done.wait(lock, [&] { return task->is_done; });
@@ -134,14 +135,15 @@ class AsyncCommunicator::Stream {
     if (is_done(*task)) return;
     Backend& owner = *state_->owner;
     if (is_own_thread()) {
-      owner.fail(error_of("a task of a stream let go of a later one, which it cannot wait for"));
+      owner.fail(error_of(
+          "a task of a stream destroyed the handle of a later task of the same stream, for which it cannot wait"));
       return;
     }
     const auto is_over = [&] { return task->is_done; };
     if (is_left_by_exception && !owner.fail(nullptr)) {
       std::unique_lock lock(state_->mutex);
       if (!state_->done.wait_for(lock, kGrace, is_over))
-        owner.fail(error_of("left by an exception amid asynchronous operations"));
+        owner.fail(error_of("an exception was thrown while asynchronous operations were still running"));
     }
     try {
       if (std::this_thread::get_id() == state_->waiting_thread) return wait(task);

@@ -239,9 +239,10 @@ Communicator Communicator::with_algorithm(Collective collective, std::string_vie
   const std::string_view known =
       algorithm == algorithm::kAuto ? algorithm::kAuto : algorithm::known_name(collective, algorithm);
   if (known.empty())
-    arguments::fail(
-        call, "an algorithm of " + std::string(name(collective)) + ": auto, " + joined(algorithm::names_of(collective)),
-        "'" + std::string(algorithm) + "'");
+    arguments::fail(call,
+                    "one of the algorithms of " + std::string(name(collective)) + " (auto, " +
+                        joined(algorithm::names_of(collective)) + ")",
+                    "'" + std::string(algorithm) + "'");
   if (chunk < 0) arguments::fail(call, "a chunk that is not negative", std::to_string(chunk));
   State chosen = *state_;
   chosen.choice(collective) = {known, chunk};

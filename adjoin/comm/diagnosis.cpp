@@ -13,7 +13,7 @@ namespace {
 std::string line_of(const Worker& worker) {
   switch (worker.state) {
     case Worker::State::runs:
-      return worker.call.empty() ? "computes" : worker.call + ", which goes on";
+      return worker.call.empty() ? "computes" : worker.call + ", not ended yet";
     case Worker::State::rests:
       return worker.call.empty() ? "" : worker.call;
     case Worker::State::waits:

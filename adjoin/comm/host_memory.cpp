@@ -18,7 +18,7 @@ std::vector<void (*)()>& actions() {  // static objects of a program may add to 
   static std::vector<void (*)()> all;
   return all;
 }
-HostMemoryUse latest_use{0, "no job of MPI"};
+HostMemoryUse latest_use{0, "this is not an MPI job"};
 
 }  // namespace
 
@@ -50,7 +50,8 @@ HostMemory host_memory_named(std::string_view text, const std::string& what) {
 
 HostMemory host_memory_from_environment() {
   const char* value = std::getenv("ADJOIN_HOST_MEMORY");
-  return value && *value ? host_memory_named(value, "the environment's ADJOIN_HOST_MEMORY") : HostMemory::automatic;
+  return value && *value ? host_memory_named(value, "the environment variable ADJOIN_HOST_MEMORY")
+                         : HostMemory::automatic;
 }
 
 std::shared_ptr<void> host_memory(size_t bytes) {

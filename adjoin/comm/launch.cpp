@@ -23,7 +23,8 @@ std::chrono::milliseconds LaunchOptions::deadline_from_environment() {
   double seconds = 0;
   const char* end = value + std::strlen(value);
   const auto [rest, error] = std::from_chars(value, end, seconds);
-  const std::string expected = "the environment's ADJOIN_DEADLINE: expected seconds, a number of at least 0.001, got '";
+  const std::string expected =
+      "the environment variable ADJOIN_DEADLINE: expected a number of seconds of at least 0.001, got '";
   require(error == std::errc() && rest == end && seconds >= 0.001, expected + value + "'");
   const std::chrono::duration<double> wanted(std::min(seconds, 1e9));  // longer than any wait
   return std::chrono::duration_cast<std::chrono::milliseconds>(wanted);
@@ -34,7 +35,7 @@ bool LaunchOptions::checked_from_environment() {
   const std::string_view text = value ? value : "";
   if (text.empty() || text == "0" || text == "false") return false;
   require(text == "1" || text == "true",
-          "the environment's ADJOIN_CHECKED: expected 0, 1, true or false, got '" + std::string(text) + "'");
+          "the environment variable ADJOIN_CHECKED: expected 0, 1, true or false, got '" + std::string(text) + "'");
   return true;
 }
 
@@ -60,8 +61,9 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
     for (int rank = 0; rank < ranks; ++rank) workers.emplace_back(work, rank);
   } catch (const std::exception&) {  // std::system_error, or std::bad_alloc
     all_exist.set_value(false);
-    throw InvalidArgument("launch: " + std::to_string(ranks) + " ranks are too many for this machine, which made " +
-                          std::to_string(workers.size()) + " threads");
+    throw InvalidArgument("launch: expected to start " + std::to_string(ranks) +
+                          " threads, one for each rank, but this machine could start only " +
+                          std::to_string(workers.size()));
   }
   all_exist.set_value(true);
   workers.clear();  // joined
@@ -76,9 +78,9 @@ void launch_mpi(const std::function<void(const Communicator& world)>& fn, const 
   const auto backend = session.world();  // until the cause is reported the rank must not look as if it had returned
   // PMI_RANK and similar variables may be left over from another launcher, or belong to another MPI.
   require(backend->size() == mpi_job_size(),
-          "launch: the environment tells of a job of " + std::to_string(mpi_job_size()) + " ranks, but MPI of " +
-              std::to_string(backend->size()) +
-              "; start it by the mpirun of this program's MPI, or unset PMI_RANK and PMI_SIZE");
+          "launch: the environment variables describe a job of " + std::to_string(mpi_job_size()) +
+              " ranks, but MPI reports " + std::to_string(backend->size()) +
+              "; start the program with the mpirun of the MPI it was built with, or unset PMI_RANK and PMI_SIZE");
   try {
     fn(Communicator(backend));
   } catch (...) {

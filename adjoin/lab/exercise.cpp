@@ -54,7 +54,7 @@ int64_t combined(int64_t a, int64_t b, Reduction reduction, ElementType type) {
     case Reduction::logical_xor:
       return (a != 0) != (b != 0);
   }
-  throw InternalError("an exercise of a reduction that it does not know");
+  throw InternalError("exercise: unknown reduction");
 }
 
 /// The number of elements after which results of reductions repeat.

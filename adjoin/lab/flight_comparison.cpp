@@ -197,8 +197,8 @@ std::string describe(const RecordDifference& difference, const JobRecord& job) {
   const bool goes_on = job.goes_on();
   if (difference.kind == Kind::message)
     return ranks_text(difference.sides[0].ranks) + (goes_on ? " waits" : " waited") + " in " +
-           difference.sides[0].call + group + ", and " + ranks_text(difference.absent) +
-           (goes_on ? " has begun" : " began") + " nothing that fits";
+           difference.sides[0].call + group + ", but " + ranks_text(difference.absent) +
+           (goes_on ? " has not begun" : " never began") + " the matching call";
   if (difference.kind == Kind::missing) {
     const std::string absent = goes_on ? ranks_and_verb(difference.absent, "has", "have") + " not begun "
                                        : ranks_text(difference.absent) + " never began ";
@@ -215,7 +215,7 @@ std::string describe(const RecordDifference& difference, const JobRecord& job) {
   std::vector<std::string> sides;
   for (const RecordDifference::Side& side : difference.sides)
     sides.push_back(ranks_text(side.ranks) + " began " + side.call);
-  return (difference.kind == Kind::places ? "the same at different places" : "the ranks differ") + group + ": " +
+  return (difference.kind == Kind::places ? "the same call at different places" : "the ranks differ") + group + ": " +
          joined(sides, "; ");
 }
 

@@ -119,7 +119,7 @@ std::unique_ptr<File> file_at(const fs::path& path) {
   stream.read(reinterpret_cast<char*>(file.get()), sizeof(File));
   const std::streamsize bytes = stream.gcount();
   require(bytes >= static_cast<std::streamsize>(flight_file::kMagic.size()) && file->magic == flight_file::kMagic,
-          [&] { return path.string() + ": is no flight record of this version"; });
+          [&] { return path.string() + ": is not a flight record of this version"; });
   require(bytes == sizeof(File), [&] {
     return path.string() + ": is truncated: it has " + grouped(bytes) + " of " + grouped(sizeof(File)) + " bytes";
   });
@@ -206,7 +206,7 @@ bool JobRecord::goes_on() const {
 
 JobRecord read_flight_records(const fs::path& run) {
   require(fs::exists(run), [&] { return run.string() + ": there is no such folder"; });
-  require(fs::is_directory(run), [&] { return run.string() + ": is no folder"; });
+  require(fs::is_directory(run), [&] { return run.string() + ": is not a folder"; });
   JobRecord job;
   const fs::path folder = run / kFlightFolder;
   std::error_code none;

@@ -111,8 +111,8 @@ void try_barrier(Trial& t) {
     t.group.barrier();
     const auto waited = std::chrono::steady_clock::now() - begin;
     t.expect(waited >= kLate,
-             "expected to wait 20 ms for rank " + std::to_string(late) + ", got away after " +
-                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()));
+             "expected to wait 20 ms for rank " + std::to_string(late) + ", but the barrier returned after " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) + " ms");
   }
 }
 
@@ -201,7 +201,7 @@ void try_split(Trial& t) {
   }
   const bool leaves = t.rank == t.size - 1;
   const auto others = t.group.split(leaves ? -1 : 0, 0);
-  t.expect(others.has_value() != leaves, "expected no group for a negative color alone");
+  t.expect(others.has_value() != leaves, "expected no group for a negative color, and a group for all other colors");
 }
 
 void try_subset(Trial& t) {

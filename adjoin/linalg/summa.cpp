@@ -37,20 +37,20 @@ void check_layouts(const GridArguments& g) {
   const auto both = [&] { return "; A is " + a.to_string() + ", B " + b.to_string(); };
   require(is_cut_as(a, a) && is_cut_as(b, a), [&] {
     return g.operation() +
-           ": expected matrices of one grid, dim 0 cut over one axis and dim 1 over another, replicated along all "
-           "others" +
+           ": expected A and B on the same grid, dim 0 of both cut over one axis, dim 1 of both over another, and both "
+           "replicated along all other axes" +
            both();
   });
   const int64_t of_a = g.product == Product::tn ? 0 : 1, of_b = g.product == Product::nt ? 1 : 0;
   const auto size = [](const Layout& layout, int64_t dim) { return layout.shape()[static_cast<size_t>(dim)]; };
   require(size(a, of_a) == size(b, of_b), [&] {
-    return g.operation() + ": expected dim " + std::to_string(of_b) + " of B as long as dim " + std::to_string(of_a) +
-           " of A, " + std::to_string(size(a, of_a)) + both();
+    return g.operation() + ": expected dim " + std::to_string(of_b) + " of B to be as long as dim " +
+           std::to_string(of_a) + " of A, " + std::to_string(size(a, of_a)) + both();
   });
   // In products where no panels are sent for the summed dim, both factors must be cut alike along it.
   require(g.product == Product::nn || a.split(of_a) == b.split(of_b).along(of_a), [&] {
-    return g.operation() + ": expected dim " + std::to_string(of_b) + " of B cut as dim " + std::to_string(of_a) +
-           " of A" + both();
+    return g.operation() + ": expected dim " + std::to_string(of_b) + " of B to be cut like dim " +
+           std::to_string(of_a) + " of A" + both();
   });
   require(!g.chunk || *g.chunk >= 1,
           [&] { return g.operation() + ": expected a chunk of at least 1, got " + std::to_string(*g.chunk); });

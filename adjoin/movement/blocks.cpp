@@ -21,8 +21,9 @@ void check(const char* operation, const at::Tensor& x, const Communicator& group
   });
   require(split.is_exact(), [&] { return std::string(operation) + ": expected an exact split, got a covering one"; });
   require(split.dim() < x.dim(), [&] {
-    return std::string(operation) + ": rank " + std::to_string(group.rank()) + ": the split is of dim " +
-           std::to_string(split.dim()) + ", the tensor has " + std::to_string(x.dim()) + " dims";
+    return std::string(operation) + ": rank " + std::to_string(group.rank()) +
+           ": expected a split of one of the tensor's " + std::to_string(x.dim()) + " dims, got one of dim " +
+           std::to_string(split.dim());
   });
   require(x.size(split.dim()) == expected, [&] {
     return std::string(operation) + ": rank " + std::to_string(group.rank()) + ": expected " +

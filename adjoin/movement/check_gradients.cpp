@@ -88,9 +88,9 @@ class Check {
     if (!layout || !known.tensor.defined()) return;
     const std::vector<int64_t> expected = layout->shape_on(known.world.rank());
     require(known.tensor.sizes() == expected, [&] {
-      return "gradients: '" + known.name + "' is of shape " + shape_text(known.tensor.sizes().vec()) + ", where " +
-             layout->to_string() + " has " + shape_text(expected) +
-             ". A movement before it is missing, or stands for another";
+      return "gradients: '" + known.name + "' has shape " + shape_text(known.tensor.sizes().vec()) +
+             ", but the layout " + layout->to_string() + " expects " + shape_text(expected) +
+             " on this rank. A movement before it is missing or is the wrong one";
     });
   }
 
@@ -218,44 +218,47 @@ class Check {
     const std::string whose = origin(replicated, axis, kReplicated);
     const bool is_named = whose.starts_with('\'');
     fail(axis, (is_named ? whose : "a tensor (" + whose + ")") + " is replicated, but " + note.name +
-                   " uses it with one that " + property(is) + " (" + origin(other, axis, kCopied | kDiffers) +
-                   "): its gradient would be a summand on each rank. " +
+                   " uses it with a tensor that " + property(is) + " (" + origin(other, axis, kCopied | kDiffers) +
+                   "): each rank would compute only a summand of the gradient of " +
+                   (is_named ? whose : "the replicated tensor") + ". " +
                    (is_named ? "Declare it copied or call copy_to on it" : "Call copy_to on it first") +
                    (is & kDiffers ? ", or gather or sum the other operand first"
-                                  : ", or take a replicated one in place of the other"));
+                                  : ", or use a replicated tensor as the other operand"));
   }
 
   [[noreturn]] void fail_known(const GraphNote& note, size_t axis, const std::string& name, KindSet is,
                                KindSet expected) const {
-    fail(axis, "'" + name + "' " + property(is) + " (" + origin(note, axis, is) + "), and was said to be one that " +
+    fail(axis, "'" + name + "' " + property(is) + " (" + origin(note, axis, is) + "), but was declared as one that " +
                    property(expected) +
-                   ". A movement before it is missing or stands for another, or it is another than was said");
+                   ". A movement before it is missing or is the wrong one, or the declaration is wrong");
   }
 
   [[noreturn]] void fail_loss(size_t axis, KindSet is) const {
     const std::string from = " (" + origin(values_.size() - 1, axis, is) + ")";
-    if (is == kReplicated) fail(axis, "the loss is replicated" + from + ", and was to be a summand on each rank");
+    if (is == kReplicated)
+      fail(axis, "the loss is replicated" + from + ", but was expected to be a summand on each rank");
     fail(axis,
          std::string("the loss ") +
-             (is & kCopied ? "is the same on all ranks, each of which begins backward from its copy"
+             (is & kCopied ? "is the same on all ranks, and each of them begins backward from its own copy"
                            : "differs between ranks") +
              from +
-             (is & kCopied ? ": every gradient would count once for each rank" : ", and was to be the same on all") +
-             ". End with what is replicated: reduce_from in place of all_sum_reduce, gather_from in place of "
-             "all_gather, or a parameter that is declared replicated");
+             (is & kCopied ? ": every gradient would count once for each rank"
+                           : ", but was expected to be the same on all") +
+             ". Make the loss replicated: use reduce_from in place of all_sum_reduce, use gather_from in place of "
+             "all_gather, or declare the parameter replicated");
   }
 
   [[noreturn]] void fail_movement(const GraphNote& note, size_t axis, KindSet takes) const {
     const KindSet is = values_[note.operands[0]].kinds[axis];
     const std::string advice =
-        takes == kReplicated
-            ? (is & kDiffers
-                   ? "Sum or gather it first, by reduce_from or gather_from"
-                   : "Leave this out, or make its input by reduce_from or gather_from, or declare it replicated")
-        : takes == kCopied ? "Call copy_to on it, or sum it, first"
-                           : "Leave this out, as all ranks have the whole already, or call it on each rank's part";
+        takes == kReplicated ? (is & kDiffers ? "Sum or gather it first, with reduce_from or gather_from"
+                                              : "Leave this movement out, or make its input with reduce_from or "
+                                                "gather_from, or declare the input replicated")
+        : takes == kCopied
+            ? "Call copy_to on it, or sum it, first"
+            : "Leave this movement out, since all ranks already have the whole tensor, or call it on each rank's part";
     fail(axis, text_of(note) + " expects a tensor that " + property(takes) + ", but its input " + property(is) + " (" +
-                   origin(note.operands[0], axis, is) + "): the gradient behind it would be another than one rank's. " +
+                   origin(note.operands[0], axis, is) + "): the gradient would differ from that on one rank. " +
                    advice);
   }
 

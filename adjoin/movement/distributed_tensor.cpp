@@ -55,8 +55,8 @@ DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor
           [&] { return "map: expected no axis to be partial, got " + x.layout.to_string(); });
   const at::Tensor y = f(x.local);
   require(y.sizes() == x.local.sizes(), [&] {
-    return "map: expected an elementwise function, which leaves " + shape_text(x.local.sizes().vec()) +
-           " as it is; it gave " + shape_text(y.sizes().vec());
+    return "map: expected an elementwise function, which keeps the shape " + shape_text(x.local.sizes().vec()) +
+           ", got a result of shape " + shape_text(y.sizes().vec());
   });
   return {y, x.layout, x.grid, x.step};
 }
@@ -79,8 +79,8 @@ DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, in
     return with_size(a.layout, d, 1) == with_size(b.layout, d, 1);
   };
   require(fits(), [&] {
-    return "cat: expected layouts that differ at most in the size of dim " + std::to_string(dim) +
-           ", which is whole on every worker, got " + a.layout.to_string() + " and " + b.layout.to_string();
+    return "cat: expected layouts that do not cut dim " + std::to_string(dim) +
+           " and differ at most in its size, got " + a.layout.to_string() + " and " + b.layout.to_string();
   });
   const Layout layout = with_size(a.layout, d, a.layout.shape()[d] + b.layout.shape()[d]);
   const bool is_here = layout.grid().cell_of(a.grid.world().rank()).has_value();

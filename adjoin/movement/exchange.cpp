@@ -59,8 +59,8 @@ void check_piece(const char* operation, const at::Tensor& x, const Layout& layou
           [&] { return std::string(operation) + ": rank " + std::to_string(rank) + ": expected a dense tensor"; });
   require(is_inside ? x.sizes() == at::IntArrayRef(expected) : x.numel() == 0, [&] {
     return std::string(operation) + ": rank " + std::to_string(rank) + ": expected a tensor of " +
-           (is_inside ? "shape " + shape_text(expected) : "no elements, as it is outside the grid") + ", got " +
-           shape_text(x.sizes().vec()) + "; the layout is " + layout.to_string();
+           (is_inside ? "shape " + shape_text(expected) : "no elements, because this rank is outside the grid") +
+           ", got " + shape_text(x.sizes().vec()) + "; the layout is " + layout.to_string();
   });
 }
 

@@ -85,7 +85,7 @@ void check_alike(bool requires_grad, const Communicator& workers) {
   for (int rank = 0; rank < workers.size(); ++rank) (flags[static_cast<size_t>(rank)] ? with : without).push_back(rank);
   require(with.empty() || without.empty(), [&] {
     return "movement: expected x to require a gradient on all workers that take part or on none; it does on " +
-           ranks_text(with) + " of the group, not on " + ranks_text(without);
+           ranks_text(with) + " of the group, but not on " + ranks_text(without);
   });
 }
 

@@ -121,7 +121,7 @@ struct Move::State {
     for (const Layout* layout : {&from, &to})
       for (const int rank : layout->grid().ranks())
         require(rank < grid.world().size(), [&] {
-          return "move: expected a world that has rank " + std::to_string(rank) + ", it has " +
+          return "move: expected a world that has rank " + std::to_string(rank) + ", got one of " +
                  std::to_string(grid.world().size()) + " ranks; the layout is " + layout->to_string();
         });
     const GridShape both = GridShape::united(from.grid(), to.grid());

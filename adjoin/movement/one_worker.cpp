@@ -18,7 +18,7 @@ std::function<at::Tensor(const at::Tensor&)> exchange(const Layout& from, const 
 std::pair<Layout, Layout> layouts_of(const std::vector<int64_t>& shape, const Communicator& group, const Split& split,
                                      int root) {
   require(root >= 0 && root < group.size(), [&] {
-    return "gather, scatter: expected a root among " + std::to_string(group.size()) + " ranks, got " +
+    return "gather, scatter: expected a root from 0 to " + std::to_string(group.size() - 1) + ", got " +
            std::to_string(root);
   });
   require(split.is_exact(), [&] {
@@ -33,7 +33,10 @@ std::pair<Layout, Layout> layouts_of(const std::vector<int64_t>& shape, const Co
 at::Tensor gather(const at::Tensor& x, const Communicator& group, const Split& split, int root) {
   if (x.is_complex()) return on_reals(x, [&](const at::Tensor& t) { return gather(t, group, split, root); });
   std::vector<int64_t> shape = x.sizes().vec();
-  require(split.dim() < x.dim(), [&] { return "gather: the split is of dim " + std::to_string(split.dim()); });
+  require(split.dim() < x.dim(), [&] {
+    return "gather: expected a split of one of the tensor's " + std::to_string(x.dim()) + " dims, got one of dim " +
+           std::to_string(split.dim());
+  });
   shape[static_cast<size_t>(split.dim())] = split.size();
   const auto [whole, blocks] = layouts_of(shape, group, split, root);
   check_piece("gather", x, blocks, group.rank());

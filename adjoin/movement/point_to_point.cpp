@@ -79,8 +79,9 @@ at::Tensor send(const at::Tensor& x, int to, const Communicator& group, CallSite
 at::Tensor recv(const at::Tensor& nothing, const Shape& shape, int from, const Communicator& group,
                 CallSite::Where where) {
   const CallSite site(where);
-  require(nothing.numel() == 0, "recv: expected a tensor of no elements to say the element type");
-  check_not_negative("recv: expected sizes from 0 on, got ", shape);
+  require(nothing.numel() == 0,
+          "recv: expected a tensor of no elements as `nothing`, which only gives the element type");
+  check_not_negative("recv: expected sizes of at least 0, got ", shape);
   if (nothing.is_complex())
     return on_reals(nothing, [&](const at::Tensor& t) { return recv(t, with_pairs(shape), from, group); });
   return apply({.forward = [=](const at::Tensor& t) { return received(t, shape, from, group); },
@@ -97,7 +98,8 @@ at::Tensor rotate(const at::Tensor& x, const Communicator& group, int by, const 
       return rotate(t, group, by, shape ? std::optional(with_pairs(*shape)) : std::nullopt);
     });
   require(!shape || modulo(by, group.size()) != 0 || *shape == x.sizes(), [&] {
-    return "rotate: expected the shape of x itself, " + shape_text(x.sizes().vec()) + ", got " + shape_text(*shape);
+    return "rotate: expected the shape of x, " + shape_text(x.sizes().vec()) +
+           ", because each rank keeps its own x, got " + shape_text(*shape);
   });
   return apply(
       {.forward = [=, to = shape.value_or(x.sizes().vec())](const at::Tensor& t) { return rotated(t, group, by, to); },
@@ -113,15 +115,15 @@ at::Tensor all_to_all(const at::Tensor& x, const Shape& send_rows, const Shape& 
     return on_reals(x, [&](const at::Tensor& t) { return all_to_all(t, send_rows, receive_rows, group); });
   const auto ranks = static_cast<size_t>(group.size());
   require(send_rows.size() == ranks && receive_rows.size() == ranks, [&] {
-    return "all_to_all: expected counts for " + std::to_string(ranks) + " ranks, got " +
+    return "all_to_all: expected send_rows and receive_rows for " + std::to_string(ranks) + " ranks, got " +
            std::to_string(send_rows.size()) + " and " + std::to_string(receive_rows.size());
   });
-  check_not_negative("all_to_all: expected counts from 0 on, got ", send_rows);
-  check_not_negative("all_to_all: expected counts from 0 on, got ", receive_rows);
+  check_not_negative("all_to_all: expected send_rows of at least 0, got ", send_rows);
+  check_not_negative("all_to_all: expected receive_rows of at least 0, got ", receive_rows);
   const int64_t rows = std::accumulate(send_rows.begin(), send_rows.end(), int64_t{0});
   require(x.dim() >= 1 && x.size(0) == rows, [&] {
     return "all_to_all: rank " + std::to_string(group.rank()) + ": expected " + std::to_string(rows) +
-           " rows, as many as are sent, got " + (x.dim() ? std::to_string(x.size(0)) : "a number");
+           " rows in x, the sum of send_rows, got " + (x.dim() ? std::to_string(x.size(0)) : "a number");
   });
   return apply({.forward = [=](const at::Tensor& t) { return routed(t, send_rows, receive_rows, group); },
                 .adjoint = [=](const at::Tensor& t) { return routed(t, receive_rows, send_rows, group); },
@@ -138,8 +140,8 @@ std::vector<int64_t> exchange_counts(const std::vector<int64_t>& send_rows, cons
   require(std::ssize(numbers) == group.size() &&
               std::accumulate(numbers.begin(), numbers.end(), int64_t{0}) == std::ssize(send_rows),
           [&] {
-            return "exchange_counts: expected numbers for " + std::to_string(group.size()) + " ranks that add up to " +
-                   std::to_string(send_rows.size()) + ", got " + shape_text(numbers);
+            return "exchange_counts: expected a number for each of " + std::to_string(group.size()) +
+                   " ranks, with a sum of " + std::to_string(send_rows.size()) + ", got " + shape_text(numbers);
           });
   const std::vector<int64_t> mine(numbers.size(), numbers[static_cast<size_t>(group.rank())]);
   std::vector<int64_t> received(numbers.size() * static_cast<size_t>(mine.front()));

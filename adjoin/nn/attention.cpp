@@ -20,8 +20,8 @@ SelfAttentionOptions checked(SelfAttentionOptions options) {
   if (!has_size) options.head_size = options.hidden / options.heads;
   if (options.key_heads == 0) options.key_heads = options.heads;
   require(options.key_heads >= 1 && options.heads % options.key_heads == 0, [&] {
-    return "ParallelSelfAttention: expected heads of keys that divide the " + std::to_string(options.heads) +
-           " heads of queries, got " + std::to_string(options.key_heads);
+    return "ParallelSelfAttention: expected a number of key heads that divides the " + std::to_string(options.heads) +
+           " query heads, got " + std::to_string(options.key_heads);
   });
   require(!options.rotary || (options.rotary->base > 0 && options.head_size % 2 == 0), [&] {
     return "ParallelSelfAttention: expected an even head size for rotary positions, and a base above 0, got " +
@@ -34,10 +34,10 @@ SelfAttentionOptions checked(SelfAttentionOptions options) {
 /// Throws where the rows of the pass are not the next tokens after those in the cache.
 void check_cached(const SelfAttentionOptions& options, const ForwardPass& pass, const KeyValueCache& cache) {
   const std::string who = "ParallelSelfAttention: ";
-  require(options.causal && !pass.step.training, who + "expected a causal layer, and no training, for a cache");
+  require(options.causal && !pass.step.training, who + "a cache works only with a causal layer and outside training");
   const auto runs = pass.rows.all().runs(pass.rows.index());
   require(runs.size() == 1 && runs[0].tokens.begin == cache.tokens(), [&] {
-    return who + "expected rows from token " + std::to_string(cache.tokens()) + " of one sample on, got " +
+    return who + "expected rows of one sample that begin at token " + std::to_string(cache.tokens()) + ", got " +
            pass.rows.all().to_string();
   });
 }
@@ -73,7 +73,7 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {
   require(bool(pass.rows),
-          "ParallelSelfAttention: expected a pass that says which sample and token each row is, got none");
+          "ParallelSelfAttention: expected pass.rows, which gives the sample and token of each row, got none");
   const int64_t key_heads = key_heads_.size(rank_), heads = options_.heads / options_.key_heads * key_heads;
   const at::Tensor made = qkv_(x, pass.rows);
   if (heads == 0) return out_(made);  // without features, but still part of the graph

@@ -71,7 +71,9 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
   require(words.in_order() && words.parts() == group.size() && scores.dim() == 2 &&
               scores.size(1) == words.size(group.rank()),
           [&] {
-            return who + "expected scores [rows, this rank's words], which are cut in order, got shape " +
+            return who +
+                   "expected scores of shape [rows, this rank's words] and words cut in the order of the ranks, got "
+                   "shape " +
                    shape_text(scores.sizes().vec()) + " and words cut as " + words.to_string();
           });
   require(targets.scalar_type() == at::kLong && targets.sizes() == at::IntArrayRef{scores.size(0)}, [&] {
@@ -81,8 +83,8 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
   if (targets.numel() == 0) return;
   const auto least = targets.min().item<int64_t>(), most = targets.max().item<int64_t>();
   require(least >= -1 && most < words.size(), [&] {
-    return who + "expected targets from 0 to " + std::to_string(words.size() - 1) + ", or -1 for none, got " +
-           std::to_string(least < -1 ? least : most);
+    return who + "expected targets from 0 to " + std::to_string(words.size() - 1) +
+           ", or -1 for a row without a target, got " + std::to_string(least < -1 ? least : most);
   });
 }
 

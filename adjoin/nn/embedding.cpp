@@ -47,7 +47,7 @@ at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& we
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                          const Split& words, const std::optional<Split>& rows) {
   if (group.size() == 1) return Lookup::apply(weight, ids);
-  require(words.in_order(), "vocabulary_parallel_embedding: expected words in order, a range for each rank");
+  require(words.in_order(), "vocabulary_parallel_embedding: expected words cut in order, one range for each rank");
   if (ids.numel() > 0) {  // where one rank has all words LibTorch checks the ids
     const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
     require(least >= 0 && most < words.size(), [&] {
@@ -96,7 +96,7 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
 
 at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) const {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
-          "ParallelEmbedding: expected an embedding that is cut by words for the scores of words, got one by features");
+          "ParallelEmbedding: only an embedding that is cut by words can score words, but this one is cut by features");
   std::optional<Split> split;
   if (options_.split_rows) split = Split::balanced(rows.size(), group_.size(), 0);
   return column_parallel_linear(x, weight_, {}, group_, split);

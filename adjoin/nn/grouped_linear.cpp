@@ -119,11 +119,11 @@ Layout layout_of(const GroupedLinearOptions& o, const Grid& grid, const std::str
 at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const std::vector<int64_t>& rows_of) {
   const int64_t rows = std::accumulate(rows_of.begin(), rows_of.end(), int64_t{0});
   require(!rows_of.empty() && weight.dim() == 2 && weight.size(0) % std::ssize(rows_of) == 0, [&] {
-    return "grouped_product: expected a weight of as many equal parts as groups, which are " +
-           std::to_string(rows_of.size()) + ", got " + shape_text(weight.sizes().vec());
+    return "grouped_product: expected a weight of 2 dims that " + std::to_string(rows_of.size()) +
+           " groups divide equally along dim 0, got " + shape_text(weight.sizes().vec());
   });
   require(x.dim() == 2 && x.size(0) == rows, [&] {
-    return "grouped_product: expected " + std::to_string(rows) + " rows, those of all groups, got " +
+    return "grouped_product: expected " + std::to_string(rows) + " rows in x, the sum over all groups, got " +
            shape_text(x.sizes().vec());
   });
   return GroupedProduct::apply(as_in_product(x), weight, rows_of);
@@ -131,8 +131,8 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const 
 
 GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& grid, const std::string& axis) {
   require(o.groups >= 1 && o.in_features >= 1 && o.out_features >= 1, [&] {
-    return "GroupedLinear: expected at least 1 group and feature in and out, got " + std::to_string(o.groups) + ", " +
-           std::to_string(o.in_features) + " and " + std::to_string(o.out_features);
+    return "GroupedLinear: expected at least 1 group, 1 feature in and 1 feature out, got " + std::to_string(o.groups) +
+           ", " + std::to_string(o.in_features) + " and " + std::to_string(o.out_features);
   });
   const double deviation = o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.in_features)));
   weight_ = register_piece("weight", {layout_of(o, grid, axis), grid, Initial::normal(deviation)}, o.tensor);

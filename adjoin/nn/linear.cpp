@@ -23,7 +23,7 @@ ParallelLinearOptions completed(ParallelLinearOptions options, const Communicato
   });
   if (!options.deviation) options.deviation = 1 / std::sqrt(3.0 * static_cast<double>(options.in_features));
   if (options.cut == Cut::none) {
-    require(!options.split, "ParallelLinear: expected features that are cut for a split of them");
+    require(!options.split, "ParallelLinear: expected no split, because cut is Cut::none");
     return options;
   }
   const int64_t dim = options.cut == Cut::outputs ? 0 : 1;

@@ -101,8 +101,8 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const a
                     x.size(0) == rows->split.size(rows->group.rank())),
           [&] {
             return "linear_product: rank " + std::to_string(rows->group.rank()) +
-                   ": expected its rows of those that lie as " + rows->split.to_string() + ", got " +
-                   std::to_string(x.size(0));
+                   ": expected this rank's rows of the split " + rows->split.to_string() + ", got " +
+                   std::to_string(x.size(0)) + " rows";
           });
   return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt, rows);
 }

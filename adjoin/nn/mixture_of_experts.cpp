@@ -94,11 +94,11 @@ at::Tensor samples_of(const LocalRows& rows, int64_t count) {
 
 MixtureOfExpertsOptions checked(MixtureOfExpertsOptions o, int ranks) {
   require(o.features >= 1 && o.hidden_features >= 1 && o.experts >= 1, [&] {
-    return "MixtureOfExperts: expected at least 1 feature, hidden feature and expert, got " +
+    return "MixtureOfExperts: expected at least 1 feature, 1 hidden feature and 1 expert, got " +
            std::to_string(o.features) + ", " + std::to_string(o.hidden_features) + " and " + std::to_string(o.experts);
   });
   require(o.top_k >= 1 && o.top_k <= o.experts, [&] {
-    return "MixtureOfExperts: expected from 1 expert to " + std::to_string(o.experts) + " for each row, got " +
+    return "MixtureOfExperts: expected 1 to " + std::to_string(o.experts) + " experts for each row, got " +
            std::to_string(o.top_k);
   });
   require(ranks <= o.experts, [&] {

@@ -52,8 +52,8 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
       continue;
     }
     require(elsewhere != nullptr, [&] {
-      return "parameters_of: '" + f.name + "' has no layout, as no ShardedModule owns it; name the grid along whose " +
-             "axes such tensors are copied: parameters_of(module, grid)";
+      return "parameters_of: '" + f.name + "' has no layout, because no ShardedModule owns it; give the grid on " +
+             "which such tensors are copied: parameters_of(module, grid)";
     });
     parameters.push_back({f.name, f.tensor, copied_on(elsewhere->shape(), f.tensor.sizes().vec(), replicated),
                           *elsewhere, std::nullopt, f.is_buffer});
@@ -170,7 +170,7 @@ void initialize(const std::vector<Parameter>& parameters, uint64_t seed) {
       case Initial::Kind::normal:
         require(at::isFloatingType(tensor.scalar_type()), [&] {
           return "initialize: parameter '" + parameter.name + "' is of " + c10::toString(tensor.scalar_type()) +
-                 ", normal numbers are of floats";
+                 ", expected floats for normal numbers";
         });
         fill_normal(parameter, philox_key(seed, parameter.name));
         break;

@@ -84,7 +84,8 @@ std::optional<std::string> first_mismatch(const Shapes& tensors, const std::vect
     const auto found = tensors.find(name);
     if (found == tensors.end()) return "there is no tensor '" + name + "'";
     if (found->second != shape)
-      return "tensor '" + name + "' is " + shape_text(found->second) + ", the " + owner + "'s is " + shape_text(shape);
+      return "tensor '" + name + "' has shape " + shape_text(found->second) + ", but the " + owner + "'s has " +
+             shape_text(shape);
   }
   return std::nullopt;
 }

@@ -53,18 +53,19 @@ class DataParallel::State {
   State(torch::nn::Module& module, const Communicator& group, DataParallelOptions options)
       : module_(module), group_(group), options_(std::move(options)) {
     require(!options_.wire || at::isFloatingType(*options_.wire), [&] {
-      return "DataParallel: expected a floating type on the wire, got " + std::string(c10::toString(*options_.wire));
+      return "DataParallel: expected a floating-point type as `wire`, got " +
+             std::string(c10::toString(*options_.wire));
     });
     const Grid grid(group, {{"dp", group.size()}});
     const std::vector<nn::Parameter> all = nn::parameters_of(module, grid);
     for (const nn::Parameter& parameter : all) {
       require(static_cast<int>(nn::ranks_of_copies(parameter).size()) == group.size(), [&] {
         return "DataParallel: '" + parameter.name +
-               "' has no copy on each rank of the group; parallel::sum_gradients and parallel::Optimizer know its "
-               "layout";
+               "' does not have a copy on every rank of the group; use parallel::sum_gradients or parallel::Optimizer, "
+               "which use its layout";
       });
       require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor),
-              [&] { return "DataParallel: '" + parameter.name + "' is in another DataParallel already"; });
+              [&] { return "DataParallel: '" + parameter.name + "' already belongs to another DataParallel"; });
       if (is_trained(parameter))
         parameters_.push_back(parameter);
       else if (!parameter.is_buffer)
@@ -186,7 +187,7 @@ class DataParallel::State {
     }
     require(first_thawed == 0, [&] {
       return "DataParallel: '" + (frozen_.end() - static_cast<int64_t>(first_thawed))->name +
-             "' did not require gradients when DataParallel was made, but does now: make another then";
+             "' did not require gradients when DataParallel was made, but does now: make a new DataParallel";
     });
     return sums;
   }
@@ -195,7 +196,7 @@ class DataParallel::State {
     require(now_ != Now::idle, [&] {
       return "DataParallel: the gradient of '" + parameters_[i].name +
              "' was computed on this rank alone: call DataParallel::backward(mean_loss, samples) instead of the "
-             "loss's own, and torch::autograd::grad for gradients that are to be differentiated";
+             "loss's own backward, or torch::autograd::grad for gradients that you differentiate again";
     });
     if (!parameters_[i].tensor.grad().defined()) return;  // LibTorch calls the hook for gradients that do not exist too
     Weight& weight = weights_[i];
@@ -276,7 +277,7 @@ class DataParallel::State {
     for (size_t i = 0; i < weights_.size(); ++i)
       require(!weights_[i].sparse, [&] {
         return "DataParallel: the gradient of '" + parameters_[i].name +
-               "' is sparse, which cannot be summed over ranks";
+               "' is sparse; sparse gradients cannot be summed over ranks";
       });
   }
 

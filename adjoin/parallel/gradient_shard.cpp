@@ -13,7 +13,7 @@ namespace adjoin::parallel {
 GradientShard::GradientShard(const nn::Parameter& parameter, bool at_once)
     : name_(parameter.name), parameter_(parameter.tensor), bucket_({parameter}, {0}) {
   require(!GradientHook::is_on(parameter_),
-          [&] { return "the gradient of '" + parameter.name + "' is summed by another optimizer already"; });
+          [&] { return "another optimizer already sums the gradient of '" + parameter.name + "'"; });
   hook_.emplace(parameter_, [this, at_once] {
     if (at_once) sum();
   });
@@ -30,7 +30,7 @@ at::Tensor GradientShard::take() {
 void GradientShard::sum() {
   if (!parameter_.grad().defined()) return;  // nothing was added: the gradient was postponed, or does not exist
   require(!parameter_.grad().is_sparse(),
-          [&] { return "the gradient of '" + name_ + "' is sparse, which cannot be summed over ranks"; });
+          [&] { return "the gradient of '" + name_ + "' is sparse; sparse gradients cannot be summed over ranks"; });
   const at::NoGradGuard no_gradient;
   const at::Tensor whole = bucket_.pack({std::exchange(parameter_.mutable_grad(), {})}), mine = bucket_.mine(whole);
   bucket_.copies().reduce_scatter(buffer(whole), buffer(mine), bucket_.sizes());

@@ -91,8 +91,8 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
       const auto& options = options_of<SGDOptions>(optimizer, parameter);
       // SGD's first step uses the gradient without dampening, which it would not do with a moment of zeros.
       require(options.momentum() == 0 || options.dampening() == 0,
-              "the moments of SGD: expected no dampening: its first step differs from all later ones, which a moment "
-              "of zeros in a file cannot tell");
+              "the moments of SGD: expected no dampening, because with it SGD's first step differs from all later "
+              "ones, and a moment of zeros in a checkpoint does not show whether that step was taken");
       if (options.momentum() != 0)
         all.add_moment("momentum_buffer", remembered<SGDParamState>(optimizer, parameter).momentum_buffer(), parameter);
     }

@@ -42,7 +42,7 @@ Communicator workers_of(const std::vector<nn::Parameter>& parameters) {
     std::vector<int> held_by = parameter.layout.grid().ranks();
     std::sort(held_by.begin(), held_by.end());
     require(ranks.empty() || ranks == held_by, [&] {
-      return "Optimizer: expected parameters that lie on the same workers, got " + parameter.name + " on other ones";
+      return "Optimizer: expected all parameters on the same workers, got " + parameter.name + " on other workers";
     });
     ranks = std::move(held_by);
   }
@@ -64,11 +64,11 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor& tensor = parameter.tensor;
     require(tensor.scalar_type() == parameters_.front().tensor.scalar_type(), [&] {
-      return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another";
+      return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another type";
     });
     require(is_here(parameter), [&] {
-      return "Optimizer: expected parameters of which this worker holds a part, got " + parameter.name +
-             " on other ones";
+      return "Optimizer: expected parameters with a part on this worker, got " + parameter.name +
+             " on other workers only";
     });
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
   }

@@ -19,7 +19,7 @@ Rule adamw(AdamWOptions options) {
 
 Rule sgd(SgdOptions options) {
   require(options.momentum >= 0 && options.momentum < 1,
-          [&] { return "sgd: expected a momentum of 0 up to below 1, got " + std::to_string(options.momentum); });
+          [&] { return "sgd: expected a momentum in [0, 1), got " + std::to_string(options.momentum); });
   require(!options.nesterov || options.momentum > 0, "sgd: Nesterov's momentum expects a momentum above 0");
   std::vector<std::string> moments;
   if (options.momentum > 0) moments.emplace_back("momentum");

@@ -26,15 +26,15 @@ ShardedSequential::ShardedSequential(const torch::nn::Sequential& module, const 
     : module_(module.ptr()), grid_(group, {{"dp", group.size()}}) {
   require(module_->size() > 0, "ShardedSequential: expected at least 1 child, got none");
   for (const auto& own : module_->named_parameters(/*recurse=*/false))
-    throw InvalidArgument("ShardedSequential: '" + own.key() +
-                          "' is no child's; expected children with all parameters");
+    throw InvalidArgument("ShardedSequential: expected every parameter to belong to a child, got '" + own.key() +
+                          "', which belongs to the Sequential itself");
   std::vector<nn::Parameter> whole = nn::parameters_of(*module_, grid_);
   for (nn::Parameter& parameter : whole) {
-    require(std::ssize(nn::ranks_of_copies(parameter)) == group.size(),
-            [&] { return "ShardedSequential: '" + parameter.name + "' has no copy on each rank of the group"; });
-    require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor), [&] {
-      return "ShardedSequential: the gradients of '" + parameter.name + "' are summed by another already";
+    require(std::ssize(nn::ranks_of_copies(parameter)) == group.size(), [&] {
+      return "ShardedSequential: '" + parameter.name + "' does not have a copy on every rank of the group";
     });
+    require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor),
+            [&] { return "ShardedSequential: another object already sums the gradients of '" + parameter.name + "'"; });
     parameter.initial.reset();  // so that rank 0's values are used
     if (!parameter.is_buffer && !is_trained(parameter)) frozen_.emplace_back(parameter.name, parameter.tensor);
   }
@@ -70,8 +70,8 @@ at::Tensor ShardedSequential::forward(at::Tensor x) {
       torch::nn::AnyValue out = child.any_forward(in);
       const auto* tensor = out.try_get<at::Tensor>();
       require(tensor != nullptr, [&] {
-        return "ShardedSequential: expected children that give one tensor, child " + std::to_string(segment) + ", a " +
-               child.ptr()->name() + ", does not";
+        return "ShardedSequential: expected each child to return one tensor, but child " + std::to_string(segment) +
+               ", a " + child.ptr()->name() + ", does not";
       });
       return *tensor;
     };
@@ -80,9 +80,10 @@ at::Tensor ShardedSequential::forward(at::Tensor x) {
   }
   if (x.requires_grad())
     x.register_hook([this](const at::TensorBase&) {
-      require(runs_backward_,
-              "ShardedSequential: call its backward(mean_loss, samples) instead of the loss's own, which has the "
-              "gradient of this rank's samples alone");
+      require(
+          runs_backward_,
+          "ShardedSequential: call its backward(mean_loss, samples) instead of the loss's own backward, which gives "
+          "the gradient of this rank's samples alone");
     });
   return x;
 }
@@ -91,7 +92,7 @@ double ShardedSequential::backward(const at::Tensor& mean_loss, int64_t samples,
   require(samples >= 0,
           [&] { return "ShardedSequential::backward: expected 0 samples or more, got " + std::to_string(samples); });
   require(mean_loss.defined() && mean_loss.numel() == 1, [&] {
-    return "ShardedSequential::backward: expected the mean loss, a single number, also of 0 samples, got " +
+    return "ShardedSequential::backward: expected the mean loss, a single number, also for 0 samples, got " +
            (mean_loss.defined() ? c10::str(mean_loss.sizes()) : std::string("an undefined tensor"));
   });
   check_not_thawed();
@@ -130,7 +131,7 @@ void ShardedSequential::check_not_thawed() const {
   for (const auto& [name, tensor] : frozen_)
     require(!tensor.requires_grad(), [&, &parameter = name] {
       return "ShardedSequential: '" + parameter +
-             "' did not require gradients when this was made, but does now: make another then";
+             "' did not require gradients when ShardedSequential was made, but does now: make a new ShardedSequential";
     });
 }
 
@@ -149,11 +150,11 @@ ShardedSequential::Sums ShardedSequential::sum_over_ranks() const {
 }
 
 Update ShardedSequential::step(torch::optim::Optimizer& optimizer, double clip) {
-  require(
-      dynamic_cast<torch::optim::LBFGS*>(&optimizer) == nullptr,
-      "ShardedSequential::step: LBFGS multiplies whole gradients, of which a rank has shards; expected an optimizer "
-      "that works by elements");
-  require(!awaits_last_, "ShardedSequential::step: expected a backward that is the last before it");
+  require(dynamic_cast<torch::optim::LBFGS*>(&optimizer) == nullptr,
+          "ShardedSequential::step: expected an optimizer that works element by element, got LBFGS, which needs whole "
+          "gradients, while each rank has only shards");
+  require(!awaits_last_,
+          "ShardedSequential::step: expected a backward with last = true before it, got one with last = false");
   const std::vector<at::Tensor> known = shards();
   std::vector<at::Tensor> gradients;
   for (const torch::optim::OptimizerParamGroup& of_group : optimizer.param_groups())

@@ -42,8 +42,8 @@ void take_memory(const at::Tensor& whole) {
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
   at::native::resize_bytes_cpu(storage, 0);
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "a weight of which each rank keeps a shard is whole only while its segment runs: call the forward of what holds "
-      "its shards (parallel::ShardedSequential), and save or read that one's parameters()");
+      "this weight is sharded over the ranks and has values only while its segment runs: call the forward of the "
+      "module that holds its shards (parallel::ShardedSequential), and save or read the parameters() of that module");
 }
 
 }  // namespace

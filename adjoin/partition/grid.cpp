@@ -21,7 +21,7 @@ GridShape::GridShape(std::vector<Axis> axes, std::vector<int> ranks)
     require(!axis.name.empty() && names.insert(axis.name).second,
             [&] { return "grid: expected different axis names that are not empty, got '" + axis.name + "'"; });
     cells *= axis.size;
-    require(cells <= std::numeric_limits<int>::max(), "grid: expected no more workers than an int counts");
+    require(cells <= std::numeric_limits<int>::max(), "grid: expected at most 2147483647 workers, got more");
   }
   if (ranks_.empty()) {
     ranks_.resize(static_cast<size_t>(cells));
@@ -39,10 +39,11 @@ GridShape::GridShape(std::vector<Axis> axes, std::vector<int> ranks)
     return;
   }
   std::sort(cells_by_rank_.begin(), cells_by_rank_.end(), [&](int a, int b) { return rank_of(a) < rank_of(b); });
-  require(rank_of(cells_by_rank_.front()) >= 0, "grid: expected ranks from 0 on");
+  require(rank_of(cells_by_rank_.front()) >= 0,
+          [&] { return "grid: expected no negative rank, got " + std::to_string(rank_of(cells_by_rank_.front())); });
   for (size_t i = 1; i < cells_by_rank_.size(); ++i)
     require(rank_of(cells_by_rank_[i - 1]) != rank_of(cells_by_rank_[i]), [&] {
-      return "grid: expected different ranks, " + std::to_string(rank_of(cells_by_rank_[i])) + " is named twice";
+      return "grid: expected different ranks, got rank " + std::to_string(rank_of(cells_by_rank_[i])) + " twice";
     });
 }
 

@@ -42,20 +42,21 @@ Layout::State Layout::checked(State state, std::vector<Cut> cuts, const std::map
   };
   state.kinds.assign(state.grid.axes().size(), Kind::replicated);
   for (const auto& [axis, kind] : kinds) {
-    require(kind != Kind::split, [&] { return "layout: axis '" + axis + "' is split by a cut, not by its kind"; });
+    require(kind != Kind::split,
+            [&] { return "layout: axis '" + axis + "' cannot be given the kind split; name it in a cut instead"; });
     kind_of(axis) = kind;
   }
   const auto dims = static_cast<int64_t>(state.shape.size());
   for (int64_t dim = 0; dim < dims; ++dim) {
     const int64_t size = state.shape[static_cast<size_t>(dim)];
-    require(size >= 0, [&] { return "layout: expected sizes from 0 on, got " + shape_text(state.shape); });
+    require(size >= 0, [&] { return "layout: expected sizes of at least 0, got " + shape_text(state.shape); });
     state.cuts.push_back({Split::balanced(size, 1, dim), {}});
   }
   std::set<int64_t> cut_dims;
   for (Cut& cut : cuts) {
     const int64_t dim = cut.split.dim();
     require(dim >= 0 && dim < dims && cut_dims.insert(dim).second, [&] {
-      return "layout: expected each cut on a dim of its own among " + std::to_string(dims) + ", got dim " +
+      return "layout: expected at most one cut for each of the " + std::to_string(dims) + " dims, got a cut of dim " +
              std::to_string(dim);
     });
     const int64_t size = state.shape[static_cast<size_t>(dim)];
@@ -67,7 +68,9 @@ Layout::State Layout::checked(State state, std::vector<Cut> cuts, const std::map
     for (const std::string& axis : cut.axes) {
       Kind& kind = kind_of(axis);
       require(kind != Kind::split, [&] { return "layout: axis '" + axis + "' is used twice"; });
-      require(!kinds.contains(axis), [&] { return "layout: axis '" + axis + "' cuts a dim and is given a kind"; });
+      require(!kinds.contains(axis), [&] {
+        return "layout: axis '" + axis + "' cuts a dim and is also given a kind; expected only one of the two";
+      });
       kind = Kind::split;
       workers *= state.grid.axis_size(axis);
     }
@@ -109,7 +112,8 @@ Layout Layout::dual() const {
 Layout Layout::with_kind(const std::string& axis, Kind kind) const {
   State state = *state_;
   Kind& old = state.kinds[static_cast<size_t>(grid().axis_index(axis))];
-  require(old != Kind::split && kind != Kind::split, [&] { return "layout: axis '" + axis + "' cuts a dim"; });
+  require(old != Kind::split && kind != Kind::split,
+          [&] { return "layout: with_kind cannot make or change a split, got axis '" + axis + "'"; });
   old = kind;
   return Layout(std::move(state));
 }

@@ -10,12 +10,13 @@ namespace adjoin {
 
 LocalRows::LocalRows(Rows rows, int index) : rows_(std::move(rows)), index_(index) {
   require(index >= 0 && index < rows_->workers(), [&] {
-    return "LocalRows: expected one of " + std::to_string(rows_->workers()) + " workers, got " + std::to_string(index);
+    return "LocalRows: expected a worker from 0 to " + std::to_string(rows_->workers() - 1) + ", got " +
+           std::to_string(index);
   });
 }
 
 const Rows& LocalRows::all() const {
-  require(rows_.has_value(), "LocalRows: expected rows of which sample and token are known, got none");
+  require(rows_.has_value(), "LocalRows: expected rows with known samples and tokens, got none");
   return *rows_;
 }
 
@@ -40,7 +41,7 @@ std::shared_ptr<const std::vector<TokenPlace>> LocalRows::places(int64_t count) 
     return std::make_shared<const Places>(std::move(samples));
   }
   require(size() == count, [&] {
-    return "LocalRows: expected the " + std::to_string(size()) + " rows that are described, got " +
+    return "LocalRows: expected " + std::to_string(size()) + " rows, as many as it describes, got " +
            std::to_string(count);
   });
   const std::string key = "places " + std::to_string(index_) +

@@ -243,17 +243,18 @@ void check_move(const Layout& from, const Layout& to) {
   require(from.shape() == to.shape(), [&] {
     return "move: expected layouts of one shape, got " + shape_text(from.shape()) + " and " + shape_text(to.shape());
   });
-  require(from.is_exact() || to.is_exact(), "move: expected an exact split on one side at least, both are covering");
+  require(from.is_exact() || to.is_exact(),
+          "move: expected exact splits in at least one of the two layouts, got covering splits in both");
   const Names staying = staying_axes(from, to);
   for (const std::string& axis : moving_axes(from, Kind::copied, staying))
     require(from.grid().axis_size(axis) == 1, [&] {
-      return "move: a tensor that is copied along '" + axis + "' can only stay so; from " + from.to_string() + " to " +
-             to.to_string();
+      return "move: a tensor that is copied along '" + axis + "' must stay copied along it, got a move from " +
+             from.to_string() + " to " + to.to_string();
     });
   for (const std::string& axis : moving_axes(to, Kind::partial, staying))
     require(to.grid().axis_size(axis) == 1, [&] {
-      return "move: a tensor can only stay partial along '" + axis + "', not become so; from " + from.to_string() +
-             " to " + to.to_string();
+      return "move: a tensor can only stay partial along '" + axis + "', not become partial, got a move from " +
+             from.to_string() + " to " + to.to_string();
     });
 }
 

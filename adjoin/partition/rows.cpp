@@ -52,7 +52,7 @@ Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> leng
       require(run.sample >= 0 && run.sample < samples && run.tokens.begin >= 0 && run.tokens.size() > 0 &&
                   run.tokens.end <= lengths[static_cast<size_t>(run.sample)],
               [&] {
-                return "Rows: expected tokens of samples of " + shape_text(lengths) + ", got [" +
+                return "Rows: expected tokens within samples of lengths " + shape_text(lengths) + ", got [" +
                        std::to_string(run.tokens.begin) + ", " + std::to_string(run.tokens.end) + ") of sample " +
                        std::to_string(run.sample);
               });
@@ -66,7 +66,7 @@ Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
   const auto table = std::make_shared<Table>();
   table->offsets = {0};
   for (const int64_t length : lengths) {
-    require(length >= 0, [&] { return "Rows: expected lengths from 0 on, got " + shape_text(lengths); });
+    require(length >= 0, [&] { return "Rows: expected lengths of at least 0, got " + shape_text(lengths); });
     table->offsets.push_back(table->offsets.back() + length);
   }
   table->runs = std::move(runs);

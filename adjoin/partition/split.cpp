@@ -9,7 +9,7 @@ namespace adjoin {
 namespace {
 
 void check_dim(int64_t dim) {
-  require(dim >= 0, [&] { return "split: expected a dim from 0 on, got " + std::to_string(dim); });
+  require(dim >= 0, [&] { return "split: expected a dim of at least 0, got " + std::to_string(dim); });
 }
 
 std::string text(const Range& range) {
@@ -79,7 +79,7 @@ Split Split::at(std::vector<int64_t> starts, int64_t size, int64_t dim) {
   for (size_t r = 0; r + 1 < starts.size(); ++r) {
     const Range range{starts[r], starts[r + 1]};
     require(range.size() >= 0, [&] {
-      return "Split::at: expected starts that never fall and stay within size " + std::to_string(size) + ", part " +
+      return "Split::at: expected starts that never decrease and are at most " + std::to_string(size) + ", but part " +
              std::to_string(r) + " would be " + text(range);
     });
     ranges.push_back({range});
@@ -92,20 +92,21 @@ Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int6
   Split split(parts, size, dim);
   for (const Range& range : split.ranges_->all)
     require(range.size() >= 0 && range.begin >= 0, [&] {
-      return "Split::of_ranges: expected ranges from 0 on that do not end before they begin, got " + text(range);
+      return "Split::of_ranges: expected ranges that begin at 0 or later and do not end before they begin, got " +
+             text(range);
     });
   int64_t covered = 0;
   for (const auto& [range, part, offset, furthest] : split.ranges_->by_index) {
     require(range.begin == covered, [&] {
-      return "Split::of_ranges: expected ranges that cover every index once, index " +
+      return "Split::of_ranges: expected ranges that cover every index once, but index " +
              std::to_string(std::min(range.begin, covered)) +
              (range.begin > covered ? " belongs to no part" : " belongs to two parts");
     });
     covered = range.end;
   }
   require(covered == size, [&] {
-    return "Split::of_ranges: expected ranges that cover " + std::to_string(size) + " indices, they end at " +
-           std::to_string(covered);
+    return "Split::of_ranges: expected ranges that cover " + std::to_string(size) +
+           " indices, got ranges that end at " + std::to_string(covered);
   });
   return split;
 }

@@ -31,13 +31,14 @@ void check(const Window& window, int64_t inputs) {
   check_at_least(1, window.kernel, "a kernel");
   check_at_least(1, window.stride, "a stride");
   check_at_least(1, window.dilation, "a dilation");
-  check_at_least(0, window.before, "a padding before");
-  check_at_least(0, window.after, "a padding after");
+  check_at_least(0, window.before, "a padding before the inputs");
+  check_at_least(0, window.after, "a padding after the inputs");
   check_at_least(0, window.output_padding, "an output padding");
   const int64_t most = std::max({window.stride, window.before, window.after, window.output_padding, inputs});
   require(most <= kLargest && window.kernel - 1 <= kLargest / window.dilation && inputs <= kLargest / window.stride,
           [&] {
-            return "window: expected inputs, paddings, what a kernel spans and the strides of all inputs up to " +
+            return "window: expected the inputs, the paddings, the span of the kernel, and the inputs times the stride "
+                   "to be at most " +
                    std::to_string(kLargest);
           });
   require(window.transposed || window.output_padding == 0, "window: only a transposed window has an output padding");
@@ -52,7 +53,7 @@ int64_t transposed_outputs(const Window& window, int64_t inputs) {
   const int64_t outputs = (inputs - 1) * window.stride + window.extent() + window.output_padding;
   const int64_t kept = outputs - window.before - window.after;
   require(kept >= 1, [&] {
-    return "window: expected to crop less than the " + std::to_string(outputs) + " outputs, got " +
+    return "window: expected paddings that crop fewer than the " + std::to_string(outputs) + " outputs, got " +
            std::to_string(window.before) + " + " + std::to_string(window.after);
   });
   return kept;
@@ -61,12 +62,13 @@ int64_t transposed_outputs(const Window& window, int64_t inputs) {
 void check_padding(const Window& window, int64_t inputs, Padding padding) {
   if (padding == Padding::zeros || inputs == 0) return;
   require(!window.ceil_mode && !window.transposed,
-          "window: only zeros can be the padding of a window that is transposed or has ceil mode");
+          "window: a window that is transposed or has ceil mode can be padded with zeros only");
   if (padding == Padding::replicate) return;
   const int64_t most = padding == Padding::reflect ? inputs - 1 : inputs, got = std::max(window.before, window.after);
   require(got <= most, [&] {
-    return "window: expected a padding of at most " + std::to_string(most) + " where " + std::to_string(inputs) +
-           " inputs are " + (padding == Padding::reflect ? "reflected" : "circular") + ", got " + std::to_string(got);
+    return "window: expected a " + std::string(padding == Padding::reflect ? "reflect" : "circular") +
+           " padding of at most " + std::to_string(most) + " for " + std::to_string(inputs) + " inputs, got " +
+           std::to_string(got);
   });
 }
 
@@ -206,8 +208,8 @@ Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding
   for (int part = 0; part < outputs.parts(); ++part) {
     const std::optional<Range> made = contiguous_range(outputs, part);
     require(made.has_value(), [&] {
-      return "window: expected the outputs of a part in one piece, part " + std::to_string(part) + " of " +
-             outputs.to_string() + " is in several";
+      return "window: expected the outputs of each part to be one contiguous range, but part " + std::to_string(part) +
+             " of " + outputs.to_string() + " has several";
     });
     Fetch fetch = fetch_of(window, inputs, *made, padding);
     fetched.push_back(std::move(fetch.ranges));

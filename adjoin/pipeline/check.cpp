@@ -61,13 +61,13 @@ class Checker {
 void Checker::check_sizes() const {
   const auto& [stages, micro_batches, rank_of, actions] = schedule_;
   require(stages >= 1 && micro_batches >= 1 && !actions.empty(),
-          "a schedule without ranks, stages or micro-batches, expected 1 or more of each");
+          "a schedule needs at least 1 rank, 1 stage and 1 micro-batch");
   require(rank_of.size() == static_cast<size_t>(stages), [&, stages = stages, given = rank_of.size()] {
-    return "a schedule of " + std::to_string(stages) + " stages has ranks for " + std::to_string(given) + " of them";
+    return "the schedule has " + counted(stages, "stage") + ", but names ranks for " + std::to_string(given);
   });
   require(stages <= kMostActions / 2 / micro_batches, [&, stages = stages, micro_batches = micro_batches] {
     return counted(stages, "stage") + " with " + counted(micro_batches, "micro-batch", "micro-batches") +
-           " are more than the " + grouped(kMostActions) + " actions that a schedule may have";
+           " need more than the " + grouped(kMostActions) + " actions that a schedule may have";
   });
   for (int stage = 0; stage < stages; ++stage)
     require(this->rank_of(stage) >= 0 && this->rank_of(stage) < schedule_.ranks(), [&] {
@@ -80,7 +80,7 @@ void Checker::check_sizes() const {
 
 void Checker::check_range(int rank, size_t index) const {
   const auto& [stage, kind, micro_batch] = actions_of(rank)[index];
-  require(kind <= Kind::weight, "an action of no kind");
+  require(kind <= Kind::weight, "an action of the schedule has an unknown kind");
   require(stage >= 0 && stage < schedule_.stages, [&] {
     return place_of(rank, index) + ": expected stages from 0 to " + std::to_string(schedule_.stages - 1);
   });
@@ -124,7 +124,7 @@ void Checker::refuse_repeated(int rank, size_t index) const {
   const int column = column_of(rank, static_cast<size_t>(first - actions.begin()));
   throw InvalidArgument(
       place_of(rank, index) + ": column " + std::to_string(column) +
-      (*first == action ? " has it already" : " has \"" + text_of(*first) + "\", and B is both I and W"));
+      (*first == action ? " has this action already" : " has \"" + text_of(*first) + "\", and B does both I and W"));
 }
 
 void Checker::refuse_missing(int stage, int micro_batch, uint8_t done) const {

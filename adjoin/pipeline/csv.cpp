@@ -53,7 +53,7 @@ class Reader {
     if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);  // spreadsheets begin a text with it
     while (!csv.empty() && (csv.back() == '\n' || kSpace.find(csv.back()) != std::string_view::npos))
       csv.remove_suffix(1);
-    require(!csv.empty(), "the schedule is empty, expected a line a rank, with cells as in 0F3");
+    require(!csv.empty(), "the schedule is empty, expected one line for each rank, with cells such as 0F3");
     while (!csv.empty()) {
       const size_t end = std::min(csv.find('\n'), csv.size());
       add_line(csv.substr(0, end));
@@ -63,7 +63,7 @@ class Reader {
       return "the schedule has " + counted(schedule_.ranks(), "line") + ", one for each rank, expected " +
              std::to_string(*ranks_);
     });
-    require(count_ > 0, "the schedule has no action, expected a line a rank, with cells as in 0F3");
+    require(count_ > 0, "the schedule has no action, expected one line for each rank, with cells such as 0F3");
     check_stages();
     check(schedule_, columns_);
     require(!micro_batches_ || schedule_.micro_batches == *micro_batches_, [&] {
@@ -107,8 +107,9 @@ class Reader {
 
   void add_action(std::string_view text, std::string_view cell) {
     const std::optional<Action> action = action_from(text);
-    require(action.has_value(),
-            [&] { return place(cell) + " is no action, expected one as in 0F3: stage, F, B, I or W, micro-batch"; });
+    require(action.has_value(), [&] {
+      return place(cell) + " is not an action, expected one such as 0F3: stage, F, B, I or W, micro-batch";
+    });
     require(!micro_batches_ || action->micro_batch < *micro_batches_,
             [&] { return place(cell) + ": expected micro-batches from 0 to " + std::to_string(*micro_batches_ - 1); });
     require(++count_ <= kMostActions,

@@ -20,8 +20,9 @@ constexpr const char* kNames[] = {"forward", "backward", "input gradient", "weig
 void check_count(const auto& ranks) {
   int64_t count = 0;
   for (const auto& actions : ranks) count += std::ssize(actions);
-  require(count <= kMostDrawn,
-          [&] { return "an SVG picture of " + grouped(count) + " actions, expected at most " + grouped(kMostDrawn); });
+  require(count <= kMostDrawn, [&] {
+    return "an SVG picture: expected at most " + grouped(kMostDrawn) + " actions, got " + grouped(count);
+  });
 }
 
 class SvgPicture {

@@ -125,13 +125,13 @@ void check_numbers(const Recipe& recipe, const Numbers& of) {
   check_number("micro-batches", of.micro_batches);
   check_number("chunks", of.chunks);
   require(of.chunks == 1 || recipe.has_chunks, [&] {
-    return std::string(recipe.name) + " has one stage a rank, but " + std::to_string(of.chunks) +
-           " chunks are asked for: only interleaved has more";
+    return std::string(recipe.name) + " has one stage on each rank, got " + std::to_string(of.chunks) +
+           " chunks: only interleaved can have more than 1";
   });
   const int64_t most = kMostActions / recipe.actions_a_micro_batch;
   require(of.ranks <= most / of.chunks / of.micro_batches, [&] {
     return counted(of.ranks, "rank") + " of " + counted(of.chunks, "stage") + " with " +
-           counted(of.micro_batches, "micro-batch", "micro-batches") + " are more than the " + grouped(kMostActions) +
+           counted(of.micro_batches, "micro-batch", "micro-batches") + " need more than the " + grouped(kMostActions) +
            " actions that a schedule may have";
   });
 }
@@ -146,8 +146,9 @@ std::vector<std::string_view> schedule_names() {
 
 Schedule make_schedule(std::string_view name, int ranks, int micro_batches, int chunks) {
   const auto* recipe = std::ranges::find(kRecipes, name, &Recipe::name);
-  require(recipe != std::end(kRecipes),
-          [&] { return "unknown schedule \"" + std::string(name) + "\": " + joined(schedule_names()); });
+  require(recipe != std::end(kRecipes), [&] {
+    return "unknown schedule \"" + std::string(name) + "\", expected one of " + joined(schedule_names());
+  });
   const Numbers of{ranks, micro_batches, chunks};
   check_numbers(*recipe, of);
   Schedule schedule{.stages = ranks * chunks, .micro_batches = micro_batches, .rank_of = {}, .actions = {}};

@@ -19,8 +19,8 @@ void check_cost(double cost, const char* what, size_t stage) {
 
 void check(const Costs& costs, int stages) {
   require(costs.stages.size() == static_cast<size_t>(stages), [&] {
-    return "costs of " + counted(static_cast<int64_t>(costs.stages.size()), "stage") + " for a schedule of " +
-           std::to_string(stages);
+    return "expected costs of " + counted(stages, "stage") + ", as many as the schedule has, got " +
+           std::to_string(costs.stages.size());
   });
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
     check_cost(costs.stages[stage].forward, "forward", stage);

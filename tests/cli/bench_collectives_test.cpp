@@ -50,7 +50,7 @@ TEST(BenchCollectives, says_what_is_wrong_with_its_options) {
       {"--backend mpi --ranks 4", "start it as mpirun -n 4 adjoin bench collectives"},
       {"--backend nccl", "--backend is nccl, expected threads or mpi"},
       {"--op allreduce", "expected operations among barrier, broadcast, "},
-      {"--sizes 4Q", "--sizes is 4Q, expected bytes as in 512, 4K, 1M or 2G"},
+      {"--sizes 4Q", "--sizes is 4Q, expected a number of bytes such as 512, 4K, 1M or 2G"},
       {"--sizes 4 --ranks 2", "--sizes is 4, expected a multiple of 4 from 8 to "},
       {"--sizes 30", "--sizes is 30, expected a multiple of 4 from 8 to "},
       {"--sizes 1048576G", "--sizes is 1125899906842624, expected a multiple of 4 from 8 to "},

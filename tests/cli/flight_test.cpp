@@ -134,7 +134,7 @@ TEST(FlightCommand, refuses_what_is_no_recorded_run) {
   };
   refuses("", "DIR is needed");
   refuses(shell_quoted(folder / "none"), "none: there is no such folder");
-  refuses(shell_quoted(folder / "notes.txt"), "notes.txt: is no folder");
+  refuses(shell_quoted(folder / "notes.txt"), "notes.txt: is not a folder");
   refuses(shell_quoted(folder.path()),
           ": there is no flight record in it; expected the output folder of a training run");
   refuses(shell_quoted(folder.path()) + " --last 0", "--last");

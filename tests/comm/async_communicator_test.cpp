@@ -239,7 +239,10 @@ TEST(AsyncFailure, of_a_wait_that_could_hang_is_told_in_the_call) {
     if (error) std::rethrow_exception(error);
     world.barrier();
   });
-  EXPECT_THAT(of_thread, HasSubstr("rank 0: wait: an asynchronous operation is waited for by another thread"));
+  EXPECT_THAT(
+      of_thread,
+      HasSubstr(
+          "rank 0: wait: expected the thread that made the AsyncCommunicator of the operation, got another thread"));
   const std::string of_task = failure_of<InvalidArgument>(1, [](const Communicator& world) {
     const AsyncCommunicator async(world);
     std::optional<Handle> later;
@@ -252,7 +255,7 @@ TEST(AsyncFailure, of_a_wait_that_could_hang_is_told_in_the_call) {
     is_there = true;
     first.wait();
   });
-  EXPECT_THAT(of_task, HasSubstr("waits for a later one of the same stream"));
+  EXPECT_THAT(of_task, HasSubstr("waits for a later task of the same stream"));
 }
 
 /// Counts what it sees.

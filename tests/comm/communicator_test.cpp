@@ -178,9 +178,9 @@ TEST(Communicator, refuses_reductions_that_the_type_does_not_have) {
     std::vector<float> real(1);
     const std::vector<int64_t> counts(whole.size(), 1);
     EXPECT_THAT(invalid_message([&] { world.all_reduce(buffer(whole), Reduction::average); }),
-                HasSubstr("expected elements of floating point for average, got int32"));
+                HasSubstr("expected floating-point elements for average, got int32"));
     EXPECT_THAT(invalid_message([&] { world.all_reduce(buffer(real), Reduction::logical_xor); }),
-                HasSubstr("expected elements of integers or bool for logical_xor, got float32"));
+                HasSubstr("expected integer or bool elements for logical_xor, got float32"));
     EXPECT_THAT(invalid_message([&] { world.reduce(buffer(real), buffer(real), Reduction::bit_or, 0); }),
                 HasSubstr("bit_or"));
     EXPECT_THAT(

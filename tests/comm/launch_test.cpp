@@ -157,8 +157,9 @@ TEST(Mismatch, is_told_before_all_have_come) {
     }
   });
   EXPECT_TRUE(was_told);
-  EXPECT_THAT(message, AllOf(StartsWith("mismatched collectives:\n  rank 0: all_reduce #1 (max"),
-                             HasSubstr("\n  rank 1: all_reduce #1 (min"), EndsWith("\n  rank 2: has not come")));
+  EXPECT_THAT(message,
+              AllOf(StartsWith("mismatched collectives:\n  rank 0: all_reduce #1 (max"),
+                    HasSubstr("\n  rank 1: all_reduce #1 (min"), EndsWith("\n  rank 2: has not made this call")));
 }
 
 TEST(Launch, tells_of_a_broadcast_that_others_never_come_to) {

@@ -233,7 +233,7 @@ TEST(FlightRecord, that_is_no_record_is_said_and_the_others_are_read) {
   const JobRecord job = run.read();
   EXPECT_THAT(job.damage,
               ElementsAre(AllOf(HasSubstr("rank-0.bin: is truncated: it has 1,000 of "), HasSubstr(" bytes")),
-                          HasSubstr("rank-1.bin: is no flight record of this version")));
+                          HasSubstr("rank-1.bin: is not a flight record of this version")));
   EXPECT_THAT(job.missing, ElementsAre(0, 1));
   EXPECT_THAT(job.of_ranks, SizeIs(1));
   const test::TemporaryFolder empty;
@@ -335,7 +335,7 @@ TEST(FlightComparison, tells_of_a_message_that_its_peer_never_began) {
   });
   EXPECT_THAT(texts_of(run.read()),
               ::testing::Contains(AllOf(StartsWith("rank 2 waited in recv #1 (from rank 0, tag 5, float32 x 4) at "),
-                                        HasSubstr(", and rank 0 began nothing that fits"))));
+                                        HasSubstr(", but rank 0 never began the matching call"))));
 }
 
 TEST(FlightComparison, tells_of_an_isend_that_nobody_received) {
@@ -346,7 +346,7 @@ TEST(FlightComparison, tells_of_an_isend_that_nobody_received) {
     world.barrier();
   });
   EXPECT_THAT(texts_of(run.read()), ::testing::Contains(AllOf(StartsWith("rank 0 waited in isend #1 (to rank 1"),
-                                                              HasSubstr("and rank 1 began nothing that fits"))));
+                                                              HasSubstr("but rank 1 never began the matching call"))));
 }
 
 }  // namespace

@@ -189,11 +189,12 @@ TEST(Summa, in_checked_mode_refuses_on_all_workers_what_does_not_fit_together) {
     };
     const DistributedTensor a = tensor(cut_both(grid.shape(), {4, 6})), b = tensor(cut_both(grid.shape(), {6, 8}));
     EXPECT_THAT(refusal_of([&] { summa_nn(a, a); }),
-                HasSubstr("summa_nn: expected dim 0 of B as long as dim 1 of A, 6; A is [4, 6] on "));
+                HasSubstr("summa_nn: expected dim 0 of B to be as long as dim 1 of A, 6; A is [4, 6] on "));
     EXPECT_THAT(refusal_of([&] { summa_nn(a, b, 0); }), HasSubstr("expected a chunk of at least 1, got 0"));
     const Layout rows_alone(grid.shape(), {6, 8}, {{Split::balanced(6, 1, 0), {"row"}}});
-    EXPECT_THAT(refusal_of([&] { summa_nn(a, tensor(rows_alone)); }),
-                HasSubstr("expected matrices of one grid, dim 0 cut over one axis and dim 1 over another"));
+    EXPECT_THAT(
+        refusal_of([&] { summa_nn(a, tensor(rows_alone)); }),
+        HasSubstr("expected A and B on the same grid, dim 0 of both cut over one axis, dim 1 of both over another"));
     EXPECT_THAT(refusal_of([&] { summa_nn(a, b, 1 + world.rank()); }), HasSubstr("Float, chunk 2"));
     EXPECT_TRUE(whole(summa_nn(a, b)).equal(at::full({4, 8}, 6.0)));
   });

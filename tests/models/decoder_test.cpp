@@ -318,7 +318,8 @@ TEST(Decoder, refuses_sizes_that_do_not_fit) {
   EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("at least 1 token of context"));
   options = rotary_grouped_swiglu();
   options.key_heads = 3;
-  EXPECT_THAT(decoder_refusal(options, one_worker()), HasSubstr("heads of keys that divide the 10 heads"));
+  EXPECT_THAT(decoder_refusal(options, one_worker()),
+              HasSubstr("a number of key heads that divides the 10 query heads"));
   for_each_world({3}, [](const Communicator& world) {
     if (world.size() < 3) return;
     TransformerOptions two = rotary_grouped_swiglu();

@@ -31,10 +31,11 @@ TEST(CheckGradients, names_a_replicated_parameter_that_is_used_with_what_differs
     const at::Tensor own = reduce_scatter(line.part, line.world, line.split);
     EXPECT_THAT(
         line.error((own * line.whole.narrow(0, 0, own.size(0))).sum()),
-        AllOf(HasSubstr("gradients along tp: 'whole' is replicated, but MulBackward0 uses it with one that differs "
-                        "between ranks (from reduce_scatter at "),
-              HasSubstr("check_gradients_test.cpp:"),
-              HasSubstr("Declare it copied or call copy_to on it, or gather or sum the other")));
+        AllOf(
+            HasSubstr("gradients along tp: 'whole' is replicated, but MulBackward0 uses it with a tensor that differs "
+                      "between ranks (from reduce_scatter at "),
+            HasSubstr("check_gradients_test.cpp:"),
+            HasSubstr("Declare it copied or call copy_to on it, or gather or sum the other")));
     EXPECT_EQ(line.error((own * line.copy.narrow(0, 0, own.size(0))).sum()), kNothing);
   });
 }
@@ -120,7 +121,7 @@ TEST(CheckGradients, knows_what_each_movement_takes_and_gives) {
       else if (c.to == Kind::split)
         EXPECT_EQ(with_copied, kNothing) << c.name;
       else
-        EXPECT_THAT(with_copied, HasSubstr("uses it with one that is copied")) << c.name;
+        EXPECT_THAT(with_copied, HasSubstr("uses it with a tensor that is copied")) << c.name;
     }
   });
 }

@@ -23,8 +23,9 @@ TEST(CheckGradients, finds_values_to_be_what_they_are_said_to_be) {
     };
     const at::Tensor own = line.copy * line.part;
     EXPECT_EQ(error_as(Kind::copied, all_sum_reduce(own, w)), kNothing);
-    EXPECT_THAT(error_as(Kind::copied, own),
-                HasSubstr("'hidden' differs between ranks ('part'), and was said to be one that is copied. A movement"))
+    EXPECT_THAT(
+        error_as(Kind::copied, own),
+        HasSubstr("'hidden' differs between ranks ('part'), but was declared as one that is copied. A movement"))
         << "the sum is left out, and what differs fits as well";
     EXPECT_THAT(error_as(Kind::split, all_sum_reduce(own, w)),
                 AllOf(HasSubstr("'hidden' is copied (from all_sum_reduce at "), HasSubstr("one that differs")));
@@ -52,7 +53,7 @@ TEST(CheckGradients, follows_movements_of_what_has_no_gradient_where_they_were_n
     EXPECT_EQ(error(own, line.whole), kNothing) << "not known";
     const ForwardRecord notes;
     EXPECT_THAT(error(own, line.whole),
-                HasSubstr("'whole' is replicated, but MmBackward0 uses it with one that differs "
+                HasSubstr("'whole' is replicated, but MmBackward0 uses it with a tensor that differs "
                           "between ranks (from scatter_to at "));
     EXPECT_EQ(error(own, line.copy), kNothing);
     EXPECT_THAT(error(summed, line.whole),

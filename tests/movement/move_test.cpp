@@ -245,7 +245,7 @@ TEST(Move, in_checked_mode_names_the_worker_whose_requires_grad_differs) {
     move(at::ones({7}).requires_grad_(world.rank() != 1), whole, copied, grid);
   };
   const std::string message = failure_of<InvalidArgument>(3, differ, {.checked = true});
-  EXPECT_NE(message.find("it does on ranks 0, 2 of the group, not on rank 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("it does on ranks 0, 2 of the group, but not on rank 1"), std::string::npos) << message;
 }
 
 TEST(Move, adds_summands_in_the_order_of_ranks_where_several_come) {

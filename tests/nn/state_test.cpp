@@ -109,7 +109,7 @@ TEST(State, of_another_module_is_refused_on_every_worker) {
     EXPECT_EQ(refusal([](State& s) {
                 s["linear.weight"] = at::ones({7, 5});
               }),
-              "scatter_state: tensor 'linear.weight' is [7, 5], the module's is [5, 7]");
+              "scatter_state: tensor 'linear.weight' has shape [7, 5], but the module's has [5, 7]");
   });
 }
 

@@ -290,8 +290,8 @@ TEST(DataParallel, refuses_what_it_cannot_sum_on_all_ranks_and_keeps_gradients) 
     DataParallel data(*layer, world);
     const auto loss = [&] { return layer(at::ones({1, 2})).sum(); };
     expect_thrown_on_all([&] { DataParallel(*layer, world, {.wire = at::kInt}); },
-                         "a floating type on the wire, got Int");
-    expect_thrown_on_all([&] { DataParallel(*layer, world); }, "'weight' is in another DataParallel already");
+                         "a floating-point type as `wire`, got Int");
+    expect_thrown_on_all([&] { DataParallel(*layer, world); }, "'weight' already belongs to another DataParallel");
     expect_thrown_on_all([&] { loss().backward(); }, "'weight' was computed on this rank alone");
     expect_thrown_on_all([&] { loss().backward({}, true, /*create_graph=*/true); }, "torch::autograd::grad");
     layer->weight.mutable_grad().reset();

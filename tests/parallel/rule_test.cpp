@@ -30,7 +30,7 @@ TEST(Rule, of_sgd_moves_by_hand_computed_steps) {
 
 TEST(Rule, of_sgd_refuses_a_momentum_that_means_nothing) {
   EXPECT_EQ(thrown_by<InvalidArgument>([] { sgd({.momentum = 1}); }),
-            "sgd: expected a momentum of 0 up to below 1, got 1.000000");
+            "sgd: expected a momentum in [0, 1), got 1.000000");
   EXPECT_EQ(thrown_by<InvalidArgument>([] { sgd({.nesterov = true}); }),
             "sgd: Nesterov's momentum expects a momentum above 0");
 }

@@ -260,9 +260,10 @@ TEST(ShardedSequential, has_moments_by_the_options_of_each_group) {
     SGD optimizer({OptimizerParamGroup(net.shards(), std::make_unique<SGDOptions>(with_momentum))}, SGDOptions(0.1));
     EXPECT_EQ(state_of(optimizer, net.parameters()).size(), net.shards().size());
     SGD dampened(net.shards(), SGDOptions(with_momentum).dampening(0.5));
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { state_of(dampened, net.parameters()); }),
-              "the moments of SGD: expected no dampening: its first step differs from all later ones, which a moment "
-              "of zeros in a file cannot tell");
+    EXPECT_EQ(
+        thrown_by<InvalidArgument>([&] { state_of(dampened, net.parameters()); }),
+        "the moments of SGD: expected no dampening, because with it SGD's first step differs from all later ones, and "
+        "a moment of zeros in a checkpoint does not show whether that step was taken");
   });
 }
 
@@ -295,25 +296,27 @@ TEST(ShardedSequential, refuses_what_does_not_work_on_shards) {
     torch::optim::LBFGS lbfgs(net.shards());
     EXPECT_EQ(
         thrown_by<InvalidArgument>([&] { net.step(lbfgs); }),
-        "ShardedSequential::step: LBFGS multiplies whole gradients, of which a rank has shards; expected an optimizer "
-        "that works by elements");
+        "ShardedSequential::step: expected an optimizer that works element by element, got LBFGS, which needs whole "
+        "gradients, while each rank has only shards");
     torch::optim::SGD others(module->parameters(), 0.1), optimizer(net.shards(), 0.1);
     expect_message([&] { net.step(others); }, "expected an optimizer of shards(), got one of other tensors");
     expect_message([&] { loss().backward(); }, "call its backward(mean_loss, samples) instead of the loss's own");
     expect_message([&] { net.backward(at::ones({2}).requires_grad_(), 1); },
-                   "a single number, also of 0 samples, got [2]");
+                   "a single number, also for 0 samples, got [2]");
     expect_message([&] { net.backward({}, 0); }, "an undefined tensor");
     expect_message([&] { net.backward(loss(), -1); }, "0 samples or more, got -1");
     net.backward(loss(), 2, {.last = false});
-    expect_message([&] { net.step(optimizer); }, "expected a backward that is the last");
+    expect_message([&] { net.step(optimizer); }, "expected a backward with last = true");
     net.backward(loss(), 2);
     net.step(optimizer);
-    expect_message([&] { ShardedSequential(module, world); }, "'0.weight' are summed by another already");
-    expect_message([&] { DataParallel(*module, world); }, "'0.weight' is in another DataParallel already");
+    expect_message([&] { ShardedSequential(module, world); },
+                   "another object already sums the gradients of '0.weight'");
+    expect_message([&] { DataParallel(*module, world); }, "'0.weight' already belongs to another DataParallel");
     module->parameters()[2].requires_grad_();
     expect_message([&] { net.backward(loss(), 2); }, "'3.weight' did not require gradients");
     const at::Tensor norm = module->parameters()[6];
-    expect_message<c10::Error>([&] { norm.sum(); }, "each rank keeps a shard is whole only while its segment runs");
+    expect_message<c10::Error>([&] { norm.sum(); },
+                               "sharded over the ranks and has values only while its segment runs");
     EXPECT_THROW(module->forward(at::ones({2, 5}, at::kDouble)), c10::Error);
   });
 }
@@ -326,7 +329,8 @@ TEST(ShardedSequential, refuses_modules_that_it_cannot_shard) {
                    "ShardedSequential: the modules of the ranks differ: rank 0 has '0.weight' [4, 3] Float");
     Sequential own(torch::nn::Linear(3, 2));
     own->register_parameter("scale", at::ones({2}));
-    expect_message([&] { ShardedSequential(own, world); }, "'scale' is no child's");
+    expect_message([&] { ShardedSequential(own, world); },
+                   "expected every parameter to belong to a child, got 'scale'");
     ShardedSequential two(Sequential(torch::nn::LSTM(3, 2)), world);
     expect_message([&] { two.forward(at::ones({1, 1, 3})); }, "child 0, a torch::nn::LSTMImpl, does not");
     ShardedSequential words(Sequential(torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true))), world);

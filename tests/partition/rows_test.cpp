@@ -61,7 +61,8 @@ TEST(Rows, refuse_runs_that_are_not_every_token_once) {
   };
   EXPECT_NE(refusal({{{0, {0, 2}}}}), "");                 // leaves one out
   EXPECT_NE(refusal({{{0, {0, 3}}}, {{0, {1, 2}}}}), "");  // has one twice
-  EXPECT_THAT(refusal({{{0, {0, 4}}}}), HasSubstr("expected tokens of samples of [3], got [0, 4) of sample 0"));
+  EXPECT_THAT(refusal({{{0, {0, 4}}}}),
+              HasSubstr("expected tokens within samples of lengths [3], got [0, 4) of sample 0"));
   EXPECT_THAT(refusal({{{1, {0, 1}}}}), HasSubstr("got [0, 1) of sample 1"));
   EXPECT_THAT(refusal({}), HasSubstr("expected at least 1 worker"));
   EXPECT_THROW(Rows::balanced({3, -1}, 2), InvalidArgument);

@@ -323,11 +323,12 @@ std::string refusal(const std::function<void()>& call) {
 
 TEST(Window, says_what_is_wrong_with_it) {
   EXPECT_EQ(refusal([] { outputs_of({.kernel = 0}, 4); }), "window: expected a kernel of at least 1, got 0");
-  EXPECT_EQ(refusal([] { outputs_of({.before = -1}, 4); }), "window: expected a padding before of at least 0, got -1");
+  EXPECT_EQ(refusal([] { outputs_of({.before = -1}, 4); }),
+            "window: expected a padding before the inputs of at least 0, got -1");
   EXPECT_EQ(refusal([] { outputs_of({.kernel = 4, .dilation = 2, .before = 1}, 4); }),
             "window: expected a kernel that spans at most the 5 padded inputs, got one that spans 7");
   EXPECT_EQ(refusal([] { outputs_of({.before = 2, .after = 3, .transposed = true}, 4); }),
-            "window: expected to crop less than the 4 outputs, got 2 + 3");
+            "window: expected paddings that crop fewer than the 4 outputs, got 2 + 3");
   EXPECT_EQ(refusal([] { outputs_of({.output_padding = 1}, 4); }),
             "window: only a transposed window has an output padding");
   EXPECT_EQ(refusal([] { outputs_of({.stride = 2, .transposed = true, .output_padding = 2}, 4); }),
@@ -339,8 +340,8 @@ TEST(Window, says_what_is_wrong_with_a_halo) {
   const auto halo = [&](Padding padding, int64_t inputs) {
     return refusal([&] { halo_of(wide, inputs, Split::balanced(inputs, 2, 0), padding); });
   };
-  EXPECT_EQ(halo(Padding::reflect, 3), "window: expected a padding of at most 2 where 3 inputs are reflected, got 3");
-  EXPECT_EQ(halo(Padding::circular, 2), "window: expected a padding of at most 2 where 2 inputs are circular, got 3");
+  EXPECT_EQ(halo(Padding::reflect, 3), "window: expected a reflect padding of at most 2 for 3 inputs, got 3");
+  EXPECT_EQ(halo(Padding::circular, 2), "window: expected a circular padding of at most 2 for 2 inputs, got 3");
   EXPECT_EQ(halo(Padding::circular, 3), "nothing was refused");
   EXPECT_EQ(halo(Padding::replicate, 1), "nothing was refused");
   EXPECT_EQ(refusal([&] { halo_of(wide, 9, Split::balanced(8, 2, 0)); }),
@@ -348,10 +349,10 @@ TEST(Window, says_what_is_wrong_with_a_halo) {
   EXPECT_EQ(refusal([&] {
               halo_of(wide, 4, Split::of_ranges({{{0, 1}, {3, 4}}, {{1, 3}}}, 4, 0));
             }),
-            "window: expected the outputs of a part in one piece, part 0 of dim 0 of 4 as 2, 2, from [0, 1) "
-            "[3, 4) [1, 3) is in several");
+            "window: expected the outputs of each part to be one contiguous range, but part 0 of dim 0 of 4 as 2, 2, "
+            "from [0, 1) [3, 4) [1, 3) has several");
   EXPECT_EQ(refusal([] { halo_of({.kernel = 3, .ceil_mode = true}, 4, Split::balanced(2, 2, 0), Padding::reflect); }),
-            "window: only zeros can be the padding of a window that is transposed or has ceil mode");
+            "window: a window that is transposed or has ceil mode can be padded with zeros only");
 }
 
 }  // namespace

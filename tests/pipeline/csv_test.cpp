@@ -65,13 +65,14 @@ TEST(ScheduleTable, is_refused_with_rank_and_column_of_a_cell_that_is_no_action)
                            "0SEND_F1", "0F99999999999", "0F8388608", "None", "\"0F0\"", "(0F0;0B0)", "(0F0"})
     EXPECT_EQ(refusal("0F0,0B0\n,," + std::string(cell) + ",1B0"),
               "rank 1, column 3 (\"" + std::string(cell) +
-                  "\") is no action, expected one as in 0F3: stage, F, B, I or W, micro-batch");
-  EXPECT_THAT(refusal("(0F0;0X0)OVERLAP_F_B"), HasSubstr("rank 0, column 1 (\"(0F0;0X0)OVERLAP_F_B\") is no action"));
+                  "\") is not an action, expected one such as 0F3: stage, F, B, I or W, micro-batch");
+  EXPECT_THAT(refusal("(0F0;0X0)OVERLAP_F_B"),
+              HasSubstr("rank 0, column 1 (\"(0F0;0X0)OVERLAP_F_B\") is not an action"));
   EXPECT_EQ(to_csv(read_schedule("\xEF\xBB\xBF"
                                  "0F0,0B0\n")),
             "0F0,0B0\n");
-  EXPECT_THAT(refusal(std::string("0F0\0", 4)), HasSubstr("(\"0F0\\x00\") is no action"));
-  EXPECT_THAT(refusal(std::string(1000, 'x')), HasSubstr("(\"" + std::string(40, 'x') + "…\") is no action"));
+  EXPECT_THAT(refusal(std::string("0F0\0", 4)), HasSubstr("(\"0F0\\x00\") is not an action"));
+  EXPECT_THAT(refusal(std::string(1000, 'x')), HasSubstr("(\"" + std::string(40, 'x') + "…\") is not an action"));
 }
 
 TEST(ScheduleTable, is_refused_where_it_is_empty_or_too_large) {

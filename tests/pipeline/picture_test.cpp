@@ -97,7 +97,7 @@ TEST(SchedulePicture, is_svg_with_a_box_an_action) {
 TEST(SchedulePicture, is_no_svg_of_too_many_actions) {
   const Scene scene(make_schedule("gpipe", 101, 100));
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { svg_of(scene.schedule, scene.costs, scene.timeline, ""); }),
-            "an SVG picture of 20,200 actions, expected at most 20,000");
+            "an SVG picture: expected at most 20,000 actions, got 20,200");
 }
 
 }  // namespace

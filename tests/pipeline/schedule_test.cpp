@@ -99,15 +99,15 @@ TEST(Schedules, refuse_what_is_none) {
   const auto message = [](const char* name, int ranks, int micro_batches, int chunks) {
     return thrown_by<InvalidArgument>([&] { make_schedule(name, ranks, micro_batches, chunks); });
   };
-  EXPECT_EQ(message("dream", 1, 1, 1), "unknown schedule \"dream\": gpipe, 1f1b, interleaved, zb-h1");
+  EXPECT_EQ(message("dream", 1, 1, 1), "unknown schedule \"dream\", expected one of gpipe, 1f1b, interleaved, zb-h1");
   EXPECT_EQ(message("gpipe", 0, 1, 1), "a schedule of 0 ranks, expected 1 or more");
   EXPECT_EQ(message("1f1b", 1, -2, 1), "a schedule of -2 micro-batches, expected 1 or more");
   EXPECT_EQ(message("interleaved", 1, 1, 0), "a schedule of 0 chunks, expected 1 or more");
-  EXPECT_THAT(message("zb-h1", 2, 2, 2), HasSubstr("only interleaved has more"));
+  EXPECT_THAT(message("zb-h1", 2, 2, 2), HasSubstr("only interleaved can have more than 1"));
   EXPECT_EQ(message("gpipe", 1 << 20, 9, 1),
-            "1,048,576 ranks of 1 stage with 9 micro-batches are more than the 16,777,216 actions that a schedule may "
+            "1,048,576 ranks of 1 stage with 9 micro-batches need more than the 16,777,216 actions that a schedule may "
             "have");
-  EXPECT_THAT(message("interleaved", 1 << 30, 1 << 30, 1 << 30), HasSubstr("are more than"));
+  EXPECT_THAT(message("interleaved", 1 << 30, 1 << 30, 1 << 30), HasSubstr("need more than"));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(Simulation, refuses_costs_that_are_none) {
   const auto refusal = [&](const Costs& costs) {
     return thrown_by<InvalidArgument>([&] { simulate(schedule, costs); });
   };
-  EXPECT_EQ(refusal({.stages = {{}}}), "costs of 1 stage for a schedule of 2");
+  EXPECT_EQ(refusal({.stages = {{}}}), "expected costs of 2 stages, as many as the schedule has, got 1");
   EXPECT_THAT(refusal({.stages = {{}, {-1, 1, 1}}}), HasSubstr("forward of stage 1 costs -1, expected 0 to 1e+100"));
   EXPECT_THAT(refusal({.stages = {{1, std::nan(""), 1}, {}}}), HasSubstr("input of stage 0 costs nan"));
   EXPECT_THAT(refusal({.stages = {{1, 1, std::numeric_limits<double>::infinity()}, {}}}), HasSubstr("costs inf"));

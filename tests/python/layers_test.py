@@ -235,7 +235,7 @@ class Networks(unittest.TestCase):
             grid = adjoin.Grid(world, {"a": world.size})
             with self.assertRaisesRegex(adjoin.InvalidArgument, "layer '1.0' is a Bilinear, which has no distributed twin"):
                 nn.distributed(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Bilinear(1, 1, 1))), grid=grid)
-            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same on all ranks"):
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same arguments on all ranks"):
                 nn.distributed(torch.nn.Sequential(torch.nn.Linear(2, 2 + world.rank)), grid=grid)
 
         adjoin.launch(work, ranks=2)

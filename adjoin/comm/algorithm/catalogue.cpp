@@ -164,7 +164,7 @@ const Algorithm* find(Collective collective, std::string_view name) {
 const Algorithm& checked(const Request& request, std::string_view algorithm, int rank = 0) {
   check(request, rank);
   if (const Algorithm* found = find(request.collective, algorithm)) return *found;
-  refuse(request, "an algorithm of " + joined(names_of(request.collective)),
+  refuse(request, "one of the algorithms " + joined(names_of(request.collective)),
          std::string("'").append(algorithm).append("'"));
 }
 

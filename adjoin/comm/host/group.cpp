@@ -177,7 +177,7 @@ void Group::end_mismatched(uint64_t sequence) {
   for (int peer = 0; peer < size(); ++peer)
     calls.push_back({world_rank(peer), has_come(peer, sequence)             ? text_of(peer, sequence)
                                        : world_->has_left(world_rank(peer)) ? "has returned"
-                                                                            : "has not come"});
+                                                                            : "has not made this call"});
   world_->end("mismatched collectives" + name() + ":" + diagnosis::list_of(calls));
 }
 

@@ -29,8 +29,10 @@ class InJob : public Base {
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
     int level = 0;
     MPI_Query_thread(&level);
-    require(level == MPI_THREAD_MULTIPLE,
-            "threads of one rank that communicate at once need MPI at thread level multiple, which it does not offer");
+    require(
+        level == MPI_THREAD_MULTIPLE,
+        "for_thread: threads of one rank that communicate at the same time need MPI_THREAD_MULTIPLE, which this MPI "
+        "does not provide");
     return backend_on(group_, std::make_shared<Agent>(group_->shared(), is_for_any_thread));
   }
   ThreadOwner* owner() override { return &agent_->owner(); }

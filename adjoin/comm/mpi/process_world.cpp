@@ -94,7 +94,7 @@ std::string share_host_memory(MPI_Comm host) {
   if (SharedMemory::current() != nullptr)  // from an earlier launch; all processes have it, or none
     return failure_of_all(host, [&] {
       if (SharedMemory::current()->processes() != processes)
-        throw CommunicationError("an earlier launch had another number of ranks on this host");
+        throw CommunicationError("an earlier launch in this process had a different number of ranks on this host");
     });
   std::unique_ptr<SharedMemory> memory;
   std::string failure;

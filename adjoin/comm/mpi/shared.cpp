@@ -60,8 +60,8 @@ void MpiShared::share_table(MPI_Comm host) {
   if (MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_) != MPI_SUCCESS) {
     window_ = MPI_WIN_NULL;
     if (host_rank == 0)
-      say("adjoin: warning: MPI shares no memory between the processes of this host, so that nobody can tell of "
-          "deadlocks or the deadline");
+      say("adjoin: warning: MPI cannot share memory between the processes of this host, so deadlocks and missed "
+          "deadlines will not be reported");
     return;
   }
   MPI_Aint size = 0;
@@ -87,7 +87,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   const auto [is_off, is_on] = words;
   const std::string why_none =
-      is_off != 0 ? "it is off, by --host-memory or ADJOIN_HOST_MEMORY" : mpi::share_host_memory(host);
+      is_off != 0 ? "--host-memory or ADJOIN_HOST_MEMORY turns it off" : mpi::share_host_memory(host);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
   ranks_begin();
   if (why_none.empty()) {
@@ -110,8 +110,8 @@ void MpiShared::note_lack_of_room(const char* of, size_t most) const {
   if (!own) return;
   own->lacks_room.store(true);
   if (table.host->has_warned.exchange(true)) return;
-  say("adjoin: warning: rank " + std::to_string(world_rank) + ": more than " + std::to_string(most) + " " + of +
-      " at once are not watched: deadlocks that such a rank might end are told by the deadline alone");
+  say("adjoin: warning: rank " + std::to_string(world_rank) + ": only " + std::to_string(most) + " " + of +
+      " can be watched at once: a deadlock in which others wait for a rank with more is reported only at the deadline");
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
@@ -157,8 +157,8 @@ MpiSession::MpiSession(const MpiOptions& options) {
   int initialized = 0, level = 0;
   MPI_Initialized(&initialized);
   require(!initialized || mpi_is_alive(),
-          "MPI was finalised, by an earlier launch or by the program, and cannot be initialised again in this process: "
-          "initialise it before the first launch to launch several times");
+          "MPI was finalised in this process, by an earlier launch or by the program, and cannot be initialised again: "
+          "to launch several times, initialise MPI before the first launch");
   if (!initialized) {
     send_at_once();
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");

@@ -91,7 +91,7 @@ Seen look_at(const PendingTable& table, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
     const ProcessEntry* process = table.process_of(rank);
     if (!process || process->lacks_room.load())
-      seen.add({.rank = rank, .call = process ? "more than is watched" : "on another host"}, nullptr);
+      seen.add({.rank = rank, .call = process ? "more calls than can be watched" : "on another host"}, nullptr);
     if (!process) continue;
     for (const AgentEntry& agent : process->agents)
       if (agent.state.load() != AgentEntry::State::free)

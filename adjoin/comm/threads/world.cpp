@@ -36,7 +36,9 @@ void World::abort(int rank, std::string_view reason) noexcept {
 }
 
 void World::fail(int rank, std::exception_ptr cause) noexcept {
-  end(lead_of(rank) + (cause ? message_of(cause) : "left by an exception amid asynchronous operations"), rank, cause);
+  end(lead_of(rank) +
+          (cause ? message_of(cause) : "an exception was thrown while asynchronous operations were still running"),
+      rank, cause);
 }
 
 void World::leave_by(int rank, std::exception_ptr cause) noexcept {

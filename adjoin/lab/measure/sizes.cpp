@@ -17,7 +17,7 @@ int64_t bytes_of(std::string_view text, std::string_view option) {
   const bool is_unit = unit.empty() || (unit.size() == 1 && power > 0);
   if (error != std::errc() || !is_unit || number < 0 || number > most >> (10 * power) || (number == 0 && text != "0"))
     throw InvalidArgument(std::string(option) + " is " + (text.empty() ? "empty" : std::string(text)) +
-                          ", expected bytes as in 512, 4K, 1M or 2G, up to 1048576G");
+                          ", expected a number of bytes such as 512, 4K, 1M or 2G, at most 1048576G");
   return number << (10 * power);
 }
 

@@ -74,7 +74,7 @@ DistributedTensor ChannelNormImpl::forward(const DistributedTensor& x) {
 at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tensor& x) {
   const bool of_batch = is_training() || !geometry_.tracks;
   require(!of_batch || prepared.moments->count() != 1, [&] {
-    return geometry_.name + ": expected more than one number a channel in training; the input is " +
+    return geometry_.name + ": expected more than one number in each channel in training; the input is " +
            prepared.read.from().to_string();
   });
   at::Tensor affine;

@@ -59,7 +59,7 @@ ClassLossImpl::Prepared ClassLossImpl::prepare(const Layout& input) const {
   const int64_t class_dim = input.dims() == 1 ? 0 : 1, classes = input.shape()[static_cast<size_t>(class_dim)];
   require(classes >= 1, "expected at least 1 class");
   require(!geometry_.weight.defined() || geometry_.weight.sizes() == at::IntArrayRef{classes}, [&] {
-    return "expected a weight of each of " + std::to_string(classes) + " classes, got a tensor of " +
+    return "expected a weight for each of " + std::to_string(classes) + " classes, got a tensor of " +
            shape_text(geometry_.weight.sizes().vec());
   });
   const Grid& grid = prepared_.grid();

@@ -87,8 +87,9 @@ ConvGeometry geometry_of(const torch::nn::ConvOptions<D>& options) {
 template <size_t D>
 ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options) {
   ConvGeometry geometry = without_padding("ConvTranspose", D, options);
-  require(geometry.padding == Padding::zeros,
-          [&] { return geometry.to_string() + ": expected the padding mode zeros, the only one of its kind"; });
+  require(geometry.padding == Padding::zeros, [&] {
+    return geometry.to_string() + ": expected the padding mode zeros, the only one of a transposed convolution";
+  });
   for (size_t d = 0; d < D; ++d) {
     Window& window = geometry.windows[d];
     window.transposed = true;

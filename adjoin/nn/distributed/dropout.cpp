@@ -18,8 +18,9 @@ namespace {
 bool drops(const std::string& name, const DropoutOptions& options, bool is_training, const DistributedTensor& x) {
   if (!is_training || options.p() == 0) return false;
   require(x.step.has_value(), [&] {
-    return "Dropout '" + name + "': expected an input that carries a Step, from which masks follow; it has none " +
-           "(x.step = Step{.seed = …, .number = …, .training = true}), and the layer is in training";
+    return "Dropout '" + name +
+           "': expected an input with a step, from which the layer computes its masks in training, got none; set " +
+           "x.step = Step{.seed = …, .number = …, .training = true}";
   });
   return x.step->training;
 }

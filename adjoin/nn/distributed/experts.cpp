@@ -17,7 +17,8 @@ const MixtureOfExpertsOptions& checked(const MixtureOfExpertsOptions& options, c
            " workers of its world, got " + grid.shape().to_string();
   });
   require(!options.split_rows && options.samples_axis.empty(), [&] {
-    return std::string(kName) + ": expected options that split neither rows nor samples, which the layouts do";
+    return std::string(kName) +
+           ": expected options without split_rows and samples_axis, because the layouts split rows and samples";
   });
   return options;
 }
@@ -35,8 +36,9 @@ DistributedMixtureOfExpertsImpl::DistributedMixtureOfExpertsImpl(const MixtureOf
 DistributedMixtureOfExpertsImpl::Prepared DistributedMixtureOfExpertsImpl::prepare(const Layout& input) const {
   const Grid& grid = prepared_.grid();
   const int64_t features = experts_->options().features;
-  require(input.dims() >= 2 && input.shape().back() == features,
-          [&] { return "expected samples of rows of " + std::to_string(features) + " features"; });
+  require(input.dims() >= 2 && input.shape().back() == features, [&] {
+    return "expected [samples, *, " + std::to_string(features) + "], rows of " + std::to_string(features) + " features";
+  });
   std::vector<std::string> axes;
   int workers = 1;
   for (const GridShape::Axis& other : grid.shape().axes())

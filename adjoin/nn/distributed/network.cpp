@@ -74,8 +74,10 @@ void check_axes(const NetworkPlacement& placement) {
   const auto check = [&](const std::vector<std::string>& axes) {
     for (const std::string& axis : axes) {
       placement.grid.shape().axis_index(axis);  // throws if there is no such axis
-      require(named.insert(axis).second,
-              [&] { return "distributed: axis '" + axis + "' is to cut two of batch, channels and space"; });
+      require(named.insert(axis).second, [&] {
+        return "distributed: axis '" + axis +
+               "' is named twice, expected it to cut only one of batch, channels and space";
+      });
     }
   };
   check(placement.batch);

@@ -46,12 +46,12 @@ void check_type(const std::string& layer, const DistributedTensor& x, const at::
   const at::ScalarType type = x.local.scalar_type();
   const auto got = [&](const std::string& expected) {
     return layer + ": rank " + std::to_string(x.grid.world().rank()) + ": expected an input of " + expected + ", got " +
-           c10::toString(type) + "; it is " + x.layout.to_string();
+           c10::toString(type) + "; its layout is " + x.layout.to_string();
   };
   require(at::isFloatingType(type), [&] { return got("floating-point numbers"); });
   if (!like.defined() || type == like.scalar_type() || at::autocast::is_autocast_enabled(at::kCPU)) return;
   require(mixes && at::elementSize(type) == 2 && like.scalar_type() == at::kFloat,
-          [&] { return got(std::string(c10::toString(like.scalar_type())) + ", as the parameters are"); });
+          [&] { return got(std::string(c10::toString(like.scalar_type())) + ", the type of the parameters"); });
 }
 
 Layout summed(const Layout& made) {

@@ -49,7 +49,8 @@ FlattenImpl::Prepared FlattenImpl::prepare(const Layout& input) const {
   const int64_t begin = options.start_dim() < 0 ? options.start_dim() + dims : options.start_dim();
   const int64_t end = options.end_dim() < 0 ? options.end_dim() + dims : options.end_dim();
   require(0 <= begin && begin <= end && end < dims, [&] {
-    return "expected dims " + std::to_string(options.start_dim()) + " to " + std::to_string(options.end_dim());
+    return "expected an input that has dims " + std::to_string(options.start_dim()) + " to " +
+           std::to_string(options.end_dim());
   });
   const auto first = static_cast<size_t>(begin), last = static_cast<size_t>(end);
   const Layout x = summed(input);

@@ -96,7 +96,7 @@ void check_own_weight(const Layer& layer) {
     const auto own = layer.named_parameters(/*recurse=*/false);
     const at::Tensor* weight = own.find("weight");
     require(!layer.weight.defined() || (weight != nullptr && layer.weight.is_same(*weight)),
-            "expected the weight that it was made with, got another, which it may share");
+            "expected the layer's own weight, got a tensor that it may share with another layer");
   }
 }
 

@@ -158,7 +158,7 @@ UpsampleImpl::UpsampleImpl(const InterpolateFuncOptions& o, const Grid& grid, La
       "Upsample: expected either a size or a scale factor, got " + std::string(o.size() ? "both" : "neither of them"));
   require(!is_nearest(o) || !o.align_corners().has_value(), "Upsample: expected no align_corners with nearest");
   require(!is<torch::enumtype::kArea>(o) && !o.antialias() && !o.recompute_scale_factor().value_or(false),
-          "Upsample: expected another mode than area, no antialias and the scale factor as it is");
+          "Upsample: expected a mode other than area, without antialias and recompute_scale_factor");
 }
 
 }  // namespace adjoin::nn

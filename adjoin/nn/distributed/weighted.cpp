@@ -45,7 +45,7 @@ std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_
 Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
                           const Axes& axes) {
   require(!dims.empty(), [&] {
-    return "expected a dim to cut over the axes along which the weight is copied (" + joined(axes) + ")";
+    return "expected an input with a dim to cut over the axes along which the weight is copied (" + joined(axes) + ")";
   });
   int parts = 1;
   for (const std::string& axis : axes) parts *= shares.grid.axis_size(axis);
@@ -58,8 +58,8 @@ Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims,
 Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim) {
   for (int64_t dim = 0; dim < weight.dims(); ++dim)
     require(dim == out_dim || dim == in_dim || weight.split(dim).parts() == 1, [&] {
-      return layer + ": expected a weight whose features alone are cut (dims " + std::to_string(out_dim) + " and " +
-             std::to_string(in_dim) + "), got " + weight.to_string();
+      return layer + ": expected a weight that is cut only along its features (dims " + std::to_string(out_dim) +
+             " and " + std::to_string(in_dim) + "), got " + weight.to_string();
     });
   return {weight.grid(), weight.cuts()[static_cast<size_t>(out_dim)].axes,
           weight.cuts()[static_cast<size_t>(in_dim)].axes, weight.axes(Kind::copied)};

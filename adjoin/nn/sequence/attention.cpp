@@ -44,8 +44,8 @@ void check_own(const AttentionArguments& a) {
     require(x.defined() && x.is_cpu() && x.layout() == at::kStrided && at::isFloatingType(x.scalar_type()),
             [&] { return who + "expected a dense tensor of floating-point numbers on the CPU as " + name; });
     require(x.dim() == 3 && x.size(0) == a.rows.size(a.group.rank()) && x.size(1) >= 1 && x.size(2) >= 1, [&] {
-      return who + "expected " + name + " of " + std::to_string(a.rows.size(a.group.rank())) +
-             " rows, heads and their size, got shape " + shape_text(x.sizes().vec());
+      return who + "expected " + name + " of shape [" + std::to_string(a.rows.size(a.group.rank())) +
+             " rows, heads, head size], got shape " + shape_text(x.sizes().vec());
     });
   };
   check_tensor("q", a.q);
@@ -58,7 +58,8 @@ void check_own(const AttentionArguments& a) {
   });
   require(a.q.size(2) == a.k.size(2) && a.k.size(1) == a.v.size(1) && a.q.size(1) % a.k.size(1) == 0, [&] {
     return who +
-           "expected q and k with heads of one size, k and v with as many heads, and q with a multiple of them, got " +
+           "expected q and k with heads of one size, k and v with the same number of heads, and q with a multiple of "
+           "it, got " +
            all([](const at::Tensor& x) { return shape_text(x.sizes().vec()); });
   });
 }
@@ -113,7 +114,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank) {
   require(rank >= 0 && rank < rows.workers(), [&] {
-    return "mask_of_rows: expected a rank of the " + std::to_string(rows.workers()) + " workers of the rows, got " +
+    return "mask_of_rows: expected a rank from 0 to " + std::to_string(rows.workers() - 1) + ", got " +
            std::to_string(rank);
   });
   const std::vector<int64_t> expected{rows.size(rank), rows.size()};
@@ -131,8 +132,10 @@ AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank)
             .narrow(1, rows.offset(sample) + keys.begin, keys.size());
       row += run.tokens.size();
     }
-    throw InvalidArgument("mask_of_rows: rank " + std::to_string(rank) +
-                          ": asked for rows of another worker, as ulysses does: expected ring or gathered");
+    throw InvalidArgument(
+        "mask_of_rows: rank " + std::to_string(rank) +
+        ": expected the method ring or gathered, because this mask covers only the rank's own rows, and "
+        "ulysses asks for others");
   };
 }
 

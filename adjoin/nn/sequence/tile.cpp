@@ -63,7 +63,7 @@ at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
   const std::vector<int64_t> shape{tile.queries.size(), tile.keys.size()};
   at::Tensor hidden = options.mask ? options.mask(tile.sample, tile.queries, tile.keys) : at::Tensor();
   require(!hidden.defined() || (hidden.scalar_type() == at::kBool && hidden.sizes() == at::IntArrayRef(shape)), [&] {
-    return "attention: expected a mask that answers with Bool and shape " + shape_text(shape) + ", got " +
+    return "attention: expected a mask function that returns Bool and shape " + shape_text(shape) + ", got " +
            c10::toString(hidden.scalar_type()) + " and " + shape_text(hidden.sizes().vec());
   });
   if (!tile.diagonal) return hidden;

@@ -50,7 +50,9 @@ def _check_axes(placement):
     for axis in [*placement.batch, *placement.channels, *(axis for axes in placement.space for axis in axes)]:
         placement.grid.shape.axis_size(axis)  # raises where there is none
         if axis in named:
-            raise InvalidArgument(f"distributed: axis '{axis}' is to cut two of batch, channels and space")
+            raise InvalidArgument(
+                f"distributed: axis '{axis}' is named twice, expected it to cut only one of batch, channels and space"
+            )
         named.add(axis)
 
 

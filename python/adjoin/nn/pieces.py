@@ -35,7 +35,7 @@ def parameters_of(module, grid=None, replicated=()):
             found.append(_adjoin.Piece(name, tensor, _adjoin.copied_on(grid, list(tensor.shape), list(replicated)), grid, is_buffer))
         else:
             raise InvalidArgument(
-                f"parameters_of: '{name}' has no layout, as no layer of adjoin.nn owns it; name the grid along whose axes "
+                f"parameters_of: '{name}' has no layout, because no layer of adjoin.nn owns it; give the grid on which "
                 "such tensors are copied: parameters_of(module, grid)"
             )
     return found

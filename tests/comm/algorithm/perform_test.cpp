@@ -300,9 +300,10 @@ TEST(WithAlgorithm, refuses_names_and_chunks_that_are_none) {
       return testing::thrown_by<InvalidArgument>(
           [&] { world.with_algorithm(Collective::broadcast, algorithm, chunk); });
     };
-    EXPECT_THAT(refusal("butterfly", 0),
-                AllOf(HasSubstr("with_algorithm on rank "), HasSubstr("perform_test.cpp"),
-                      HasSubstr("expected an algorithm of broadcast: auto, naive, tree, ring, got 'butterfly'")));
+    EXPECT_THAT(
+        refusal("butterfly", 0),
+        AllOf(HasSubstr("with_algorithm on rank "), HasSubstr("perform_test.cpp"),
+              HasSubstr("expected one of the algorithms of broadcast (auto, naive, tree, ring), got 'butterfly'")));
     EXPECT_THAT(refusal("ring", -1), HasSubstr("expected a chunk that is not negative, got -1"));
   });
 }

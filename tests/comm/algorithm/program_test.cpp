@@ -145,9 +145,10 @@ std::string message_of(const Request& q, std::string_view algorithm, int rank) {
 }
 
 TEST(Programs, of_unknown_algorithms_are_refused_with_a_list_of_the_known) {
-  EXPECT_EQ(message_of({.collective = Collective::all_reduce, .size = 4}, "tre", 0),
-            "the program of all_reduce on 4 ranks: expected an algorithm of naive, butterfly, ring, rabenseifner, got "
-            "'tre'");
+  EXPECT_EQ(
+      message_of({.collective = Collective::all_reduce, .size = 4}, "tre", 0),
+      "the program of all_reduce on 4 ranks: expected one of the algorithms naive, butterfly, ring, rabenseifner, got "
+      "'tre'");
 }
 
 TEST(Programs, of_requests_that_are_none_are_refused) {

@@ -25,7 +25,7 @@ TEST(Sizes, refuse_what_is_no_size) {
                                  "2000000G", "4 K", "x", "0K", "00", "+1", "0x10"})
     EXPECT_THROW(all_bytes_of(text, "--sizes"), InvalidArgument) << text;
   EXPECT_EQ(message_of<InvalidArgument>([] { bytes_of("4X", "--chunk"); }),
-            "--chunk is 4X, expected bytes as in 512, 4K, 1M or 2G, up to 1048576G");
+            "--chunk is 4X, expected a number of bytes such as 512, 4K, 1M or 2G, at most 1048576G");
 }
 
 TEST(Sizes, are_shown_in_the_largest_unit_that_leaves_them_whole) {

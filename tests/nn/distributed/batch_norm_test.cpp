@@ -103,8 +103,9 @@ TEST(BatchNorm, refuses_one_number_a_channel_in_training) {
     initialize(*layer, 1);
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({1, 3});
     const DistributedTensor x = laid_out(at::ones({1, 3}), rows, grid);
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { layer(x); }),
-              "BatchNorm1d: expected more than one number a channel in training; the input is " + rows.to_string());
+    EXPECT_EQ(
+        thrown_by<InvalidArgument>([&] { layer(x); }),
+        "BatchNorm1d: expected more than one number in each channel in training; the input is " + rows.to_string());
     layer->eval();
     EXPECT_TRUE(at::allclose(whole(layer(x)), at::ones({1, 3}) / std::sqrt(1 + 1e-5)));
   });
@@ -125,7 +126,7 @@ TEST(InstanceNorm, refuses_what_does_not_fit_on_every_worker) {
     EXPECT_EQ(refusal(3, {2, 3, 5, 5}), expected + input({2, 3, 5, 5}));
     EXPECT_EQ(refusal(3, {2, 3}), expected + input({2, 3}));  // vectors are for BatchNorm alone
     EXPECT_EQ(refusal(3, {2, 3, 1}),
-              "InstanceNorm1d: expected more than one number a channel in training" + input({2, 3, 1}));
+              "InstanceNorm1d: expected more than one number in each channel in training" + input({2, 3, 1}));
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { InstanceNorm1d(InstanceNormOptions(0), grid); }),
               "InstanceNorm1d: expected at least 1 feature");
     const Layout channels = lies({4});

@@ -132,7 +132,7 @@ TEST(ClassLoss, refuses_what_does_not_fit_on_every_worker) {
               "CrossEntropyLoss: expected a target of [4], the input's shape without classes; the target is " +
                   lies({5}).to_string());
     EXPECT_EQ(refusal(CrossEntropyLossOptions().weight(at::ones({4})), at::ones({4}, at::kLong)),
-              "CrossEntropyLoss: expected a weight of each of 3 classes, got a tensor of [4]; the input is " +
+              "CrossEntropyLoss: expected a weight for each of 3 classes, got a tensor of [4]; the input is " +
                   input.to_string());
     EXPECT_EQ(refusal(CrossEntropyLossOptions().label_smoothing(1.5), at::ones({4}, at::kLong)),
               "CrossEntropyLoss: expected a label smoothing from 0 to 1, got 1.500000");

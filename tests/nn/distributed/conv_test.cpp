@@ -132,8 +132,7 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
         "spans 8" +
             input);
     EXPECT_EQ(refusal(Conv2dOptions(4, 6, 3).padding(5).padding_mode(torch::kReflect)),
-              "Conv2d(4, 6, kernel 3x3): window: expected a padding of at most 4 where 5 inputs are reflected, got 5" +
-                  input);
+              "Conv2d(4, 6, kernel 3x3): window: expected a reflect padding of at most 4 for 5 inputs, got 5" + input);
     EXPECT_EQ(refusal(Conv2dOptions(3, 6, 3)),
               "Conv2d(3, 6, kernel 3x3): expected [batch, 3, *space] with 2 dims of space, or the same without the "
               "batch" +
@@ -146,7 +145,7 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
     if (world.size() > 1) {
       EXPECT_EQ(
           thrown_by<InvalidArgument>([&] { Conv2d(Conv2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
-          "Conv2d(4, 6, kernel 3x3): expected a weight whose features alone are cut (dims 0 and 1), got " +
+          "Conv2d(4, 6, kernel 3x3): expected a weight that is cut only along its features (dims 0 and 1), got " +
               kernel_cut.to_string());
     }
   });
@@ -165,8 +164,10 @@ TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
               "ConvTranspose2d(4, 6, kernel 3x3): window: expected an output padding less than stride 2 or dilation 1, "
               "got 2" +
                   input);
-    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).padding(4)),
-              "ConvTranspose2d(4, 6, kernel 3x3): window: expected to crop less than the 7 outputs, got 4 + 4" + input);
+    EXPECT_EQ(
+        refusal(ConvTranspose2dOptions(4, 6, 3).padding(4)),
+        "ConvTranspose2d(4, 6, kernel 3x3): window: expected paddings that crop fewer than the 7 outputs, got 4 + 4" +
+            input);
     EXPECT_EQ(
         refusal(ConvTranspose2dOptions(3, 6, 3)),
         "ConvTranspose2d(3, 6, kernel 3x3): expected [batch, 3, *space] with 2 dims of space, or the same without "
@@ -175,19 +176,20 @@ TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
     EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).groups(4)),
               "ConvTranspose2d(4, 6, kernel 3x3): expected channels in and out that the groups divide, got 4 and 6 in "
               "4 groups");
-    EXPECT_EQ(refusal(ConvTranspose2dOptions(4, 6, 3).padding_mode(torch::kCircular)),
-              "ConvTranspose2d(4, 6, kernel 3x3): expected the padding mode zeros, the only one of its kind");
+    EXPECT_EQ(
+        refusal(ConvTranspose2dOptions(4, 6, 3).padding_mode(torch::kCircular)),
+        "ConvTranspose2d(4, 6, kernel 3x3): expected the padding mode zeros, the only one of a transposed convolution");
     const Layout as_conv = copied_on(grid.shape(), {6, 4, 3, 3});  // the dims of a convolution that is not transposed
     EXPECT_EQ(thrown_by<InvalidArgument>(
                   [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = as_conv}, grid); }),
               "ConvTranspose2d(4, 6, kernel 3x3): expected a weight of shape [4, 6, 3, 3], got " + as_conv.to_string());
     const Layout kernel_cut = balanced_over(grid.shape(), {{}, {}, {}, {"rows"}})({4, 6, 3, 3});
     if (world.size() > 1) {
-      EXPECT_EQ(
-          thrown_by<InvalidArgument>(
-              [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
-          "ConvTranspose2d(4, 6, kernel 3x3): expected a weight whose features alone are cut (dims 1 and 0), got " +
-              kernel_cut.to_string());
+      EXPECT_EQ(thrown_by<InvalidArgument>(
+                    [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
+                "ConvTranspose2d(4, 6, kernel 3x3): expected a weight that is cut only along its features (dims 1 and "
+                "0), got " +
+                    kernel_cut.to_string());
     }
   });
 }

@@ -136,7 +136,7 @@ TEST(DistributedDropout, refuses_what_does_not_fit) {
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { ChannelDropout(DropoutOptions(0.5), "layer")->forward(x); }),
             "Dropout 'layer': expected exact splits and at least 2 dims; the input is " + x.layout.to_string());
   EXPECT_THAT(thrown_by<InvalidArgument>([&] { Dropout(DropoutOptions(0.5), "layer")->forward(on_one(x.local, {})); }),
-              ::testing::StartsWith("Dropout 'layer': expected an input that carries a Step"));
+              ::testing::StartsWith("Dropout 'layer': expected an input with a step"));
 }
 
 }  // namespace

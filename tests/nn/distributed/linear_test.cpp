@@ -152,10 +152,11 @@ TEST(Linear, refuses_what_does_not_fit_on_every_worker) {
               }),
               "Linear(4, 6): expected 4 features in the last dim; the input is " + narrow.to_string());
     if (world.size() == 2) {
-      EXPECT_EQ(thrown_by<InvalidArgument>([&] { layer(laid_out(at::ones({4}), one, grid)); }),
-                "Linear(4, 6): expected a dim to cut over the axes along which the weight is copied (all); the "
-                "input is " +
-                    one.to_string());
+      EXPECT_EQ(
+          thrown_by<InvalidArgument>([&] { layer(laid_out(at::ones({4}), one, grid)); }),
+          "Linear(4, 6): expected an input with a dim to cut over the axes along which the weight is copied (all); the "
+          "input is " +
+              one.to_string());
     }
     const Layout square = balanced_over(grid.shape(), {})({4, 4});
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { Linear(LinearOptions(4, 6), Placement{.weight = square}, grid); }),

@@ -192,9 +192,9 @@ TEST(ElementLoss, refuses_values_that_it_is_not_defined_for) {
                           numbers = laid_out(at::arange(2), layout, grid);
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { BCELoss(grid)->forward(x, x); }),
             "BCELoss: rank 0: all elements of input should be between 0 and 1");
-  EXPECT_EQ(
-      thrown_by<InvalidArgument>([&] { BCELoss(grid)->forward(x, numbers); }),
-      "BCELoss, target: rank 0: expected an input of floating-point numbers, got Long; it is " + layout.to_string());
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { BCELoss(grid)->forward(x, numbers); }),
+            "BCELoss, target: rank 0: expected an input of floating-point numbers, got Long; its layout is " +
+                layout.to_string());
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { HuberLoss(HuberLossOptions().delta(0), grid); }),
             "HuberLoss: expected a delta above 0, got 0.000000");
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { SmoothL1Loss(SmoothL1LossOptions().beta(-1), grid); }),

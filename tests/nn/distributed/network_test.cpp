@@ -205,8 +205,9 @@ TEST(DistributedNetwork, refuses_what_it_does_not_know_by_name_and_place) {
         "of layers");
     t::Linear first(3, 3), second(3, 3);
     second->weight = first->weight;
-    EXPECT_EQ(refusal(t::Sequential(first, second)),
-              "distributed: layer '1': expected the weight that it was made with, got another, which it may share");
+    EXPECT_EQ(
+        refusal(t::Sequential(first, second)),
+        "distributed: layer '1': expected the layer's own weight, got a tensor that it may share with another layer");
   });
 }
 
@@ -218,7 +219,7 @@ TEST(DistributedNetwork, refuses_models_that_differ_between_workers) {
       return thrown_by<InvalidArgument>([&] { distributed(model, placement); });
     };
     const std::string features = refusal(t::Sequential(t::Linear(3, is_odd ? 5 : 4)));
-    EXPECT_NE(features.find("distributed: expected the same on all ranks of the group, got from rank 0 on 0 "
+    EXPECT_NE(features.find("distributed: expected the same arguments on all ranks of the group, got from rank 0 on 0 "
                             "torch::nn::Linear(in_features=3, out_features=4, bias=true)"),
               std::string::npos)
         << features;
@@ -237,7 +238,7 @@ TEST(DistributedNetwork, refuses_axes_that_are_not_there_or_named_twice) {
   EXPECT_EQ(thrown_by<InvalidArgument>([&] {
               distributed(model, {grid, {"y"}, {}, {{"y"}}});
             }),
-            "distributed: axis 'y' is to cut two of batch, channels and space");
+            "distributed: axis 'y' is named twice, expected it to cut only one of batch, channels and space");
   EXPECT_NE(thrown_by<InvalidArgument>([&] { distributed(model, {grid, {"rows"}}); }), "");
 }
 
@@ -260,7 +261,7 @@ TEST(Flatten, gathers_into_the_first_dim_and_refuses_dims_that_are_not_there) {
     EXPECT_EQ(thrown_by<InvalidArgument>([&] {
                 Flatten(FlattenOptions().start_dim(2), grid)(DistributedTensor{at::ones({2, 3}), whole_layout, grid});
               }),
-              "Flatten: expected dims 2 to -1; the input is " + whole_layout.to_string());
+              "Flatten: expected an input that has dims 2 to -1; the input is " + whole_layout.to_string());
   });
 }
 

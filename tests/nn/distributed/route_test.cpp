@@ -51,10 +51,11 @@ TEST(CheckType, names_the_layer_and_what_came) {
     return thrown_by<InvalidArgument>([&] { check_type("Layer", x, at::ones({}, parameters), mixes); });
   };
   EXPECT_EQ(refusal(at::kLong, at::kFloat, false),
-            "Layer: rank 0: expected an input of floating-point numbers, got Long; it is [2] on {one: 1}: one "
+            "Layer: rank 0: expected an input of floating-point numbers, got Long; its layout is [2] on {one: 1}: one "
             "replicated");
   EXPECT_EQ(refusal(at::kDouble, at::kFloat, true),
-            "Layer: rank 0: expected an input of Float, as the parameters are, got Double; it is [2] on {one: 1}: one "
+            "Layer: rank 0: expected an input of Float, the type of the parameters, got Double; its layout is [2] on "
+            "{one: 1}: one "
             "replicated");
   EXPECT_NE(refusal(at::kBFloat16, at::kFloat, false), "nothing was thrown");
   EXPECT_EQ(refusal(at::kBFloat16, at::kFloat, true), "nothing was thrown");

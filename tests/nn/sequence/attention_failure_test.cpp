@@ -47,7 +47,7 @@ TEST(AttentionFailure, says_what_does_not_fit) {
   EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
                 attention(odd ? x.narrow(0, 1, 1) : x, x, x, rows, world);
               }),
-              HasSubstr("rank 1: expected q of 2 rows, heads and their size, got shape [1, 2, 4]"));
+              HasSubstr("rank 1: expected q of shape [2 rows, heads, head size], got shape [1, 2, 4]"));
   EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool odd) {
                 attention(odd ? x.narrow(1, 0, 1) : x, x, x, rows, world);
               }),
@@ -55,7 +55,7 @@ TEST(AttentionFailure, says_what_does_not_fit) {
   EXPECT_THAT(attention_refusal([](const Communicator& world, const Rows& rows, const at::Tensor& x, bool) {
                 attention(x, x, x, rows, world, {.mask = [](int64_t, Range, Range) { return at::ones({1}); }});
               }),
-              HasSubstr("expected a mask that answers with Bool and shape"));
+              HasSubstr("expected a mask function that returns Bool and shape"));
 }
 
 TEST(AttentionFailure, in_checked_mode_says_what_differs_between_ranks) {
