@@ -26,6 +26,6 @@ int main(int argc, char** argv) {
       report.value("error", std::string(error.what()));
       return;
     }
-    throw InternalError("nobody has told the deadlock");
+    throw InternalError("the deadlock was not reported");
   });
 }

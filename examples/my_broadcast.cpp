@@ -78,7 +78,7 @@ void show(const char* name, const Outcome& outcome, Report& report) {
   if (!messages.empty()) messages.pop_back();  // the end of the last line
   report.line("%s on %d ranks:\n%s", name, outcome.recording.ranks, messages.c_str());
   for (const int rank : outcome.without)
-    report.line("rank %d has not got the values: it received %ld messages", rank,
+    report.line("rank %d does not have the values: it received %ld messages", rank,
                 static_cast<long>(outcome.recording.received_by(rank)));
   report.line("%s\n", is_right(outcome) ? "This is right." : "This is wrong.");
 }
@@ -106,7 +106,7 @@ void try_the_ring(Report& report) {
     report.value("impatient_ring", std::string(error.what()));
     return;
   }
-  throw adjoin::InternalError("the impatient ring has come to an end, which it cannot");
+  throw adjoin::InternalError("the impatient ring ended, expected a deadlock");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", c.epochs, "Passes over the points [30]")->option_text("N");
   app.add_option("--dp", c.dp, "Data-parallel ranks [1]")->option_text("N");
   app.add_option("--tp", c.tp, "Tensor-parallel ranks [1]")->option_text("N");
-  app.add_option("--ranks", ranks, "Ranks whose layout a plan decides, in place of --dp and --tp")->option_text("N");
+  app.add_option("--ranks", ranks, "Ranks whose layout a plan decides, instead of --dp and --tp")->option_text("N");
   CLI11_PARSE(app, argc, argv);
   try {
     const auto make = [&](const train::Configuration&) { return std::make_unique<Curve>(file); };

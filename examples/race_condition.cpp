@@ -100,7 +100,8 @@ int64_t show(const Way& way, int threads, const Report& report) {
 
 void run_part(const std::string& part, int threads, Report& report) {
   adjoin::require(part.empty() || part == "safe" || part == "unsafe", "expected safe or unsafe, got " + part);
-  adjoin::require(threads % 2 == 0, "--ranks is odd: as many threads add as subtract");
+  adjoin::require(threads % 2 == 0,
+                  "--ranks is odd, expected an even number: half of the threads add and half subtract");
   const long changes = kChanges * threads / 2;
   report.line("%ld additions and %ld subtractions on one number that begins with 0", changes, changes);
   for (int run = 1; run <= 3 && part != "safe"; ++run)

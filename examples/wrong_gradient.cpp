@@ -48,6 +48,6 @@ int main(int argc, char** argv) {
       report.value("error", std::string(error.what()));
       return;
     }
-    throw InternalError("nobody has told the mistake");
+    throw InternalError("the mistake was not reported");
   });
 }

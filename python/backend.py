@@ -46,7 +46,7 @@ def built_package():
         try:
             done = subprocess.run(command, stdout=sys.stderr)
         except FileNotFoundError:
-            raise SystemExit("adjoin: cmake and ninja are needed to build; tools/setup installs what else is") from None
+            raise SystemExit("adjoin: cmake and ninja are needed to build; tools/setup installs the other requirements") from None
         if done.returncode != 0:
             raise SystemExit("adjoin: cannot be built; the lines above say why (tools/setup installs what is needed)")
     return folder / "python" / "adjoin"

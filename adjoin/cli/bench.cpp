@@ -54,8 +54,8 @@ void add_bench(Program& program) {
   CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
                                [options] { run_step(*options); });
   add_number(*step, "--steps", options->bench.steps,
-             "Steps that are measured; their median counts; 0: memory alone [10]");
-  add_number(*step, "--warm-up", options->bench.warm_up, "Steps before them that are not measured [3]");
+             "Steps to measure, of which the median is reported; 0: measure only memory [10]");
+  add_number(*step, "--warm-up", options->bench.warm_up, "Steps before these that are not measured [3]");
   step->add_flag(
       "--json", options->json,
       "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble (with "

@@ -124,8 +124,9 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
   command->add_flag("--json", options->json,
                     "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");
   command->footer(
-      "Elements are float32. The bandwidth is that of the size; the limit is the time in which the machine, all ranks "
-      "copying at once, reads and writes what the operation must. What stays in the caches can be faster.");
+      "Elements are float32. The bandwidth is the size divided by the median; the limit is the time that the machine, "
+      "with all ranks copying at once, needs to read and write what the operation must. Data in the caches can be "
+      "faster.");
 }
 
 }  // namespace adjoin::cli

@@ -57,19 +57,19 @@ void run_bench_pipeline(const BenchPipelineCommand& command) {
 void add_bench_pipeline(Program& program, CLI::App& bench) {
   auto options = std::make_shared<BenchPipelineCommand>();
   options->costs = {20, 20, 20};
-  CLI::App* command =
-      add_command(program, bench, "pipeline", "Time a schedule on stages that sleep beside its simulation",
-                  [options] { run_bench_pipeline(*options); });
+  CLI::App* command = add_command(program, bench, "pipeline",
+                                  "Time a schedule on stages that sleep, and compare it with its simulation",
+                                  [options] { run_bench_pipeline(*options); });
   add_schedule_options(*command, *options, "milliseconds of sleep");
   add_number(*command, "--times", options->times,
-             "Measurements, whose median counts [" + std::to_string(options->times) + "]");
+             "Measurements, of which the median is reported [" + std::to_string(options->times) + "]");
   add_host_memory(*command, options->host_memory);
   command->add_flag("--json", options->json,
                     "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
                     "simulated_seconds, ratio (null where nothing sleeps) [false]");
   command->footer(
-      "A rank is a thread or, under mpirun, a process of the job, whose number --ranks then has unless given. Messages "
-      "are small. The simulation has free transfers.");
+      "A rank is a thread or, under mpirun, a process of the job; --ranks is then the size of the job unless given. "
+      "Messages are small. In the simulation transfers take no time.");
 }
 
 }  // namespace adjoin::cli

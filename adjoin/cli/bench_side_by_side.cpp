@@ -46,9 +46,9 @@ std::shared_ptr<Command<Options>> add_command(Program& program, CLI::App& bench,
   add_number(*command->app, "--threads-per-rank", command->run.workers.threads_per_rank,
              "Threads of each rank; 0: the cores divided by the ranks [0]");
   add_host_memory(*command->app, command->run.workers.host_memory);
-  add_number(
-      *command->app, "--times", command->run.times,
-      "Measurements of each, whose median counts; 0: the memory alone [" + std::to_string(command->run.times) + "]");
+  add_number(*command->app, "--times", command->run.times,
+             "Measurements of each, of which the median is reported; 0: measure only memory [" +
+                 std::to_string(command->run.times) + "]");
   command->app->add_flag("--json", command->json, "Print " + json + " [false]");
   return command;
 }
@@ -195,12 +195,12 @@ void run_moves(Command<train::BenchMovesOptions>& c) {
 
 void add_benches_side_by_side(Program& program, CLI::App& bench) {
   const auto attention = add_command(program, bench, "attention",
-                                     "Time attention over a split sequence beside one worker's", run_attention);
+                                     "Time attention over a split sequence, and on one worker", run_attention);
   attention->word = "ring";
   add_text(*attention->app, "--method", attention->word, "ring|ulysses|gathered|local",
-           "How keys and values come; local: LibTorch's on one worker [ring]");
+           "How ranks get each other's keys and values; local: LibTorch's attention on one worker [ring]");
   attention->app->add_flag("--causal", attention->causal, "Hide the keys of later tokens [false]");
-  add_number(*attention->app, "--dropout", attention->dropout, "Of the probabilities [0]");
+  add_number(*attention->app, "--dropout", attention->dropout, "Dropout of the attention probabilities [0]");
   add_number(*attention->app, "--length", attention->length, "Tokens of all ranks, T [8192]");
   add_number(*attention->app, "--heads", attention->heads, "Heads [4]");
   add_number(*attention->app, "--dim", attention->size, "Features of a head [64]");
@@ -209,7 +209,7 @@ void add_benches_side_by_side(Program& program, CLI::App& bench) {
       "or --dropout the method without either takes turns too: plain_seconds, plain_ratio.");
 
   const auto layers =
-      add_command(program, bench, "layers", "Time distributed layers beside torch::nn's on one worker", run_layers,
+      add_command(program, bench, "layers", "Time distributed layers, and torch::nn's on one worker", run_layers,
                   "a JSON list, an object of each layer: seconds of forward and backward, of one worker, ratio, "
                   "peak_memory_bytes of "
                   "each rank");
@@ -226,7 +226,7 @@ void add_benches_side_by_side(Program& program, CLI::App& bench) {
   add_number(*layers->app, "--features", layers->features, "Features of the linear layer, in and out [4096]");
 
   const auto matmul = add_command(program, bench, "matmul",
-                                  "Time a product of matrices split over rows beside one worker's", run_matmul);
+                                  "Time a product of matrices split over rows, and on one worker", run_matmul);
   matmul->word = "nt";
   add_text(*matmul->app, "--product", matmul->word, "nt|nn|tn", "A B^T, A B or A^T B [nt]");
   add_text(*matmul->app, "--chunk", matmul->chunk_text, "INTEGER|auto",
@@ -235,8 +235,8 @@ void add_benches_side_by_side(Program& program, CLI::App& bench) {
   add_number(*matmul->app, "--dim", matmul->features, "Features, D [768]");
 
   const auto moves =
-      add_command(program, bench, "moves", "Time a repartition and a halo exchange beside what they come to", run_moves,
-                  "one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds");
+      add_command(program, bench, "moves", "Time a repartition and a halo exchange, and bare copies and messages",
+                  run_moves, "one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds");
   add_number(*moves->app, "--rows", moves->rows, "Rows of the float32 matrix [4096]");
   add_number(*moves->app, "--columns", moves->columns, "Its columns [4096]");
 }

@@ -58,7 +58,7 @@ void add_checkpoint(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "checkpoint",
                   "List the checkpoints of a training run: step, bytes, and the layout that saved them; "
-                  "one that is damaged is said, and the exit code is then 2",
+                  "damaged ones are marked, and the exit code is then 2",
                   [options] { run_checkpoint(*options); });
   add_text(*command, "run", options->run, "RUN", "Output folder of a training run (required)");
   command->add_flag("--verify", options->verify, "Read all tensors and compare them with their checksums [false]");

@@ -162,23 +162,23 @@ void add_collective(Program& program) {
            "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]");
   add_text(
       *command, "--ranks", options->ranks, "RANKS",
-      "Workers, up to 1024; with --alpha or --beta up to 8192, which are then simulated alone (not all_to_all); with "
+      "Workers, up to 1024; with --alpha or --beta up to 8192, which are then only simulated (not all_to_all); with "
       "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]");
   add_text(*command, "--root", options->root, "RANK",
-           "The rank that gives or gets; of no effect where there is none [0]");
+           "The root, which sends or receives; no effect on operations without a root [0]");
   add_text(*command, "--bytes", options->bytes, "BYTES",
            "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
            "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]");
-  add_text(
-      *command, "--chunk", options->chunk, "BYTES",
-      "Size of a piece of a broadcast by ring, of no effect elsewhere; 0: it is one [0; the best where the choice of "
-      "--algorithm is left open, and with --compare]");
+  add_text(*command, "--chunk", options->chunk, "BYTES",
+           "Size of a piece of a broadcast by ring, no effect elsewhere; 0: a single piece [0; the best size if "
+           "--algorithm is not given, and with --compare]");
   add_number(
       *command, "--alpha", options->alpha,
-      "Simulate a network on which a message costs so many seconds (full duplex, one port a rank, alpha + beta * bytes "
-      "a message); seconds are then the simulated ones, else the measured [0; with --compare 2e-6]")
+      "Simulate a network on which a message costs so many seconds (full duplex, one port per rank, alpha + beta * "
+      "bytes per message); the seconds shown are then simulated, else measured [0; with --compare 2e-6]")
       ->option_text("SECONDS");
-  add_number(*command, "--beta", options->beta, "… and each of its bytes so many [0; with --compare 8e-11, 100 Gbit/s]")
+  add_number(*command, "--beta", options->beta,
+             "… and each byte of a message so many more [0; with --compare 8e-11, 100 Gbit/s]")
       ->option_text("SECONDS");
   add_file(*command, "--svg", options->svg,
            "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks");

@@ -60,7 +60,7 @@ std::string contents_of(const std::string& path) {
 /// Sets the options that a run's config.json gives, except where the run wrote and whether it replaced another.
 void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
   require(command.get_option_no_throw("--preset") != nullptr, [&] {
-    return path + ": is the configuration of a run, which " + full_name(command) + " has no options for";
+    return path + ": is the configuration of a run, but " + full_name(command) + " does not have the options in it";
   });
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {

@@ -33,7 +33,7 @@ int64_t bytes_from(const std::string& text) {
     return unit * number_of(number, "--shard-size", 1, kMost / unit);
   } catch (const InvalidArgument&) {
     throw InvalidArgument("--shard-size is " + (text.empty() ? "empty" : text) +
-                          ", expected a number of bytes from 1 on, as 500000, 500M or 2G");
+                          ", expected at least 1 byte, as 500000, 500M or 2G");
   }
 }
 
@@ -62,8 +62,8 @@ void run_export(ExportOptions& options) {
     const std::string text =
         result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") +
         " in " + counted(result.files, "file") +
-        (result.has_tokenizer ? "" : ", without a tokenizer, as transformers has none like the model's") + ", in " +
-        request.out;
+        (result.has_tokenizer ? "" : ", without a tokenizer, because transformers has none like the model's") +
+        ", in " + request.out;
     std::puts(wrapped(text, 80, 0).c_str());
   }
   flush_output();
@@ -84,9 +84,10 @@ void add_export(Program& program) {
            "Folder to write, which is not there yet or is empty (required)");
   add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16",
            "Numbers of the weights in the new folder [those of the model]");
-  add_text(*command, "--shard-size", options->shard_size, "BYTES",
-           "Most bytes of a file of weights, such as 500M or 2G, but for a single larger tensor; several files get an "
-           "index [one file]");
+  add_text(
+      *command, "--shard-size", options->shard_size, "BYTES",
+      "Most bytes in one file of weights, such as 500M or 2G, except for a single larger tensor; several files get an "
+      "index [one file]");
   command->add_flag("--json", options->json,
                     "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out [false]");
 }

@@ -34,7 +34,7 @@ void add_flight(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "flight",
                   "Show the last calls of a training run's ranks, as after a deadlock, an error or a kill: why it "
-                  "ended, where the ranks of a group part, and which calls are pending",
+                  "ended, where the calls of a group's ranks differ, and which calls are pending",
                   [options] { run_flight(*options); });
   add_text(*command, "run", options->run, "DIR", "Output folder of a training run (required)");
   add_number(*command, "--last", options->last, "Calls of each rank that are shown, up to 200 [10]");

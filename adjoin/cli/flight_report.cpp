@@ -55,7 +55,7 @@ std::string sentence_of(const JobRecord& job) {
   if (outcome == "failed") return "it failed: " + job.failure;
   if (outcome == "ended") return "it ended without a failure";
   if (outcome == "goes on") return "it goes on, or was killed on another host";
-  return "it left no word of why it ended: it was killed, as by kill -9 or for want of memory";
+  return "it did not record why it ended: it was killed, as by kill -9 or for lack of memory";
 }
 
 std::string_view name_of(RankRecord::State state) {

@@ -103,17 +103,18 @@ void add_generate(Program& program) {
   add_step(*command, request.step);
   add_number(
       *command, "--tokens", request.tokens,
-      "The most tokens that are written; fewer where the document ends before [100, or what the context has room for]");
+      "The most tokens to write; fewer if the document ends earlier [100, or as many as the context has room for]");
   add_number(
       *command, "--temperature", options->temperature,
-      "Draws each token; scores are divided by this, so lower is more likely. With 0, or without this and the next "
-      "three options, always the likeliest token comes [1]");
-  add_number(*command, "--top-k", options->top_k, "Draws among so many likeliest tokens alone [all]");
+      "Draw each token at random; scores are divided by this, so a lower one favours likely tokens. With 0, or without "
+      "this and the next three options, the likeliest token is always taken [1]");
+  add_number(*command, "--top-k", options->top_k, "Draw among only so many of the likeliest tokens [all]");
   add_number(*command, "--top-p", options->top_p,
-             "Draws among the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
+             "Draw among only the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
   add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
-  command->add_flag("--json", options->json,
-                    "Print a JSON object a text: prompt, text, which follows it, and tokens of that [false]");
+  command->add_flag(
+      "--json", options->json,
+      "Print one JSON object per text: prompt, text (what follows it), and tokens, the number written [false]");
   command
       ->add_option("prompt", options->prompts,
                    "The beginning of each text, in quotes; without any, each line of standard input is one")

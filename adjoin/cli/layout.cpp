@@ -172,26 +172,26 @@ void run_layout(const LayoutOptions& options) {
 
 void add_layout(Program& program) {
   auto options = std::make_shared<LayoutOptions>();
-  CLI::App* command = add_command(program, program.app, "layout",
-                                  "Show which rank holds what of a tensor, and what a move or windows bring to whom",
-                                  [options] { run_layout(*options); });
+  CLI::App* command =
+      add_command(program, program.app, "layout",
+                  "Show which part of a tensor each rank holds, and what each receives by a move or for windows",
+                  [options] { run_layout(*options); });
   add_text(*command, "--shape", options->shape, "SIZES", "The tensor's sizes, as in 4x4x3");
   add_text(
       *command, "--grid", options->grid, "SIZES",
       "Ranks along each dim, as in 1x2x2: each dim is cut into balanced parts; sizes beyond the dims' are axes that "
-      "cut "
-      "nothing");
+      "cut nothing");
   add_text(*command, "--kind", options->kind, "KIND",
            "What the tensor is along axes that cut nothing: replicated, copied or partial [replicated]");
   add_text(*command, "--to-grid", options->to_grid, "SIZES", "Show what a move to this grid sends");
-  add_text(*command, "--to-kind", options->to_kind, "KIND", "As --kind, of the grid that it is moved to [replicated]");
+  add_text(*command, "--to-kind", options->to_kind, "KIND", "As --kind, for the grid that it is moved to [replicated]");
   add_text(*command, "--window", options->window, "SIZES",
            "Show what each rank fetches for windows of this kernel: a number for all dims, or one a dim as in 1x3x3");
   add_text(*command, "--stride", options->stride, "SIZES", "Of the windows [1]");
   add_text(*command, "--dilation", options->dilation, "SIZES", "Of the windows [1]");
   add_text(*command, "--padding", options->padding, "SIZES", "At both ends of each dim [0]");
   add_text(*command, "--padding-mode", options->padding_mode, "MODE", "zeros, replicate, reflect or circular [zeros]");
-  command->add_flag("--ceil-mode", options->ceil_mode, "A last window may leave the padded tensor [false]");
+  command->add_flag("--ceil-mode", options->ceil_mode, "The last window may extend beyond the padded tensor [false]");
   command->add_flag("--transposed", options->transposed, "The windows are those of a transposed convolution [false]");
   add_file(*command, "--svg", options->svg,
            "Draw it: each rank's part in a colour, what comes from another rank with an arrow");

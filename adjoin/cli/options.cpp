@@ -104,7 +104,7 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
                       std::function<void()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
   auto file = std::make_shared<std::string>();
-  command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line wins over it")
+  command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line overrides it")
       ->option_text("FILE");
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=] {
@@ -121,11 +121,12 @@ Configuration GivenConfiguration::resolve() const {
     const CLI::Option* option = command->get_option_no_throw(name);
     return option != nullptr && option->count() > 0;
   };
-  require(values.step == 0 || !run.empty(), "--step names a checkpoint of the run that --resume goes on with");
+  require(values.step == 0 || !run.empty(),
+          "--step chooses a checkpoint of the run in --resume, so --resume is needed");
   require(!values.from.empty() || !is_given("--from"), "--from is empty, expected the folder of a model");
   const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
   require(run.empty() || !is_given("--from") || values.resume == "auto",
-          "--from is where a training begins, and --resume goes on with one");
+          "--from begins a new training and --resume continues one: give only one of them");
   Configuration resolved = begins ? train::begun_from(values.from)
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
@@ -165,9 +166,8 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
   given->command = &command;
   command.get_option("--config")
       ->description(
-          "TOML file whose keys are these options' names, or the config.json of a run, of which all counts but where "
-          "it "
-          "wrote; the command line wins over it");
+          "TOML file whose keys are these options' names, or the config.json of a run, whose options all apply "
+          "except where it wrote; the command line overrides it");
   const Configuration defaults;
   for (const Field& field : train::fields()) {
     if (!is_wanted(field.group) && !is_wanted(field.name)) continue;

@@ -41,10 +41,11 @@ PipelineReport report_of(const PipelineOptions& options) {
 
 void check_files(const PipelineOptions& options) {
   require(options.csv.empty() || pipeline::names_a_file(options.csv), [&] {
-    return "--csv " + options.csv + ": expected a name that ends in .csv, by which a schedule is told to be a file";
+    return "--csv " + options.csv +
+           ": expected a name that ends in .csv, because schedules are read only from such files";
   });
   require(options.csv.empty() || options.csv != options.svg,
-          [&] { return "--svg and --csv are one file, " + options.csv; });
+          [&] { return "--svg and --csv name the same file, " + options.csv; });
 }
 
 /// Writes both files or none.
@@ -76,11 +77,11 @@ void run_pipeline(const PipelineOptions& options) {
 void add_pipeline(Program& program) {
   auto options = std::make_shared<PipelineOptions>();
   CLI::App* command = add_command(program, program.app, "pipeline",
-                                  "Show when the ranks of a pipeline do what, and how long they are idle",
+                                  "Show when each rank of a pipeline does what, and how long it is idle",
                                   [options] { run_pipeline(*options); });
   add_schedule_options(*command, *options, "any unit");
   add_number(*command, "--transfer", options->transfer,
-             "What it costs to bring a result to another rank, during which both compute on [0]");
+             "Cost of sending a result to another rank, while both continue computing [0]");
   add_file(*command, "--svg", options->svg, "Draw it, up to 20000 actions");
   add_file(*command, "--csv", options->csv,
            "Write it as a table, which this command, training and PyTorch's pipelines read");

@@ -32,12 +32,13 @@ plan::Placement placement_of(const PlanOptions& options) {
   check_range("--hosts", placement.hosts, 1, *options.ranks);
   require(placement.ranks % placement.hosts == 0, [&] {
     return "--hosts " + std::to_string(placement.hosts) + " does not divide --ranks " +
-           std::to_string(placement.ranks) + ": each host has as many ranks";
+           std::to_string(placement.ranks) + ": each host has the same number of ranks";
   });
   const bool has_network = options.alpha || options.beta;
   require(placement.hosts == 1 || (options.alpha && options.beta),
           "--hosts needs --alpha and --beta, the seconds of a message and of each of its bytes between hosts");
-  require(placement.hosts > 1 || !has_network, "--alpha and --beta are of a network between --hosts of 2 or more");
+  require(placement.hosts > 1 || !has_network,
+          "--alpha and --beta describe a network between hosts, which needs --hosts of 2 or more");
   if (!has_network) return placement;
   for (const auto& [option, seconds] : {std::pair{"--alpha", *options.alpha}, {"--beta", *options.beta}})
     require(seconds >= 0 && seconds <= 1e6,
@@ -57,8 +58,9 @@ plan::PlanRequest PlanOptions::request(const GivenConfiguration& given) const {
     require(*request.memory > 0, "--memory is 0, expected bytes as in 512M or 2G");
   }
   for (const std::string& field : plan::fields_of_grid())
-    require(!is_given(given, field),
-            [&] { return train::option_of(field) + " beside --ranks, which leaves it to the plan: give one of them"; });
+    require(!is_given(given, field), [&] {
+      return train::option_of(field) + " is given with --ranks, but then the plan decides it: give only one of them";
+    });
   for (const std::string& field : plan::fields_of_methods())
     if (is_given(given, field)) request.fixed.insert(field);
   request.placement = placement_of(*this);
@@ -66,15 +68,14 @@ plan::PlanRequest PlanOptions::request(const GivenConfiguration& given) const {
 }
 
 void say_that_it_plans(const plan::PlanRequest& request) {
-  train::say("planning; what is not known of this machine is measured, for about " +
-             text_of_seconds(request.measuring_seconds) + " at most");
+  train::say("planning; measuring what is unknown of this machine, for at most about " +
+             text_of_seconds(request.measuring_seconds));
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group) {
-  add_number(
-      command, "--ranks", options.ranks,
-      "Ranks of the job, of which a plan decides the layout: --dp, --ep, --pp, --cp, --tp and --sp, and what is not "
-      "given of --cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute")
+  add_number(command, "--ranks", options.ranks,
+             "Ranks of the job, whose layout a plan then decides: --dp, --ep, --pp, --cp, --tp and --sp, and those of "
+             "--cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute that are not given")
       ->group(group);
   add_text(command, "--memory", options.memory, "BYTES",
            "Bytes of tensors that each rank may have, as in 512M or 2G [any]")
@@ -96,7 +97,8 @@ void run_plan(PlanCommand& command) {
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!is_given(*command.given, "stages")) configuration.stages.clear();  // those of a resumed run belong to its layout
-  require(command.check < 0 || !request.placement.network, "--check trains here, and --hosts are others");
+  require(command.check < 0 || !request.placement.network,
+          "--check trains only on this host, and --hosts names several");
   const train::TaskMaker make = train::task_kind(configuration).make;
   const plan::JobSession session;
   std::optional<train::Silence> silence;
@@ -118,20 +120,20 @@ void add_plan(Program& program) {
   auto options = std::make_shared<PlanCommand>();
   CLI::App* command =
       add_command(program, program.app, "plan",
-                  "Tell which layouts a training can take on a number of ranks, and how long a step of each takes",
+                  "Show which layouts a training can use on a number of ranks, and how long a step takes on each",
                   [options] { run_plan(*options); });
   add_plan_options(*command, options->plan, "Plan");
   add_number(*command, "--hosts", options->plan.hosts,
-             "Hosts like this machine that share the ranks, on a network that --alpha and --beta tell of [1]")
+             "Hosts like this machine that share the ranks, on a network that --alpha and --beta describe [1]")
       ->group("Plan");
   add_number(*command, "--alpha", options->plan.alpha, "Seconds that a message between two hosts takes, as 5e-6")
       ->group("Plan");
   add_number(*command, "--beta", options->plan.beta,
-             "Seconds that each of its bytes adds, as 8e-11 of 100 Gbit/s, all ranks of a host sharing them")
+             "Seconds that each of its bytes adds, as 8e-11 for 100 Gbit/s, which all ranks of a host share")
       ->group("Plan");
   command
       ->add_flag("--measure", options->plan.measures,
-                 "Measure this machine anew, which else is done once and kept in the cache's folder [false]")
+                 "Measure this machine again; without it, earlier measurements in the cache's folder are used [false]")
       ->group("Plan");
   command
       ->add_option_function<std::string>(
@@ -139,13 +141,13 @@ void add_plan(Program& program) {
           [options](const std::string& text) {
             options->check = text.empty() ? 0 : number_of(text, "--check", 1, int64_t{1} << 30);
           },
-          "Train 10 steps of a typical batch on each layout that fits, or on the first COUNT, in turns, and tell how "
+          "Train 10 steps of a typical batch on each layout that fits, or on the first COUNT, in turns, and print how "
           "long they took")
       ->expected(0, 1)
       ->default_str("")
       ->option_text("[COUNT]")
       ->group("Plan");
-  add_number(*command, "--lines", options->lines, "Layouts of each list that are printed; 0: all [20]")->group("Plan");
+  add_number(*command, "--lines", options->lines, "Layouts to print of each list; 0: all [20]")->group("Plan");
   command
       ->add_flag(
           "--json", options->json,

@@ -65,7 +65,7 @@ void run_predict(PredictRequest options, std::span<const std::string> texts) {
 void add_predict(Program& program) {
   auto options = std::make_shared<PredictRequest>();
   CLI::App* command = add_command(program, program.app, "predict",
-                                  "Print for each text its likeliest class and the probability of that, separated by a "
+                                  "Print for each text its likeliest class and its probability, separated by a "
                                   "tab; or how many bits a decoder needs for a byte of it",
                                   [options, &program] { run_predict(*options, program.texts); });
   options->command = command;
@@ -73,13 +73,13 @@ void add_predict(Program& program) {
            "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
   add_step(*command, options->step);
   command->add_flag("--all", options->all,
-                    "Print behind it the other classes with their probabilities, the likeliest first; with --json "
+                    "Print after it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");
   command->add_flag("--json", options->json,
-                    "Print one JSON object a line: label and probability, or bits_per_byte [false]");
+                    "Print one JSON object per line: label and probability, or bits_per_byte [false]");
   add_text(*command, "text", program.texts, "TEXT ...",
-           "Texts; without any, one a line is read from standard input and answered as it comes. A text that "
-           "begins with two dashes stands after --");
+           "Texts; without any, each line of standard input is one, answered as it comes. A text that "
+           "begins with two dashes comes after --");
   add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, *options);
   program.takes_texts = command;
 }

@@ -21,7 +21,7 @@ void add_report(Program& program) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = add_command(
       program, program.app, "report",
-      "Write one HTML page about training runs: their curves over one another, each rank's time and memory, "
+      "Write one HTML page about training runs: their curves in common charts, each rank's time and memory, "
       "layout, configuration and machine",
       [options] {
         require(!options->runs.empty(), "DIR is needed");
@@ -33,14 +33,13 @@ void add_report(Program& program) {
 
 void add_watch(Program& program) {
   auto folder = std::make_shared<std::string>();
-  CLI::App* command =
-      add_command(program, program.app, "watch",
-                  "Follow a training run from another terminal until it ends; the exit code is 1 where it "
-                  "ends without a result",
-                  [folder] {
-                    require_given(*folder, "DIR");
-                    if (prints()) report::watch(*folder);
-                  });
+  CLI::App* command = add_command(program, program.app, "watch",
+                                  "Follow a training run from another terminal until it ends; the exit code is 1 if it "
+                                  "ends without a result",
+                                  [folder] {
+                                    require_given(*folder, "DIR");
+                                    if (prints()) report::watch(*folder);
+                                  });
   add_text(*command, "run", *folder, "DIR", "Output folder of the training run (required)");
 }
 

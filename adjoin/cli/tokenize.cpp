@@ -99,8 +99,8 @@ void add_tokenize(Program& program) {
   CLI::App* command =
       add_command(program, program.app, "tokenize",
                   "Write documents as tokens into a folder, to train a language model on. Without --out: "
-                  "read one text a line and print its ids, one line a text. A special token in a text is one id, and "
-                  "none are added around the text",
+                  "read one text per line and print its ids, one line per text. A special token in a text is one "
+                  "id, and none are added around the text",
                   [options] { run_tokenize(*options); });
   add_text(*command, "--out", options->out, "DIR",
            "New folder for the tokens: vocab.model, train.tokens and test.tokens");
@@ -115,8 +115,8 @@ void add_tokenize(Program& program) {
   add_text(
       *command, "--vocab", options->vocab, "FILE",
       "bytes; subword, which is learned from the training part; the vocab.model of another such folder; or a tokenizer "
-      "of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is required, and a "
-      "WordPiece vocabulary will do too, one piece a line");
+      "of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is required, and "
+      "may also be a WordPiece vocabulary, one piece per line");
   add_number(*command, "--vocabulary-size", options->vocabulary_size,
              "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
 }

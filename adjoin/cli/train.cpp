@@ -34,7 +34,7 @@ train::Configuration planned(const train::Configuration& configuration, const pl
 void run_train(const TrainCommand& command) {
   std::optional<plan::PlanRequest> request;
   if (command.plan.ranks) request = command.plan.request(*command.given);
-  require(request || !command.plan.memory, "--memory is for a layout that a plan decides, and --ranks is not given");
+  require(request || !command.plan.memory, "--memory limits the layouts of a plan, which needs --ranks");
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!command.is_dry) require_given(configuration.out, "--out");
@@ -57,7 +57,7 @@ void add_train(Program& program) {
   add_plan_options(*command, train->plan, "Layout");
   command
       ->add_flag("--dry-run", train->is_dry,
-                 "Train nothing and write nothing but the cache of tokens: print the plan, and each rank's parameters, "
+                 "Train nothing and write only the cache of tokens: print the plan, and each rank's parameters, "
                  "memory and collective operations of a step, measured part by part")
       ->group("Output");
   command->footer(preset_table());

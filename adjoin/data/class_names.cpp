@@ -63,7 +63,7 @@ bool comes_before(const std::string& a, const std::string& b) {
 ClassNames::ClassNames() : names_(kSentiments) {}
 
 ClassNames::ClassNames(std::vector<std::string> names) : names_(std::move(names)) {
-  require(!names_.empty(), "expected the name of a class or more, got none");
+  require(!names_.empty(), "expected the name of at least one class, got none");
   std::set<std::string_view> met;
   for (const std::string& name : names_) {
     require(!name.empty(), "the name of a class is empty");

@@ -27,7 +27,7 @@ About about_of(const TokenFile& file, const std::string& path) {
   const auto has = [&](const char* key) { return json.contains(key) && json[key].is_number_integer(); };
   const bool is_ours =
       file.tokens.size() == 1 && json.is_object() && has("vocabulary") && has("documents") && has("bytes");
-  require(is_ours, [&] { return path + ": is a token file, but not of documents"; });
+  require(is_ours, [&] { return path + ": is a token file, but does not hold documents"; });
   return {json["vocabulary"], {json["documents"], json["bytes"], file.tokens.length(0)}};
 }
 

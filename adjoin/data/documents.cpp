@@ -107,7 +107,7 @@ std::vector<fs::path> document_files(const std::string& path, Part part) {
 std::unique_ptr<SampleReader> open_file(const fs::path& file, bool whole, const Columns& columns) {
   if (holds_rows(file)) return open_sample_file(file.string(), columns);
   require(columns.text.empty(),
-          [&] { return file.string() + ": --text-column names a column, which a text file has none of"; });
+          [&] { return file.string() + ": --text-column names a column, but a text file has no columns"; });
   if (whole) return open_text_files({file}, columns.text_alone);
   return std::make_unique<Paragraphs>(file.string());
 }
@@ -141,7 +141,7 @@ Documents::Documents(DocumentSource source) : source_(std::move(source)) {
   const auto reader = open(Part::train);
   for (Sample sample; reader->next(sample);) ++documents;
   require(documents > 1, [&] {
-    return source_.data + ": holds one document, expected 2 at least, the last of which are held out for testing";
+    return source_.data + ": holds one document, expected at least 2, because the last ones are held out for testing";
   });
   train_.end = held_out_.begin = documents - std::max<int64_t>(documents * kHeldOutPerCent / 100, 1);
 }

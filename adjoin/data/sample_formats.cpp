@@ -36,7 +36,7 @@ std::optional<size_t> find_column(const std::vector<std::string>& there, const s
     if (found == there.end()) return std::nullopt;
     const auto other = std::find_if(found + 1, there.end(), is_named);
     require(other == there.end(), [&] {
-      return where + ": expected one column of the name, found " + shortened(*found) + " and " + shortened(*other);
+      return where + ": expected one column with this name, found " + shortened(*found) + " and " + shortened(*other);
     });
     return found - there.begin();
   };
@@ -58,11 +58,11 @@ FoundColumns find_columns(const std::vector<std::string>& there, const Columns& 
   const auto label = wanted.text_alone ? text : find_column(there, wanted.label, {"label", "sentiment"}, where);
   if (text && label) {
     require(*text != *label || wanted.text_alone,
-            [&] { return where + ": text and label are one column, " + shortened(there[*text]); });
+            [&] { return where + ": text and label are the same column, " + shortened(there[*text]); });
     return {*text, *label};
   }
   const auto missing = [](const std::string& name, const char* option, const char* usual) {
-    return name.empty() ? std::string(usual) + ", nor is one named by " + option
+    return name.empty() ? std::string(usual) + ", and no column is named by " + option
                         : shortened(name) + " (" + option + ")";
   };
   throw InvalidArgument(where + ": no column " +
@@ -108,7 +108,7 @@ class SeparatedSamples final : public SampleReader {
 class JsonLineSamples final : public SampleReader {
  public:
   JsonLineSamples(const std::string& path, const Columns& wanted) : file_(path), names_(wanted) {
-    require(read_object(), [&] { return path + ": the file is empty; expected a JSON object a line"; });
+    require(read_object(), [&] { return path + ": the file is empty; expected one JSON object per line"; });
     const std::vector<std::string> there = keys();
     const FoundColumns found = find_columns(there, wanted, path + ":" + std::to_string(line_));
     names_ = {there[found.text], there[found.label], wanted.text_alone};
@@ -168,7 +168,7 @@ class TextFileSamples final : public SampleReader {
   bool next(Sample& sample) override {
     if (at_ == files_.size()) return false;
     const fs::path& path = files_[at_++];
-    require(fs::is_regular_file(path), [&] { return path.string() + ": expected a text, this is no file"; });
+    require(fs::is_regular_file(path), [&] { return path.string() + ": expected a text file, this is not a file"; });
     std::ifstream file(path, std::ios::binary);
     sample.text.assign(std::istreambuf_iterator<char>(file), {});
     require(file.is_open() && !file.bad(), [&] { return path.string() + ": cannot read the text"; });

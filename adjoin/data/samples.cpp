@@ -86,7 +86,7 @@ std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, c
   const bool is_tree = fs::is_directory(path) && without_gz(file).ends_with(".txt");
   if (!is_tree) return open_sample_file(file, columns);
   require(columns.text.empty() && columns.label.empty(),
-          [&] { return path + ": --text-column and --label-column name columns, which text files have none of"; });
+          [&] { return path + ": --text-column and --label-column name columns, but text files have no columns"; });
   return open_text_files(std::move(files), columns.text_alone);
 }
 

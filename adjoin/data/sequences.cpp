@@ -10,11 +10,11 @@ namespace adjoin::data {
 
 Sequences::Sequences(DocumentTokens documents, int64_t length, Part part)
     : documents_(std::move(documents)), length_(length) {
-  require(length >= 2, "a sequence has 2 tokens at least; got a length of " + std::to_string(length));
+  require(length >= 2, "expected a sequence of at least 2 tokens, got a length of " + std::to_string(length));
   const int64_t needed = part == Part::train ? length : 1;
   require(inputs() >= needed, [&] {
-    return documents_.name + ": has " + std::to_string(documents_.counts.tokens) + " tokens; a sequence of " +
-           std::to_string(needed) + " and what follows it needs " + std::to_string(needed + 1);
+    return documents_.name + ": has " + std::to_string(documents_.counts.tokens) + " tokens, but a sequence of " +
+           std::to_string(needed) + " and the token after it need " + std::to_string(needed + 1);
   });
 }
 

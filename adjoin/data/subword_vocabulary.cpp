@@ -61,9 +61,9 @@ class SubwordVocabulary final : public TextVocabulary {
  public:
   SubwordVocabulary(std::string content, const std::string& name) : content_(std::move(content)) {
     require(!content_.empty() && model_.LoadFromSerializedProto(content_).ok(),
-            [&] { return name + ": is no vocabulary of a language model"; });
+            [&] { return name + ": is not a vocabulary of a language model"; });
     end_ = model_.eos_id();
-    require(end_ >= 0, [&] { return name + ": the vocabulary has no end of a document, </s>"; });
+    require(end_ >= 0, [&] { return name + ": the vocabulary has no piece </s> for the end of a document"; });
     for (size_t byte = 0; byte < bytes_.size(); ++byte) {
       char piece[8];
       std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
@@ -160,7 +160,7 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(st
                                                      const SubwordOptions& options) {
   constexpr int64_t kFewest = 256 + 2;  // the bytes, <unk> and </s>
   require(options.size > kFewest, [&] {
-    return "a vocabulary of subwords has more than " + std::to_string(kFewest) + " pieces; got a size of " +
+    return "expected a vocabulary of more than " + std::to_string(kFewest) + " subwords, got a size of " +
            std::to_string(options.size);
   });
   Sentences sentences(next, options.text_bytes);
@@ -188,7 +188,7 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(st
   const sp::util::Status status = sp::SentencePieceTrainer::Train(how, &sentences, &model);
   require(std::string_view(status.message()).find("smaller than required_chars") == std::string_view::npos, [&] {
     return "a vocabulary of " + std::to_string(options.size) +
-           " pieces has too little room for the bytes and the texts' characters; take a larger one";
+           " pieces is too small for all bytes and the texts' characters; choose a larger one";
   });
   require_ok(status, "a vocabulary of subwords cannot be learned");
   return subword_vocabulary(std::move(model), "the vocabulary that was learned");

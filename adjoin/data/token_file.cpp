@@ -91,7 +91,7 @@ class Mapping {
 
 /// Checks that a header is one of ours and that its numbers fit a file of this size.
 void check_header(const Header& header, int64_t size, const std::string& path) {
-  require(header.magic == Header{}.magic, [&] { return path + ": is no token file"; });
+  require(header.magic == Header{}.magic, [&] { return path + ": is not a token file"; });
   require(header.version == kVersion, [&] {
     return path + ": is a token file of version " + std::to_string(header.version) + ", expected " +
            std::to_string(kVersion);
@@ -108,7 +108,7 @@ void check_header(const Header& header, int64_t size, const std::string& path) {
 
 void check_begins(std::span<const int64_t> begins, int64_t tokens, const std::string& path) {
   require(begins.front() == 0 && begins.back() == tokens && std::is_sorted(begins.begin(), begins.end()),
-          [&] { return path + ": the token file's samples do not follow one another"; });
+          [&] { return path + ": the token file's samples are not contiguous"; });
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ void TokenFileWriter::publish(std::string_view text) {
   if (::pwrite(descriptor_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       ::fsync(descriptor_) != 0)
     fail("cannot be written");
-  if (::rename(temporary_.c_str(), place_.c_str()) != 0) fail("cannot be put into its place");
+  if (::rename(temporary_.c_str(), place_.c_str()) != 0) fail("cannot be moved into place");
   ::close(std::exchange(descriptor_, -1));
 }
 

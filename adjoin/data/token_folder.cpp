@@ -20,7 +20,7 @@ const char* tokens_of(Part part) {
 }
 
 [[noreturn]] void refuse_place(const fs::path& place) {
-  throw InvalidArgument("--out " + place.string() + ": exists and is no empty folder; choose another");
+  throw InvalidArgument("--out " + place.string() + ": exists and is not an empty folder; choose another");
 }
 
 /// A folder that is filled beside its place, under a name that no other process on any host uses.
@@ -31,7 +31,7 @@ class FolderInTheMaking {
     std::error_code error;
     if (place_.has_parent_path()) fs::create_directories(place_.parent_path(), error);
     if (!fs::create_directory(temporary_, error))
-      throw IoError(place_.string() + ": the folder cannot be made: " + error.message());
+      throw IoError(place_.string() + ": the folder cannot be created: " + error.message());
   }
   ~FolderInTheMaking() {
     std::error_code ignored;
@@ -45,7 +45,7 @@ class FolderInTheMaking {
   void publish() {
     if (std::rename(temporary_.c_str(), place_.c_str()) == 0) return;
     if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) refuse_place(place_);  // another process was faster
-    throw IoError(place_.string() + ": cannot be put into its place: " + std::strerror(errno));
+    throw IoError(place_.string() + ": cannot be moved into place: " + std::strerror(errno));
   }
 
  private:

@@ -20,7 +20,7 @@ std::vector<double> numbers_of(const at::Tensor& scores) {
   const auto* first = precise.const_data_ptr<double>();
   std::vector<double> numbers(first, first + precise.numel());
   require(!numbers.empty() && std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); }),
-          "sampling: expected finite scores of at least 1 word, got others");
+          "sampling: expected scores of at least 1 word, all of them finite");
   return numbers;
 }
 

@@ -165,13 +165,13 @@ class Planner {
 
 Plan layouts(const Configuration& configuration, const train::TaskMaker& make, const PlanRequest& request) {
   const int64_t ranks = request.placement.ranks;
-  require(ranks >= 1, "a plan is for at least 1 rank");
+  require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
   train::validate(alone(configuration));
   Planner planner(configuration, make, request);
   const std::vector<models::Segment> segments = planner.tasks().base().segments();
   const Candidates tried = candidates(configuration, ranks, request.fixed, std::ssize(segments));
   Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
-  std::string why = "each has ranks without samples of a batch";
+  std::string why = "in each layout some ranks would get no sample of a batch";
   for (const Configuration& c : tried.layouts) {
     if (!is_accepted(c, segments_of(c, planner.tasks().of(c)), why)) continue;
     try {
@@ -183,14 +183,13 @@ Plan layouts(const Configuration& configuration, const train::TaskMaker& make, c
     }
   }
   planner.workbench().keep();
-  require(!plan.fitting.empty() || !plan.too_large.empty(), [&] {
-    return "--ranks " + std::to_string(ranks) + ": there is no layout of so many ranks that train takes: " + why;
-  });
+  require(!plan.fitting.empty() || !plan.too_large.empty(),
+          [&] { return "--ranks " + std::to_string(ranks) + ": train accepts no layout of so many ranks: " + why; });
   std::ranges::stable_sort(plan.fitting, {}, [](const PlannedLayout& layout) { return layout.time.seconds; });
   std::ranges::stable_sort(plan.too_large, {}, &PlannedLayout::needs);
   if (tried.without_samples > 0)
     plan.remarks.push_back(counted(tried.without_samples, "grid") +
-                           " left out, where ranks would get no sample of a batch");
+                           " left out, because some ranks would get no sample of a batch");
   plan.seconds_measuring = planner.workbench().spent();
   return plan;
 }

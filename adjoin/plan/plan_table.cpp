@@ -97,17 +97,17 @@ void print(std::ostream& out, const Plan& plan, size_t most) {
       << ", the quickest first\n";
   if (!plan.fitting.empty()) print_list(out, plan.fitting, most);
   if (!plan.too_large.empty()) {
-    out << "\n" << counted(std::ssize(plan.too_large), "layout") << " that need more, what needs least first\n";
+    out << "\n" << counted(std::ssize(plan.too_large), "layout") << " that need more, the smallest first\n";
     print_list(out, plan.too_large, most);
   }
-  out << "\nas predicted: seconds of a step, MiB of tensors of the fullest rank, and of all\n"
-         "ranks' time what they compute, communicate, and are idle in a pipeline\n";
+  out << "\npredicted: seconds of a step, MiB of tensors on the fullest rank, and the shares\n"
+         "of all ranks' time spent computing, communicating and idle in a pipeline\n";
   const auto all = {&plan.fitting, &plan.too_large};
   int64_t copies = 0;
   for (const auto* list : all)
     for (const PlannedLayout& layout : *list) copies = std::max(copies, layout.copies);
   if (copies > 0)
-    out << "a layout fits with what a checkpoint in the background copies: up to " << mebibytes(copies) << " MiB\n";
+    out << "to fit, a layout also needs room to copy a checkpoint: up to " << mebibytes(copies) << " MiB\n";
   for (const std::string& remark : plan.remarks) out << remark << '\n';
 }
 
@@ -132,8 +132,8 @@ void print_check(std::ostream& out, const Plan& plan, std::span<const MeasuredLa
   if (measured.empty()) return;
   const auto count = static_cast<double>(measured.size());
   out << "mean error of the seconds " << fixed(100 * sum / count, 1) << " %, of the memory "
-      << fixed(100 * of_memory / count, 1) << " %; the first took " << fixed(measured.front().seconds / least, 3)
-      << " of the quickest\n";
+      << fixed(100 * of_memory / count, 1) << " %\nthe first layout took " << fixed(measured.front().seconds / least, 3)
+      << " times as long as the quickest\n";
 }
 
 Json to_json(const Plan& plan, std::span<const MeasuredLayout> measured) {

@@ -19,7 +19,7 @@ std::string state_of(const RankRecord& rank, const std::string& known_failure) {
     case RankRecord::State::runs:
       return "had not ended";
     case RankRecord::State::gone:
-      return "its process is gone without a word";
+      return "its process is gone without recording an end";
     case RankRecord::State::ended:
       return "has ended";
     case RankRecord::State::failed:

@@ -64,9 +64,8 @@ std::string charts(const std::vector<Run>& runs, nlohmann::ordered_json& data) {
   }
   if (html.empty()) return "";
   return legend(runs) + html +
-         "<p class=\"note\">The steps go from left to right. Of long runs the least and the greatest value of each "
-         "stretch of steps "
-         "are drawn thin, and the mean of each hundredth of the steps bold.</p>\n";
+         "<p class=\"note\">The steps go from left to right. For long runs, thin lines show the least and the greatest "
+         "value of each stretch of steps, and a bold line the mean of each hundredth of the steps.</p>\n";
 }
 
 std::string memory(const std::vector<Run>& runs, const std::vector<PlannedMemory>& planned) {

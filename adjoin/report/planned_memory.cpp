@@ -72,17 +72,17 @@ PlannedMemory plan_of(const train::Configuration& configuration, Clock::time_poi
   if (train::grid_sizes(configuration).ranks() > train::kMostThreads) return {.trouble = "there are too many ranks"};
   int pipe[2];
   if (Clock::now() >= end) return {.trouble = "the other plans took too long"};
-  if (::pipe2(pipe, O_CLOEXEC) != 0) return {.trouble = "it cannot be made here"};
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return {.trouble = "planning failed"};
   std::fflush(nullptr);  // else both processes would write what is in the buffers
   const pid_t process = ::fork();
   if (process == 0) write_plan(pipe[1], configuration);
   ::close(pipe[1]);
   const std::optional<std::string> text = process < 0 ? std::nullopt : text_until(pipe[0], end);
   ::close(pipe[0]);
-  if (process < 0) return {.trouble = "it cannot be made here"};
+  if (process < 0) return {.trouble = "planning failed"};
   if (!text) ::kill(process, SIGKILL);
   ::waitpid(process, nullptr, 0);
-  if (!text) return {.trouble = "it would take long; adjoin train --dry-run makes it"};
+  if (!text) return {.trouble = "planning takes too long here; adjoin train --dry-run prints the plan"};
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (json.is_string()) return {.trouble = json.get<std::string>()};
   if (!json.is_array()) return {.trouble = "planning failed"};
@@ -102,7 +102,7 @@ std::vector<PlannedMemory> planned_memory(const std::vector<Run>& runs, std::chr
     if (!run.configuration)
       planned.push_back({.trouble = "its configuration is not known"});
     else if (!run.fact("ranks").is_array())
-      planned.push_back({.trouble = "what it took is not known"});
+      planned.push_back({.trouble = "the memory of its ranks is not known"});
     else
       planned.push_back(plan_of(*run.configuration, end));
   }

@@ -47,9 +47,10 @@ void check_is_run(const fs::path& folder) {
   train::on_disk([&] {
     require(!folder.empty(), "the name of a folder is empty");
     require(fs::exists(folder), [&] { return folder.string() + ": there is no such folder"; });
-    require(fs::is_directory(folder), [&] { return folder.string() + ": is no folder"; });
+    require(fs::is_directory(folder), [&] { return folder.string() + ": is not a folder"; });
     require(train::OutputFolder::is_ours(folder) || looks_like_run(folder), [&] {
-      return folder.string() + ": is no output folder of adjoin train" + (fs::is_empty(folder) ? ": it is empty" : "");
+      return folder.string() + ": is not an output folder of adjoin train" +
+             (fs::is_empty(folder) ? ": it is empty" : "");
     });
   });
 }

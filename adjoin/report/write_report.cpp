@@ -27,7 +27,7 @@ bool is_report(const fs::path& file) {
 void check_place(const fs::path& file) {
   require(!fs::is_directory(file), [&] { return "--out " + file.string() + ": is a folder, expected a file's name"; });
   require(!fs::is_regular_file(file) || is_report(file), [&] {
-    return "--out " + file.string() + ": exists and is no report of adjoin; choose another name or remove it";
+    return "--out " + file.string() + ": exists and is not a report of adjoin; choose another name or remove it";
   });
 }
 
@@ -36,7 +36,7 @@ void check_place(const fs::path& file) {
 void write_report(const std::vector<std::string>& folders, const std::string& file) {
   require(!folders.empty(), "a folder of a training run is needed");
   require(folders.size() <= kMostRuns, [&] {
-    return "a report is of at most " + std::to_string(kMostRuns) + " runs, got " + grouped(std::ssize(folders));
+    return "expected at most " + std::to_string(kMostRuns) + " runs in a report, got " + grouped(std::ssize(folders));
   });
   train::on_disk([&] { check_place(file); });
   for (const std::string& folder : folders) check_is_run(folder);

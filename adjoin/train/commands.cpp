@@ -91,7 +91,7 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
   std::set<std::string> drawn;
   for (const std::string& name : drawn_anew(beginning, task, parameters_of(described_model(task))))
     drawn.insert(name.substr(0, name.rfind('.')));
-  if (!drawn.empty()) say("draws by the seed what is not there, or is of other classes: " + joined(drawn));
+  if (!drawn.empty()) say("draws by the seed what is missing or for other classes: " + joined(drawn));
   if (beginning.weights && !beginning.weights->left_out.empty())
     say("leaves out the weights of other heads: " + joined(beginning.weights->left_out));
   return beginning;
@@ -99,7 +99,7 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
 
 /// mpirun ends a job before its ranks can print more, so the way to go on is printed at once.
 std::string answer_to_interrupt(const std::string& out) {
-  return "adjoin: interrupted: finishing this step, to save it; once more ends at once\n" +
+  return "adjoin: interrupted: finishing and saving this step; interrupt again to end now\n" +
          (started_by_mpi() ? "adjoin: once it is saved, continue with: " + command_to_resume(out) + "\n" : "");
 }
 
@@ -134,7 +134,7 @@ void dry_run(const Configuration& configuration) {
   validate(configuration);
   check_schedule(configuration);
   require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
-    return grid_sizes(configuration).needs() + ", a dry run tells of at most " + std::to_string(kMostThreads);
+    return grid_sizes(configuration).needs() + ", a dry run plans at most " + std::to_string(kMostThreads);
   });
   const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
   beginning_of(configuration, *task);

@@ -49,7 +49,7 @@ void check_experts(const Configuration& c) {
   });
   require(c.experts % c.ep == 0, [&] {
     return text("--ep", c.ep) + " does not divide " + text("--experts", c.experts) +
-           ": each expert-parallel rank holds as many experts";
+           ": each expert-parallel rank holds the same number of experts";
   });
 }
 
@@ -61,7 +61,7 @@ void check_rotary(const C& c) {
             [&] { return option_of(name) + " is for --positions rotary, and --positions is " + c.positions; });
   }
   require(c.rotary_scaling != "none" || c.rotary_factor == 1,
-          "--rotary-factor is for a --rotary-scaling, and there is none");
+          "--rotary-factor is for --rotary-scaling linear or llama3, and --rotary-scaling is none");
   require(c.rotary_scaling != "llama3" || c.rotary_low_turns < c.rotary_high_turns, [&] {
     return "--rotary-low-turns " + shown(c.rotary_low_turns) + ": expected less than --rotary-high-turns " +
            shown(c.rotary_high_turns);
@@ -118,26 +118,26 @@ void validate(const Configuration& c) {
   for (const char* name :
        {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout"}) {
     const double value = c.*std::get<double C::*>(field_named(name).member);
-    require(value < 1, [&] { return option_of(name) + " is 1, expected less"; });
+    require(value < 1, [&] { return option_of(name) + " is 1, expected less than 1"; });
     require(value >= 0 || value == -1,
             [&] { return option_of(name) + " is " + shown(value) + ", expected -1, or 0 to 1"; });
   }
-  require(c.momentum < 1, "--momentum is 1, expected less");
+  require(c.momentum < 1, "--momentum is 1, expected less than 1");
   require(c.optimizer == "sgd" || c.momentum == C().momentum,
           [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + c.optimizer; });
-  require(c.validation < 1, "--validation is 1, expected less");
+  require(c.validation < 1, "--validation is 1, expected less than 1");
   require(c.patience == 0 || c.validation > 0,
           "--patience needs --validation, a part of the training samples to judge by");
-  require(c.lr > 0, "--lr is 0, expected more");
-  require(c.norm_epsilon > 0, "--norm-epsilon is 0, expected more");
+  require(c.lr > 0, "--lr is 0, expected more than 0");
+  require(c.norm_epsilon > 0, "--norm-epsilon is 0, expected more than 0");
   require(c.context == 0 || c.context >= c.sequence, [&] {
     return "--sequence " + std::to_string(c.sequence) + " is more than --context " + std::to_string(c.context) +
            ": the model has positions for no more tokens";
   });
   require(c.from.empty() == !c.preset.starts_with("fine-tune"), [&] {
-    return c.from.empty()
-               ? "--preset " + c.preset + " is the recipe for training on a model, and --from does not name one"
-               : "--preset " + c.preset + ": --from decides the model";
+    return c.from.empty() ? "--preset " + c.preset +
+                                " is the recipe for training an existing model further, and --from does not name one"
+                          : "--preset " + c.preset + ": --from decides the model";
   });
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";

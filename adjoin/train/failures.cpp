@@ -47,7 +47,7 @@ Allowance allowance() {
 
 std::string out_of_memory(const std::string& asked) {
   const auto [limit, used] = allowance();
-  return "there is not enough memory" + asked + ": this process may have " + shown_bytes(limit) + " and has " +
+  return "there is not enough memory" + asked + ": this process may use " + shown_bytes(limit) + " and uses " +
          shown_bytes(used);
 }
 

@@ -51,7 +51,7 @@ Configuration with_all_ranks(Configuration c) {
   const int64_t others = c.pp * c.cp * c.tp, ranks = started_by_mpi() ? mpi_job_size() : usable_cores();
   require(others >= 1 && ranks >= others && ranks % others == 0, [&] {
     return "--dp 0: " + std::to_string(ranks) +
-           (started_by_mpi() ? " ranks of the MPI job" : " cores of this machine") + " are no multiple of --pp " +
+           (started_by_mpi() ? " ranks of the MPI job" : " cores of this machine") + " are not a multiple of --pp " +
            std::to_string(c.pp) + " times --cp " + std::to_string(c.cp) + " times --tp " + std::to_string(c.tp);
   });
   c.dp = ranks / others;
@@ -65,11 +65,11 @@ bool keeps_scores(const Configuration& c) {
 std::vector<std::string> remarks(const Configuration& c) {
   std::vector<std::string> lines;
   if (c.recompute == "attention" && !keeps_scores(c))
-    lines.push_back(std::string("--recompute attention is as none: ") +
+    lines.push_back(std::string("--recompute attention acts like none: ") +
                     (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores"));
   if (c.zero > 1 && c.dp * c.cp == 1)
     lines.push_back("--zero " + std::to_string(c.zero) +
-                    " is as 1: with --dp 1 and --cp 1 each matrix is on one rank alone");
+                    " acts like 1: with --dp 1 and --cp 1 each matrix is on only one rank");
   if (c.experts > 1 && c.top_k == 1 && c.normalise_gates)
     lines.push_back(
         "--top-k 1: a gate of one expert is always 1, so routers learn by --balance-loss and --z-loss alone, unless "
@@ -84,7 +84,7 @@ void validate(const GridSizes& sizes) {
   });
   require(sizes.ep >= 1 && sizes.dp % sizes.ep == 0, [&] {
     return "--ep " + std::to_string(sizes.ep) + " does not divide --dp " + std::to_string(sizes.dp) +
-           ": expert-parallel ranks are some of the data-parallel ones; --ep 1 has all experts on each";
+           ": expert-parallel ranks are some of the data-parallel ones; --ep 1 puts all experts on each";
   });
   require(!sizes.sp || sizes.tp > 1, "--sp splits rows over tensor-parallel ranks, and --tp is 1");
 }

@@ -50,7 +50,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
     return (pipeline::names_a_file(c.pipeline) ? "--pipeline " + c.pipeline + " has "
             : c.chunks > 1                     ? ranks + " with --chunks " + std::to_string(c.chunks) + " makes "
                                                : ranks + " makes ") +
-           std::to_string(stages) + " stages, the model has " + std::to_string(count) + " segments to give them";
+           std::to_string(stages) + " stages, but the model has only " + std::to_string(count) + " segments";
   });
   if (c.stages.empty()) {
     std::vector<double> costs;
@@ -62,7 +62,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
   const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   require(sum == count, [&] {
     return "--stages " + c.stages + ": the sum is " + std::to_string(sum) + ", expected " + std::to_string(count) +
-           ", the model's segments";
+           ", the number of the model's segments";
   });
   return sizes;
 }

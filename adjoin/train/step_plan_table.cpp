@@ -97,7 +97,7 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans, int64_t of_f
   if (most_copied > 0)
     out << "  and " << memory(most_copied) << " more while a checkpoint is written, or none with --save wait\n";
   if (of_full_experts > largest)
-    out << "  and up to " << memory(of_full_experts) << " at highest on a rank whose experts get the tokens of all\n";
+    out << "  and up to " << memory(of_full_experts) << " on a rank if its experts get the tokens of all ranks\n";
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)

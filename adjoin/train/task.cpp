@@ -59,7 +59,7 @@ std::string content_of_file(const Task& task, std::string_view name) {
 }
 
 void Task::read_test(const TextSource& source) {
-  throw InvalidArgument("--data " + source.data + ": the model's task reads no other data than its own");
+  throw InvalidArgument("--data " + source.data + ": the model's task reads only its own data");
 }
 
 void Task::take_texts(std::span<const std::string>) {
@@ -67,7 +67,7 @@ void Task::take_texts(std::span<const std::string>) {
 }
 
 std::vector<Prediction> Task::predictions(const at::Tensor&, const MicroBatch&, const Grid&) const {
-  throw InvalidArgument("the model's task says nothing of single samples");
+  throw InvalidArgument("the model's task does not predict single samples");
 }
 
 nlohmann::ordered_json Task::details(std::span<const double>) const {

@@ -26,7 +26,7 @@ std::vector<std::string> files_of_tasks() {
 const TaskKind& task_kind(const Configuration& configuration) {
   const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                   [&](const TaskKind& k) { return k.model == configuration.model; });
-  require(kind != std::end(kKinds), [&] { return "--model is \"" + configuration.model + "\", which is no task"; });
+  require(kind != std::end(kKinds), [&] { return "--model is \"" + configuration.model + "\", which is not a task"; });
   return *kind;
 }
 

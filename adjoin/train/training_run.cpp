@@ -41,7 +41,7 @@ void check_all_resume_or_none(const Configuration& configuration, const Communic
   const auto count = std::count(resuming.begin(), resuming.end(), 1);
   require(count == 0 || count == world.size(), [&] {
     return "--resume auto: " + std::to_string(count) + " of " + std::to_string(world.size()) +
-           " ranks see a checkpoint in " + configuration.out + ", which must be one folder on all hosts";
+           " ranks see a checkpoint in " + configuration.out + ", which must be the same folder on all hosts";
   });
 }
 
@@ -69,8 +69,8 @@ void check_learns_nothing_new(const Configuration& saved, const Configuration& g
     const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
     require(!differs || field.group == "Layout" || field.group == "Output" || decides_the_end(field), [&] {
       return "--resume " + given.resume + ": the run is over, so " + option_of(field.name) +
-             " would change nothing; more " + (given.steps > 0 ? "--steps" : "--epochs") + " train on" +
-             (given.patience > 0 ? ", unless --patience ends it" : "");
+             " would change nothing; more " + (given.steps > 0 ? "--steps" : "--epochs") +
+             " would continue the training" + (given.patience > 0 ? ", unless --patience ends it" : "");
     });
   }
 }
@@ -158,7 +158,8 @@ void TrainingRun::resume() {
       check_data(configuration_.resume, state, state_);
       check_position(saved.folder / kStateFile, state, sampler_.steps_per_epoch());
       require(state.step <= total_steps() || !resumes_in_place(configuration_), [&] {
-        return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) + " steps, " +
+        return "--resume " + configuration_.resume + ": the run has made " + std::to_string(state.step) +
+               " steps, but " +
                (configuration_.steps > 0 ? "--steps is "
                                          : "--epochs " + std::to_string(configuration_.epochs) + " makes ") +
                std::to_string(total_steps());
@@ -338,7 +339,7 @@ void TrainingRun::finish_save(const std::string& what, std::chrono::milliseconds
 void TrainingRun::advance_save() {
   if (!save_ || !save_->advance()) return;
   if (!save_->removed_all() && !std::exchange(warned_, true))
-    note("warning: " + configuration_.out + ": an earlier checkpoint cannot be removed; later ones try again");
+    note("warning: " + configuration_.out + ": an earlier checkpoint cannot be removed; the next save tries again");
   save_.reset();
 }
 

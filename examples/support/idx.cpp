@@ -39,7 +39,7 @@ class IdxFile {
     const fs::file_type type = type_of(path);
     require(type != fs::file_type::directory, [&] { return path + ": is a folder; expected an IDX file"; });
     require(type == fs::file_type::regular || type == fs::file_type::not_found,  // reading a pipe could wait forever
-            [&] { return path + ": expected an IDX file, this is no file"; });
+            [&] { return path + ": expected an IDX file, this is not a file"; });
     errno = 0;
     file_.reset(gzopen(path.c_str(), "rb"));
     require(file_ != nullptr, [&] { return path + ": cannot open: " + std::strerror(errno); });
@@ -70,7 +70,7 @@ class IdxFile {
 
 std::vector<int64_t> read_dims(IdxFile& file) {
   const uint32_t magic = file.number();
-  if (magic >> 16 != 0) file.fail("is no IDX file: it does not begin with two zeros");
+  if (magic >> 16 != 0) file.fail("is not an IDX file: it does not begin with two zeros");
   if ((magic >> 8 & 0xff) != kUnsignedBytes)
     file.fail("expected unsigned bytes (type 8), got type " + std::to_string(magic >> 8 & 0xff));
   std::vector<int64_t> dims;

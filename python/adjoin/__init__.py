@@ -20,9 +20,9 @@ def _import_torch():
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"adjoin: there is no torch here; install torch {_BUILT_FOR}, which adjoin was built for") from error
+        raise ImportError(f"adjoin: torch is not installed; install torch {_BUILT_FOR}, which adjoin was built for") from error
     if torch.__version__.split(".")[:2] != _BUILT_FOR.split("."):
-        raise ImportError(f"adjoin: was built for torch {_BUILT_FOR}, but here is torch {torch.__version__}")
+        raise ImportError(f"adjoin: was built for torch {_BUILT_FOR}, but torch {torch.__version__} is installed")
     return torch
 
 

@@ -16,7 +16,7 @@ class Optimizer(_adjoin.Optimizer):
         rules = {"adamw": _adjoin.adamw, "sgd": _adjoin.sgd}
         if isinstance(rule, str):
             if rule not in rules:
-                raise InvalidArgument(f"Optimizer: there is no rule '{rule}', but adamw and sgd")
+                raise InvalidArgument(f"Optimizer: expected the rule adamw or sgd, got '{rule}'")
             rule = rules[rule]()
         super().__init__(pieces_of(of), rule, weight_decay=weight_decay, clip=clip)
 

@@ -28,7 +28,7 @@ using MaybeCounts = std::optional<Counts>;
 Reduction reduction_named(const std::string& text) {
   for (int i = 0; i < kReductions; ++i)
     if (text == name(static_cast<Reduction>(i))) return static_cast<Reduction>(i);
-  throw InvalidArgument("there is no reduction '" + text + "', but sum, product, min, max, average, bit_and, …");
+  throw InvalidArgument("there is no reduction '" + text + "'; expected sum, product, min, max, average, bit_and, …");
 }
 
 /// A buffer that is only read.
@@ -40,7 +40,8 @@ Buffer out(const char* operation, const Tensor& x) {
   const Buffer result = buffer(dense(operation, x));
   require(!(x.requires_grad() && at::GradMode::is_enabled()), [&] {
     return std::string(operation) +
-           ": expected a tensor that needs no gradient, as it is written over; use the movements, which have gradients";
+           ": expected a tensor that requires no gradient, because it is overwritten; use the movements, which have "
+           "gradients";
   });
   if (!x.is_inference()) x.unsafeGetTensorImpl()->bump_version();
   return result;

@@ -91,12 +91,13 @@ t::InstanceNormOptions inline instance_norm(const Given& g) {
 }
 t::EmbeddingOptions inline embedding(const Given& g) {
   require(g.is_none("max_norm") && !g.get<bool>("scale_grad_by_freq") && !g.get<bool>("sparse"),
-          "Embedding: max_norm, scale_grad_by_freq and sparse are not here");
+          "Embedding: max_norm, scale_grad_by_freq and sparse are not supported");
   t::EmbeddingOptions options(g.get<int64_t>("num_embeddings"), g.get<int64_t>("embedding_dim"));
   return options.padding_idx(g.maybe<int64_t>("padding_idx"));
 }
 t::LayerNormOptions inline layer_norm(const Given& g) {
-  require(g.get<bool>("bias") || !g.get<bool>("elementwise_affine"), "LayerNorm: a weight without a bias is not here");
+  require(g.get<bool>("bias") || !g.get<bool>("elementwise_affine"),
+          "LayerNorm: a weight without a bias is not supported");
   return t::LayerNormOptions(g.sizes("normalized_shape"))
       .eps(g.get<double>("eps"))
       .elementwise_affine(g.get<bool>("elementwise_affine"));

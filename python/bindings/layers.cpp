@@ -61,8 +61,7 @@ Layer make_layer(const std::string& kind, const py::dict& options, const Grid& g
     return layer_of(std::make_shared<nn::RMSNormImpl>(rms, placement, grid));
   }
   std::optional<Layer> made;
-  require(visit_kind(kind, g, MakeLayer{placement, grid, made}),
-          [&] { return "there is no layer '" + kind + "' here"; });
+  require(visit_kind(kind, g, MakeLayer{placement, grid, made}), [&] { return "there is no layer '" + kind + "'"; });
   return *made;
 }
 
@@ -115,7 +114,7 @@ Layer make_loss(const std::string& kind, const py::dict& given, const Grid& grid
                                                  .ignore_index(g.get<int64_t>("ignore_index"))
                                                  .label_smoothing(g.get<double>("label_smoothing")),
                                              grid, output);
-  throw InvalidArgument("there is no loss '" + kind + "' here");
+  throw InvalidArgument("there is no loss '" + kind + "'");
 }
 
 nn::Activation activation_named(const std::string& text) {

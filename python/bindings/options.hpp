@@ -60,7 +60,7 @@ class Given {
     std::optional<Variant> found;
     const auto text = get<std::string>(name);
     ((text == choices.first ? static_cast<void>(found.emplace(choices.second)) : void()), ...);
-    require(found.has_value(), [&] { return std::string(name) + ": there is no '" + text + "' here"; });
+    require(found.has_value(), [&] { return std::string(name) + ": '" + text + "' is not supported"; });
     return *found;
   }
   template <class Options>

@@ -114,7 +114,7 @@ TEST_F(BadData, in_a_tree_that_are_no_files_are_named) {
     put(folder_ / part / "1.txt", "a film");
   }
   fs::create_directory(folder_ / "train/pos/2.txt");
-  refuses(data(), "2.txt: expected a text, this is no file");
+  refuses(data(), "2.txt: expected a text file, this is not a file");
 }
 
 TEST_F(BadData, that_cannot_be_reached_are_named) {
@@ -210,7 +210,7 @@ TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is)
   ASSERT_EQ(lines.size(), 1u) << outcome.err;
   EXPECT_THAT(lines[0],
               testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 262144.0 GiB: "
-                                    "this process may have [0-9.]+ GiB and has [0-9.]+ [MG]iB"));
+                                    "this process may use [0-9.]+ GiB and uses [0-9.]+ [MG]iB"));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need the address space for themselves
@@ -315,7 +315,7 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
       {"config.json", half, "config.json: this is not JSON"},
       {"config.json", [](const std::string&) { return "{}"; },
        "config.json: the configuration does not name its model"},
-      {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden is of another type"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden has the wrong type"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 18"), "--hidden 18 is not divisible by --heads 4"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "the model's is"},
       // 20 GB of embedding alone, had they been allocated before they are compared
@@ -371,9 +371,9 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"state.json", unsealed(replacing("\"step\": ", "\"stop\": ")),
        "state.json: this is not the state of a training run"},
       {"state.json", unsealed(replacing("\"step\": ", "\"step\": -")),
-       "state.json: its step, epoch and step of the epoch do not"},
+       "state.json: its step, its epoch and its step of the epoch do not"},
       {"state.json", unsealed(replacing("\"epoch\": ", "\"epoch\": 1")),
-       "state.json: its step, epoch and step of the epoch do not"},
+       "state.json: its step, its epoch and its step of the epoch do not"},
       {"config.json", half, "config.json: this is not JSON"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},

@@ -104,7 +104,7 @@ TEST_F(BadPretrained, folders_without_what_a_model_needs_are_refused) {
   fs::remove(model() / "model.safetensors");
   refuses(model().string() + ": there is neither model.safetensors nor model.safetensors.index.json");
   put(model() / "pytorch_model.bin", "");
-  refuses(model().string() + ": holds pytorch_model.bin alone, and only safetensors are read");
+  refuses(model().string() + ": holds only pytorch_model.bin, but adjoin reads only safetensors");
   begin(PretrainedFolders::llama());
   fs::remove(model() / "tokenizer.json");
   refuses(model().string() + ": is a folder without a tokenizer; expected tokenizer.json");
@@ -153,9 +153,9 @@ TEST_F(BadPretrained, a_sequence_beyond_the_window_or_the_positions_is_refused_b
 }
 
 TEST_F(BadPretrained, sizes_unlike_the_weights_are_refused_before_anything_of_their_size_is_made) {
-  refuses_in_config("hidden_size", 48, "is [310, 24], by config.json it would be [310, 48]");
-  refuses_in_config("hidden_size", 16'000'000, "by config.json it would be [310, 16000000]");
-  refuses_in_config("vocab_size", 16'000'000, "by config.json it would be [16000000, 24]");
+  refuses_in_config("hidden_size", 48, "has the shape [310, 24], expected [310, 48] by config.json");
+  refuses_in_config("hidden_size", 16'000'000, "expected [310, 16000000] by config.json");
+  refuses_in_config("vocab_size", 16'000'000, "expected [16000000, 24] by config.json");
   refuses_in_config("num_attention_heads", 5,
                     config() + ": \"hidden_size\" 24 is not divisible by \"num_attention_heads\" 5");
   refuses_in_config("num_attention_heads", "4",
@@ -166,7 +166,7 @@ TEST_F(BadPretrained, sizes_unlike_the_weights_are_refused_before_anything_of_th
   refuses_in_config("num_hidden_layers", 10'000,
                     config() + ": describes 10,000 layers, and the weights have no tensor");
   refuses_in_config("num_hidden_layers", 1, "the model has no tensor 'bert.encoder.layer.1.");
-  refuses_in_config("intermediate_size", 97, "is [96], by config.json it would be [97]");
+  refuses_in_config("intermediate_size", 97, "has the shape [96], expected [97] by config.json");
   begin(PretrainedFolders::bert());
   set("vocab_size", 20);
   change([](Weights& weights) {
@@ -237,7 +237,7 @@ TEST_F(BadPretrained, indices_that_lie_are_refused) {
   put(index, R"({"weight_map": {")" + one + R"(": "a.safetensors", ")" + one + R"(": "a.safetensors"}})");
   refuses(index.string() + ": names the tensor \"" + one + "\" twice");
   put(index, "[]");
-  refuses(index.string() + ": this is no index of weights");
+  refuses(index.string() + ": this is not an index of weights");
   put_index(places);
   second.emplace(one, first.at(one));
   write_weights(model() / "b.safetensors", second);
@@ -256,10 +256,11 @@ TEST_F(BadPretrained, options_that_contradict_the_file_are_refused) {
                     std::string(option) + ": --from " + model().string() + " decides it, and there it is " + own);
   refuses_command(train("--vocab words.txt"),
                   "--vocab words.txt: --from " + model().string() + " has a vocabulary of its own");
-  refuses_command(train("--resume " + quoted()), "--from is where a training begins, and --resume goes on with one");
+  refuses_command(train("--resume " + quoted()),
+                  "--from begins a new training and --resume continues one: give only one of them");
   refuses_command("train --preset fine-tune --data sample" + into(out()),
-                  "--preset fine-tune is the recipe for training on a model");
-  refuses_command("predict --step 3 a --model " + quoted(), "--step 3: is for the checkpoints of a run, and ");
+                  "--preset fine-tune is the recipe for training an existing model further");
+  refuses_command("predict --step 3 a --model " + quoted(), "--step 3: chooses a checkpoint of a run, but ");
   refuses_command("generate a --model " + quoted(), "is a classifier, and only a decoder writes texts");
 }
 
@@ -272,7 +273,8 @@ TEST_F(BadPretrained, classes_that_do_not_fit_are_refused) {
   set("id2label", {{"0", "rain"}, {"2", "sun"}});
   refuses(config() + ": \"id2label\": expected a name for each id from 0 to 1, got \"2\": \"sun\"");
   set("id2label", {{"0", "rain"}, {"1", "sun"}, {"2", "snow"}});
-  refuses_command("predict a --model " + quoted(), "tensor 'classifier.bias' is [2], by config.json it would be [3]");
+  refuses_command("predict a --model " + quoted(),
+                  "tensor 'classifier.bias' has the shape [2], expected [3] by config.json");
   set("id2label", {{"0", "score"}});
   change([](Weights& weights) {
     for (const char* name : {"classifier.weight", "classifier.bias"})
@@ -287,13 +289,12 @@ TEST_F(BadPretrained, classes_that_do_not_fit_are_refused) {
 TEST_F(BadPretrained, exports_into_a_folder_in_use_or_of_what_no_family_has_are_refused) {
   begin(PretrainedFolders::bert());
   refuses_command("export --model " + quoted() + into(model()),
-                  "--out " + model().string() + ": is there already, and is no empty");
-  refuses_command("export --model " + quoted() + into(model() / "config.json"),
-                  "is there already, and is no empty folder");
+                  "--out " + model().string() + ": exists and is not an empty");
+  refuses_command("export --model " + quoted() + into(model() / "config.json"), "exists and is not an empty folder");
   refuses_command("export --model " + quoted(), "--out is needed");
   for (const char* size : {"0", "-1", "1.5G", "2GB"})
     refuses_command("export --shard-size=" + std::string(size) + " --model " + quoted() + into(out()),
-                    "expected a number of bytes from 1 on, as 500000, 500M or 2G");
+                    "expected at least 1 byte, as 500000, 500M or 2G");
   const fs::path of_run = folder_ / "run";
   ASSERT_EQ(run(kSmallRun + "--steps 1 --pooling mean" + into(of_run)).code, 0);
   refuses_command("export --model " + shell_quoted(of_run) + into(out()),

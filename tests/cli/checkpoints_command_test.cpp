@@ -88,7 +88,7 @@ TEST_F(CheckpointCommand, of_which_a_damaged_one_is_passed_over_by_a_resumed_run
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("adjoin: warning: " + out().string() +
                                      "/checkpoints/step-6/optimizer.safetensors: tensor 'second.positions.weight' is "
-                                     "damaged: its numbers do not have its checksum; " +
+                                     "damaged: its numbers do not match its checksum; " +
                                      out().string() + "/checkpoints/step-4 is read instead\n"));
   for (const int step : {2, 4, 6, 8, 10, 12}) damage(step, "model.safetensors");
   const Outcome none = run(resume + " --epochs 3");
@@ -125,7 +125,7 @@ TEST_F(CheckpointCommand, of_which_one_with_another_small_file_is_damaged_for_al
     }
   for (const auto& [name, content] : tree_of(out() / "checkpoints" / "step-4")) put(six / name, content);
   EXPECT_THAT(run("checkpoint " + shell_quoted(out())).err,
-              HasSubstr("is of another step than its folder's name says"));
+              HasSubstr("has a different step than the name of its folder"));
 }
 
 TEST_F(CheckpointCommand, leaves_out_what_is_no_checkpoint) {

@@ -101,7 +101,7 @@ TEST_F(ThreeClasses, of_a_model_saved_before_are_negative_and_positive) {
   fs::remove(run_folder / "classes.json");
   EXPECT_EQ(run(predict).out, with.out);
   EXPECT_THAT(with.out, MatchesRegex("(positive|negative)\t.*\n"));
-  for (const auto& [content, expected] : {std::pair{"{", "classes.json: this is no list of names"},
+  for (const auto& [content, expected] : {std::pair{"{", "classes.json: this is not a list of names"},
                                           {"[\"a\", \"a\"]", "classes.json: two classes are named"},
                                           {"[\"a\"]", "the model's is"}}) {
     put(run_folder / "classes.json", content);

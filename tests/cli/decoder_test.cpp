@@ -91,7 +91,7 @@ TEST_F(TrainedDecoder, writes_several_texts_on_over_the_stages_of_a_pipeline) {
   ASSERT_EQ(lines.size(), 2u) << objects.err;
   EXPECT_EQ(lines[0], R"({"prompt":"The ","text":"ship sails on.","tokens":14})");
   EXPECT_EQ(json::parse(lines[1]).at("text"), "af\u00e9 is open; it is late.");
-  EXPECT_THAT(generate("--pp 4 'A'").err, HasSubstr("--pp 4 makes 4 stages, the model has 3 segments"));
+  EXPECT_THAT(generate("--pp 4 'A'").err, HasSubstr("--pp 4 makes 4 stages, but the model has only 3 segments"));
 }
 
 TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
@@ -102,9 +102,10 @@ TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
   const Outcome outcome = run("predict --model " + shell_quoted(model()), {.input = (folder / "texts").string()});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(lines_of(outcome.out).size(), 70u);
-  EXPECT_EQ(outcome.err, "adjoin: text 71: is empty, so that there is no byte of it to score\n");
+  EXPECT_EQ(outcome.err, "adjoin: text 71: the text is empty\n");
   EXPECT_EQ(run("predict --model " + shell_quoted(model()) + " T").err,
-            "adjoin: text 1: is a single token, which nothing comes before, so that there is no byte of it to score\n");
+            "adjoin: text 1: the text is a single token; expected at least 2, because each is scored after those "
+            "before it\n");
 }
 
 TEST_F(TrainedDecoder, is_evaluated_and_judges_texts) {

@@ -94,12 +94,13 @@ TEST(DryRun, tells_of_split_sequences_and_of_what_is_computed_again) {
   EXPECT_THAT(outcome.out, HasSubstr("4 ranks: dp 1, cp 2, tp 2, sp"));
   EXPECT_THAT(outcome.out, HasSubstr("messages"));
   const Outcome attention = run("train --data sample --preset gpt-tiny --cp 2 --recompute attention --dry-run");
-  EXPECT_THAT(attention.out, HasSubstr("--recompute attention is as none: only --cp-method gathered keeps scores\n"));
+  EXPECT_THAT(attention.out,
+              HasSubstr("--recompute attention acts like none: only --cp-method gathered keeps scores\n"));
   const Outcome gathered = run("train --data sample --preset gpt-tiny --cp 2 --cp-method gathered --dry-run");
   EXPECT_THAT(gathered.out, HasSubstr("all_gather"));
   const Outcome alone =
       run("train --data sample --preset gpt-tiny --cp-method gathered --recompute attention --dry-run");
-  const std::string remark = "--recompute attention is as none: with --cp 1 attention keeps no scores\n";
+  const std::string remark = "--recompute attention acts like none: with --cp 1 attention keeps no scores\n";
   EXPECT_THAT(alone.out, HasSubstr(remark));
   EXPECT_THAT(run("bench step --preset tiny --steps 0 --recompute attention").out, StartsWith(remark));
   const auto decoder = [](const std::string& activation) {
@@ -118,7 +119,7 @@ TEST(DryRun, refuses_what_training_would) {
   EXPECT_THAT(refused("--pp 9"), HasSubstr("--pp 9 makes 9 stages"));
   EXPECT_THAT(refused("--cp 65"), HasSubstr("--cp 65 is more than --sequence 64"));
   EXPECT_THAT(refused("--sp"), HasSubstr("--tp is 1"));
-  EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run tells of at most 1024"));
+  EXPECT_THAT(refused("--dp 1025"), HasSubstr("a dry run plans at most 1024"));
   EXPECT_THAT(refused("--microbatches 1000"), HasSubstr("--microbatches"));
 }
 

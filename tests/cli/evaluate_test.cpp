@@ -200,12 +200,12 @@ TEST(InvalidUtf8, in_reviews_gives_one_warning) {
   std::vector<std::string> warnings = lines_of(trained.err);
   std::erase_if(warnings, [](const std::string& line) { return line.find("adjoin: ") == line.npos; });
   EXPECT_EQ(warnings, (std::vector<std::string>{"adjoin: warning: " + folder.path().string() +
-                                                ": 3 bytes were no UTF-8 and were dropped"}));
+                                                ": 3 bytes were not UTF-8 and were dropped"}));
   const Outcome evaluated =
       run("evaluate --data " + shell_quoted(folder / "test.csv") + " --model " + shell_quoted(folder / "out"));
   EXPECT_EQ(evaluated.code, 0);
   EXPECT_EQ(evaluated.err,
-            "adjoin: warning: " + (folder / "test.csv").string() + ": 2 bytes were no UTF-8 and were dropped\n");
+            "adjoin: warning: " + (folder / "test.csv").string() + ": 2 bytes were not UTF-8 and were dropped\n");
   EXPECT_EQ(run("predict 'not \xff UTF-8' --model " + shell_quoted(folder / "out")).code, 0);
 }
 

@@ -69,7 +69,7 @@ TEST(Experts, are_told_in_metrics_summary_and_evaluation) {
   EXPECT_NEAR(one.at("loss").get<double>(), two.at("loss").get<double>(), 1e-12);
   const Outcome plan = run_well(kOfExperts + "--dp 2 --ep 2 --dry-run");
   EXPECT_THAT(plan.out, HasSubstr("all_to_all"));
-  EXPECT_THAT(plan.out, HasSubstr("on a rank whose experts get the tokens of all"));
+  EXPECT_THAT(plan.out, HasSubstr("on a rank if its experts get the tokens of all ranks"));
 }
 
 TEST(Experts, write_texts_on_in_every_layout) {

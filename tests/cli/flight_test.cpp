@@ -42,7 +42,7 @@ TEST(FlightCommand, shows_the_last_calls_of_a_run_that_was_killed) {
     training.signal(SIGKILL);
   }
   const std::string text = shown(flight_of(out) + " --last 3");
-  EXPECT_THAT(text, AllOf(HasSubstr("run: 2 ranks, last call at 2"), HasSubstr("it left no word of why it ended"),
+  EXPECT_THAT(text, AllOf(HasSubstr("run: 2 ranks, last call at 2"), HasSubstr("it did not record why it ended"),
                           HasSubstr("\nrank 0 (process "), HasSubstr("): is gone, the last 3 of "),
                           HasSubstr("\n       ago      took  call\n")));
   const json result = printed_json(flight_of(out) + " --last 200");

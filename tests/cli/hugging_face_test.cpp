@@ -144,7 +144,7 @@ TEST_F(BeganWith, a_head_of_the_same_classes_is_kept) {
 TEST_F(BeganWith, a_head_of_other_classes_is_drawn_anew_and_nothing_else) {
   const auto all = bits_of(bert());
   const fs::path other = with_classes({{"0", "rain"}, {"1", "sun"}});
-  for (const auto& [name, bits] : bits_after(other, "is of other classes: classifier.row\n"))
+  for (const auto& [name, bits] : bits_after(other, "for other classes: classifier.row\n"))
     if (name == "classifier.weight") {
       EXPECT_NE(bits, all.at(name));
     } else if (name != "classifier.bias") {

@@ -22,7 +22,7 @@ TEST(InterruptedRun, says_at_once_what_it_does_saves_and_exits_with_128_and_the_
     const Outcome outcome = running.wait();
     EXPECT_EQ(outcome.code, 128 + signal) << outcome.err;
     const size_t answer =
-        outcome.err.find("adjoin: interrupted: finishing this step, to save it; once more ends at once\n");
+        outcome.err.find("adjoin: interrupted: finishing and saving this step; interrupt again to end now\n");
     const size_t advice = outcome.err.find("adjoin: interrupted; continue with: adjoin train --resume ");
     EXPECT_LT(answer, advice) << outcome.err;
     EXPECT_NE(advice, std::string::npos) << outcome.err;

@@ -131,7 +131,7 @@ TEST(Options, with_resume_auto_are_those_of_the_run_in_out_where_it_has_a_checkp
   EXPECT_THAT(message_of<InvalidArgument>([] {
                 understood({"--resume", "auto"});
               }),
-              HasSubstr("--resume auto: goes on with the run in --out, which is needed"));
+              HasSubstr("--resume auto continues the run in --out, so --out is needed"));
 }
 
 class ConfigFile : public testing::Test {
@@ -212,7 +212,7 @@ TEST_F(ConfigFile, may_be_the_configuration_of_a_run_but_for_where_that_wrote) {
   expected.epochs = 3;
   EXPECT_EQ(with(to_json(run).dump(2), {"--epochs", "3"}), expected);
   EXPECT_THAT(refusal("{\"lairs\": 2}"), HasSubstr(path() + ": the configuration has an unknown key: lairs"));
-  EXPECT_THAT(refusal("{\"layers\": \"2\"}"), HasSubstr("layers is of another type"));
+  EXPECT_THAT(refusal("{\"layers\": \"2\"}"), HasSubstr("layers has the wrong type"));
   EXPECT_THAT(refusal("{\"layers\": "), HasSubstr(path() + ": is not JSON"));
 }
 

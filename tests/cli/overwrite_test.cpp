@@ -26,7 +26,7 @@ class EarlierRun : public testing::Test {
     const auto before = tree_of(earlier());
     const Outcome outcome = run(arguments + into(earlier()), {.ranks = ranks});
     EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("adjoin: --out " + earlier().string() + ": holds a run already; " + expected));
+    EXPECT_THAT(outcome.err, HasSubstr("adjoin: --out " + earlier().string() + ": already holds a run; " + expected));
     EXPECT_EQ(tree_of(earlier()), before);
   }
 
@@ -36,7 +36,7 @@ class EarlierRun : public testing::Test {
 };
 
 TEST_F(EarlierRun, is_not_replaced_by_a_command_that_is_repeated) {
-  const std::string advice = "--resume " + earlier().string() + " goes on with it, --overwrite replaces it";
+  const std::string advice = "--resume " + earlier().string() + " continues it, --overwrite replaces it";
   refuses(kTrain, advice);
   refuses(kTrain + " --dp 2", advice, /*ranks=*/2);
   fs::remove(earlier() / "model.safetensors");  // as of one that has not finished
@@ -108,7 +108,7 @@ TEST_F(EarlierRun, is_not_shortened_by_a_resumed_one) {
   const auto before = tree_of(longer);
   const Outcome outcome = run("train --epochs 1 --resume " + shell_quoted(longer));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(": the run has made 12 steps, --epochs 1 makes 6"));
+  EXPECT_THAT(outcome.err, HasSubstr(": the run has made 12 steps, but --epochs 1 makes 6"));
   EXPECT_EQ(tree_of(longer), before);
 }
 

@@ -153,7 +153,7 @@ TEST(PipelineCommand, refuses_bad_input_with_one_line_and_writes_nothing) {
   };
   const auto before = test::tree_of(folder.path());
   const std::string one_file = run("pipeline gpipe --csv /none/a.csv --svg /none/a.csv").err;
-  EXPECT_EQ(one_file, "adjoin: --svg and --csv are one file, /none/a.csv\n");
+  EXPECT_EQ(one_file, "adjoin: --svg and --csv name the same file, /none/a.csv\n");
   EXPECT_EQ(run("pipeline gpipe --svg ''").err, "adjoin: --svg is empty, expected a file's name\n");
   for (const auto& [arguments, expected] : cases) {
     const Outcome outcome =

@@ -113,11 +113,11 @@ TEST(PipelineTraining, refuses_what_does_not_fit_before_anything_is_written) {
     return outcome.err;
   };
   EXPECT_THAT(refusal("--pp 2 --pipeline interleaved --chunks 3"),
-              HasSubstr("--pp 2 with --chunks 3 makes 6 stages, the model has 5 segments"));
-  EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, the model has 5 segments to give them"));
+              HasSubstr("--pp 2 with --chunks 3 makes 6 stages, but the model has only 5 segments"));
+  EXPECT_THAT(refusal("--pp 6"), HasSubstr("--pp 6 makes 6 stages, but the model has only 5 segments"));
   EXPECT_THAT(refusal("--pp 2 --chunks 2"), HasSubstr("--chunks is for --pipeline interleaved"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,2"),
-              HasSubstr("--stages 2,2: the sum is 4, expected 5, the model's segments"));
+              HasSubstr("--stages 2,2: the sum is 4, expected 5, the number of the model's segments"));
   EXPECT_THAT(refusal("--pp 2 --stages 5"), HasSubstr("--stages 5: expected 2 numbers, one for each stage, got 1"));
   EXPECT_THAT(refusal("--pp 2 --stages 1,4,"), HasSubstr("--stages 1,4,: expected a number on each side of a comma"));
   EXPECT_THAT(refusal("--pp 2 --stages 2,x"), HasSubstr("--stages"));

@@ -48,16 +48,16 @@ TEST(PlanCommand, refuses_what_it_cannot_plan_in_one_line) {
       {"--ranks 2 --memory ''", "--memory is empty, expected a number of bytes"},
       {"--ranks 2 --memory 1X", "--memory is 1X, expected a number of bytes"},
       {"--ranks 2 --memory 1", "the least is"},
-      {"--ranks 2 --dp 2", "--dp beside --ranks"},
-      {"--ranks 2 --cp 2", "--cp beside --ranks"},
-      {"--ranks 2 --tp 2", "--tp beside --ranks"},
-      {"--ranks 2 --pp 2", "--pp beside --ranks"},
-      {"--ranks 2 --ep 1", "--ep beside --ranks"},
+      {"--ranks 2 --dp 2", "--dp is given with --ranks"},
+      {"--ranks 2 --cp 2", "--cp is given with --ranks"},
+      {"--ranks 2 --tp 2", "--tp is given with --ranks"},
+      {"--ranks 2 --pp 2", "--pp is given with --ranks"},
+      {"--ranks 2 --ep 1", "--ep is given with --ranks"},
       {"--ranks 4 --hosts 3 --alpha 1e-6 --beta 1e-10", "--hosts 3 does not divide --ranks 4"},
       {"--ranks 4 --hosts 2", "--hosts needs --alpha and --beta"},
-      {"--ranks 4 --alpha 1e-6 --beta 1e-10", "--alpha and --beta are of a network"},
+      {"--ranks 4 --alpha 1e-6 --beta 1e-10", "--alpha and --beta describe a network"},
       {"--ranks 4 --hosts 2 --alpha -1 --beta 0", "--alpha is -1"},
-      {"--ranks 37", "there is no layout of so many ranks that train takes"},
+      {"--ranks 37", "train accepts no layout of so many ranks"},
   };
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run(kSmallPlan + arguments);
@@ -95,11 +95,11 @@ TEST(PlanCommand, refuses_a_training_that_names_ranks_and_a_grid) {
   for (const char* option : {"--dp 2", "--cp 2", "--tp 2", "--pp 2", "--ep 1"}) {
     const Outcome outcome = run(kSmallRun + "--ranks 2 " + option + into(folder / "run"));
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("beside --ranks"));
+    EXPECT_THAT(outcome.err, HasSubstr("is given with --ranks"));
   }
   const Outcome outcome = run(kSmallRun + "--memory 1G" + into(folder / "run"));
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--ranks is not given"));
+  EXPECT_THAT(outcome.err, HasSubstr("which needs --ranks"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_F(RunWithTokenizer, refuses_the_other_kind_in_one_line) {
   put_tokenizer(data::small_decoder());
   const Outcome outcome = train(kSmallRun);
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("model \"BPE\" is no classifier's"));
+  EXPECT_THAT(outcome.err, HasSubstr("model \"BPE\" is not supported in a classifier"));
   EXPECT_EQ(lines_of(outcome.err).size(), 1u);
 }
 

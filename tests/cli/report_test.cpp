@@ -51,7 +51,7 @@ TEST_F(Reports, replace_an_earlier_one_and_nothing_else) {
   run_well("report" + runs("a") + into(own));
   run_well("report" + runs("a") + into(own));
   put(own, "<!doctype html>\n<p>mine");
-  expect_refusal("report" + runs("a") + into(own), own.string() + ": exists and is no report of adjoin");
+  expect_refusal("report" + runs("a") + into(own), own.string() + ": exists and is not a report of adjoin");
   EXPECT_EQ(contents_of(own), "<!doctype html>\n<p>mine");
 }
 
@@ -59,7 +59,7 @@ TEST_F(Reports, refuse_bad_input_in_one_line) {
   fs::create_directories(*folder_ / "empty");
   expect_refusal("report", "DIR is needed");
   expect_refusal("report" + runs("none") + into(page()), "/none: there is no such folder");
-  expect_refusal("report" + runs("empty") + into(page()), "is no output folder of adjoin train: it is empty");
+  expect_refusal("report" + runs("empty") + into(page()), "is not an output folder of adjoin train: it is empty");
   expect_refusal("report" + runs("a") + runs("a") + into(page()), "is given twice");
   expect_refusal("report" + runs("a") + into(*folder_ / "empty"), "/empty: is a folder, expected a file's name");
   expect_refusal("report" + runs("a") + into(*folder_ / "none" / "page.html"), "/none/page.html");

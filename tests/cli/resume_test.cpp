@@ -140,7 +140,7 @@ TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
     const Outcome outcome = run(resume(finished) + option);
     EXPECT_EQ(outcome.code, 2) << option;
     EXPECT_THAT(outcome.err, HasSubstr("the run is over, so --"));
-    EXPECT_THAT(outcome.err, HasSubstr("would change nothing; more --epochs train on"));
+    EXPECT_THAT(outcome.err, HasSubstr("would change nothing; more --epochs would continue the training"));
   }
   EXPECT_EQ(tree_of(finished), before);
 }
@@ -178,8 +178,8 @@ TEST_F(Resume, refuses_what_a_run_keeps) {
       {"--preset small", "--preset small: a resumed run keeps its own"},
       {"--vocab other.txt",
        "--vocab other.txt: a resumed run keeps its own, and that of " + kept.string() + " is none"},
-      {"--samples 32", "the run has 48 training samples, --data, --samples and --validation now give 32"},
-      {"--batch 16", "the run's batch is 8, --batch is 16"},
+      {"--samples 32", "the run has 48 training samples, but --data, --samples and --validation now give 32"},
+      {"--batch 16", "the run's batch is 8, but --batch is 16"},
       {"--tp 3 --dp -1", "--dp is -1"},
   };
   for (const auto& [arguments, expected] : cases) {
@@ -201,7 +201,7 @@ TEST_F(Resume, within_an_epoch_needs_the_order_that_the_epoch_began_with) {
   const Outcome refused = run(resume(within) + "--epochs 81 --seed 7");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err,
-              HasSubstr("stopped within an epoch, whose order of samples --data, --seed or --bucket now change"));
+              HasSubstr("stopped within an epoch, and --data, --seed or --bucket now change the order of its samples"));
   const Outcome resumed = run(resume(within) + "--epochs 81");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }

@@ -63,7 +63,7 @@ TEST(OneFile, gives_both_parts_with_every_tenth_text_of_a_class_to_test) {
   put(folder / "few.csv", "text,label\na good film,1\na bad film,0\n");
   const Outcome few = run("train --data " + shell_quoted(folder / "few.csv") + into(folder / "none"));
   EXPECT_EQ(few.code, 2);
-  EXPECT_THAT(few.err, HasSubstr("few.csv: has no class of 10 texts"));
+  EXPECT_THAT(few.err, HasSubstr("few.csv: expected a class of at least 10 texts"));
 }
 
 TEST(DecoderSamples, limit_the_sequences) {

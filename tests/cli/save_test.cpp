@@ -182,7 +182,7 @@ TEST_F(Saves, of_four_ranks_go_on_with_as_many_as_there_are_at_the_very_sample) 
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [step, loss] : expected) EXPECT_NEAR(found.at(step), loss, 1e-9) << step;
   EXPECT_THAT(run(train("--dp 0 --tp 2 --overwrite"), {.ranks = 3}).err,
-              HasSubstr("--dp 0: 3 ranks of the MPI job are no multiple of --pp 1 times --cp 1 times --tp 2"));
+              HasSubstr("--dp 0: 3 ranks of the MPI job are not a multiple of --pp 1 times --cp 1 times --tp 2"));
 }
 
 TEST_F(Saves, are_refused_where_ranks_see_different_folders) {
@@ -190,7 +190,7 @@ TEST_F(Saves, are_refused_where_ranks_see_different_folders) {
   const std::string second = " : -n 1 " ADJOIN_PROGRAM " " + kSmallRun + "--dp 2 --epochs 1" + into(other);
   const Outcome outcome = run(train("--dp 2 --epochs 1") + second, {.ranks = 1});
   EXPECT_NE(outcome.code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("sees another folder there than rank 0"));
+  EXPECT_THAT(outcome.err, HasSubstr("sees a different folder there than rank 0"));
   EXPECT_FALSE(fs::exists(metrics_of(out())) && !contents_of(metrics_of(out())).empty());
 }
 

@@ -31,7 +31,7 @@ class KeptTokens : public testing::Test {
                                     "--epochs 1 " + arguments + into(out),
                                 {.environment = "XDG_CACHE_HOME=" + shell_quoted(cache_), .ranks = ranks});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find("1 byte was no UTF-8"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("1 byte was not UTF-8"), std::string::npos) << outcome.err;
     Run result;
     for (const std::string& line : lines_of(outcome.out))
       if (line.starts_with("tokens ")) result.line += line;

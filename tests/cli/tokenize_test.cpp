@@ -72,8 +72,8 @@ TEST_F(Tokenize, refuses_in_one_line_what_holds_no_documents) {
   refuses(paragraphs("a\n\nb\n") + " --test /none", "/none: no such file or folder");
   refuses("", "--data is needed");
   refuses("--data sample --vocab subword --vocabulary-size 258", "--vocabulary-size is 258, expected 259 to 1048576");
-  refuses("--data sample --vocab subword --vocabulary-size 260", "a vocabulary of 260 pieces has too little room");
-  refuses("--data sample --vocab " + shell_quoted(folder_ / "a.txt"), "a.txt: is no vocabulary of a language model");
+  refuses("--data sample --vocab subword --vocabulary-size 260", "a vocabulary of 260 pieces is too small");
+  refuses("--data sample --vocab " + shell_quoted(folder_ / "a.txt"), "a.txt: is not a vocabulary of a language model");
 }
 
 TEST_F(Tokenize, refuses_a_folder_that_holds_something) {
@@ -82,7 +82,8 @@ TEST_F(Tokenize, refuses_a_folder_that_holds_something) {
   const auto before = tree_of(folder_.path());
   const Outcome outcome = tokenize("--data sample");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(lines_of(outcome.err), ElementsAre(HasSubstr("tokens: exists and is no empty folder; choose another")));
+  EXPECT_THAT(lines_of(outcome.err),
+              ElementsAre(HasSubstr("tokens: exists and is not an empty folder; choose another")));
   EXPECT_EQ(tree_of(folder_.path()), before);
 }
 
@@ -115,7 +116,8 @@ TEST_F(Tokenize, takes_a_decoder_s_tokenizer_into_its_folder) {
   EXPECT_EQ(tree_of(again), tree_of(out()));
   put(folder_ / "made_elsewhere/tokenizer.json", data::small_classifier().dump());
   fs::remove_all(folder_ / "made");
-  refuses("--vocab " + shell_quoted(folder_ / "made_elsewhere") + arguments, "model \"WordPiece\" is no decoder's");
+  refuses("--vocab " + shell_quoted(folder_ / "made_elsewhere") + arguments,
+          "model \"WordPiece\" is not supported in a decoder");
 }
 
 TEST_F(Tokenize, wants_a_folder_for_documents) {

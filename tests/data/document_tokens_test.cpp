@@ -58,13 +58,13 @@ TEST(DocumentTokens, are_refused_where_the_file_is_cut_short_or_holds_something_
   const std::string whole = test::contents_of(folder.path("a.tokens"));
   const auto refusal_of = [&](const std::string& path) { return refusal([&] { map_document_tokens(path, *bytes); }); };
   EXPECT_THAT(refusal_of(folder.write("b", whole.substr(0, whole.size() - 1))), HasSubstr("b: the token file has"));
-  EXPECT_THAT(refusal_of(folder.write("b", std::string(200, 'x'))), HasSubstr("b: is no token file"));
+  EXPECT_THAT(refusal_of(folder.write("b", std::string(200, 'x'))), HasSubstr("b: is not a token file"));
   EXPECT_THAT(refusal_of(folder.path("c")), HasSubstr("c: cannot be opened"));
   for (const char* text : {"", "{}", "[]", R"({"vocabulary": "bytes", "documents": 1, "bytes": 1})"}) {
     TokenFileWriter file(folder.path("b"), 257);
     file.add(std::vector<int64_t>{1, 256}, 0);
     file.publish(text);
-    EXPECT_THAT(refusal_of(folder.path("b")), HasSubstr("b: is a token file, but not of documents")) << text;
+    EXPECT_THAT(refusal_of(folder.path("b")), HasSubstr("b: is a token file, but does not hold documents")) << text;
   }
 }
 

@@ -129,7 +129,7 @@ TEST(Documents, are_refused_in_one_line_where_there_are_none) {
   EXPECT_THAT(refusal_of(folder.path()), HasSubstr("no documents; expected .txt, .csv, .tsv or .jsonl files"));
   EXPECT_THAT(refusal_of(folder.write("a", "")), HasSubstr("a: holds no text"));
   EXPECT_THAT(refusal_of(folder.write("a", "\n\r\n\n")), HasSubstr("a: holds no text"));
-  EXPECT_THAT(refusal_of(folder.write("a", "one line")), HasSubstr("a: holds one document, expected 2 at least"));
+  EXPECT_THAT(refusal_of(folder.write("a", "one line")), HasSubstr("a: holds one document, expected at least 2"));
   EXPECT_THAT(refusal_of(folder.write("a.csv", "text\n")), HasSubstr("a.csv: no samples follow the header"));
   EXPECT_THAT(refusal_of(folder.write("a", "one\n\ntwo"), "body"), HasSubstr("--text-column names a column"));
   EXPECT_THAT(refusal([&] { documents_of(folder.write("a", "")); }), HasSubstr("a: holds no text"));

@@ -57,7 +57,8 @@ TEST(Idx, reads_what_is_longer_than_a_chunk) {
 
 TEST(Idx, refuses_what_is_no_array_of_bytes) {
   EXPECT_THAT(refusal_of_idx("ab"), EndsWith("a-idx: expected a header of IDX, got a file that is too short"));
-  EXPECT_THAT(refusal_of_idx("text, and more"), EndsWith("a-idx: is no IDX file: it does not begin with two zeros"));
+  EXPECT_THAT(refusal_of_idx("text, and more"),
+              EndsWith("a-idx: is not an IDX file: it does not begin with two zeros"));
   EXPECT_THAT(refusal_of_idx(idx({2}, "12345678", 0x0d)),
               EndsWith("a-idx: expected unsigned bytes (type 8), got type 13"));
   EXPECT_THAT(refusal_of_idx(idx({2, 3}, "12345")), EndsWith("a-idx: expected 6 bytes behind the header, got 5"));
@@ -91,7 +92,8 @@ TEST(Idx, names_a_damaged_file_once) {
 TEST(Idx, reads_no_pipe) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(refusal([&] { load_idx(folder.path("pipe")); }), EndsWith("pipe: expected an IDX file, this is no file"));
+  EXPECT_THAT(refusal([&] { load_idx(folder.path("pipe")); }),
+              EndsWith("pipe: expected an IDX file, this is not a file"));
 }
 
 TEST(Mnist, tells_why_a_folder_or_a_file_cannot_be_reached) {

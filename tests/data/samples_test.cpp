@@ -108,21 +108,22 @@ TEST(OpenSamples, refuses_an_empty_file_and_one_with_a_header_only) {
 }
 
 TEST(OpenSamples, names_the_columns_that_lack_and_those_found) {
-  EXPECT_THAT(refusal_of_csv("body,label\nx,1\n"),
-              HasSubstr("train.csv:1: no column \"text\" or \"review\", nor is one named by --text-column; found: "
-                        "\"body\", \"label\""));
+  EXPECT_THAT(
+      refusal_of_csv("body,label\nx,1\n"),
+      HasSubstr("train.csv:1: no column \"text\" or \"review\", and no column is named by --text-column; found: "
+                "\"body\", \"label\""));
   EXPECT_THAT(refusal_of_csv("text,stars\nx,1\n"), HasSubstr("no column \"label\" or \"sentiment\", nor"));
   EXPECT_THAT(refusal_of("train.jsonl", "{\"body\": \"x\", \"stars\": 1}\n", {.text = "body", .label = "star"}),
               HasSubstr("train.jsonl:1: no column \"star\" (--label-column); found: \"body\", \"stars\""));
   EXPECT_THAT(refusal_of("train.tsv", "a\tb\nx\t1\n", {.text = "a", .label = "a"}),
-              HasSubstr("train.tsv:1: text and label are one column, \"a\""));
+              HasSubstr("train.tsv:1: text and label are the same column, \"a\""));
 }
 
 TEST(OpenSamples, refuses_two_columns_of_one_name_unless_another_is_used) {
   EXPECT_THAT(refusal_of_csv("text,label,Text\na,1,b\n"),
-              HasSubstr("train.csv:1: expected one column of the name, found \"text\" and \"Text\""));
+              HasSubstr("train.csv:1: expected one column with this name, found \"text\" and \"Text\""));
   EXPECT_THAT(refusal_of("train.tsv", "a\tb\tb\nx\t1\t2\n", {.text = "a", .label = "b"}),
-              HasSubstr("train.tsv:1: expected one column of the name, found \"b\" and \"b\""));
+              HasSubstr("train.tsv:1: expected one column with this name, found \"b\" and \"b\""));
   const TemporaryFolder folder;
   folder.write("train.csv", "text,label,Text,id,id\na,1,b,5,6\n");
   EXPECT_THAT(described(folder.path(), Part::train, {.text = "Text", .label = ""}), ElementsAre("1 b"));

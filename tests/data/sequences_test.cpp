@@ -75,11 +75,11 @@ TEST(Sequences, hold_no_empty_piece_where_a_document_ends_at_the_border_of_a_seq
 TEST(Sequences, are_refused_where_a_training_part_fills_none) {
   const auto tokens = tokens_of({1, 2, 3, kEnd});
   EXPECT_THAT(refusal([&] { Sequences(tokens, 4, Part::train); }),
-              HasSubstr("a.tokens: has 4 tokens; a sequence of 4 and what follows it needs 5"));
+              HasSubstr("a.tokens: has 4 tokens, but a sequence of 4 and the token after it need 5"));
   EXPECT_EQ(Sequences(tokens, 3, Part::train).size(), 1);
   EXPECT_THAT(Sequences(tokens, 100, Part::test)[0].ids, ElementsAre(1, 2, 3));
   EXPECT_THAT(refusal([&] { Sequences(tokens_of({kEnd}), 4, Part::test); }), HasSubstr("has 1 tokens"));
-  EXPECT_THAT(refusal([&] { Sequences(tokens, 1, Part::train); }), HasSubstr("2 tokens at least; got a length of 1"));
+  EXPECT_THAT(refusal([&] { Sequences(tokens, 1, Part::train); }), HasSubstr("at least 2 tokens, got a length of 1"));
 }
 
 TEST(Sequences, refuse_a_token_that_is_not_of_the_vocabulary_when_they_are_taken) {

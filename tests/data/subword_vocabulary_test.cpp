@@ -128,10 +128,10 @@ TEST(LearnSubwords, refuses_what_cannot_be_learned_in_one_line) {
   EXPECT_THAT(refusal([] { learned_from({}); }), AllOf(HasSubstr("no text to learn a vocabulary from"), one_line));
   EXPECT_THAT(refusal([] { learned_from({"", "\xff"}); }), AllOf(HasSubstr("no text to learn"), one_line));
   EXPECT_THAT(refusal([] { learned_from({"some words"}, {.size = 258}); }),
-              AllOf(HasSubstr("has more than 258 pieces; got a size of 258"), one_line));
-  EXPECT_THAT(refusal([] { learned_from({"the quick brown fox jumps over the lazy dog"}, {.size = 260}); }),
-              AllOf(HasSubstr("a vocabulary of 260 pieces has too little room for the bytes and the texts' characters"),
-                    one_line));
+              AllOf(HasSubstr("expected a vocabulary of more than 258 subwords, got a size of 258"), one_line));
+  EXPECT_THAT(
+      refusal([] { learned_from({"the quick brown fox jumps over the lazy dog"}, {.size = 260}); }),
+      AllOf(HasSubstr("a vocabulary of 260 pieces is too small for all bytes and the texts' characters"), one_line));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(TextVocabulary, refuses_a_file_that_is_none) {
   const TemporaryFolder folder;
   for (const char* content : {"", "[PAD]\n[UNK]\nthe\n", "adjoin: the vocabulary of bits\n"})
     EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.write("a", content)); }),
-                HasSubstr("a: is no vocabulary of a language model"));
+                HasSubstr("a: is not a vocabulary of a language model"));
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path("b")); }),
               HasSubstr("b: cannot open the vocabulary: No such file"));
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }), HasSubstr("is a folder"));

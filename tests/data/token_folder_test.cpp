@@ -49,9 +49,9 @@ TEST_F(TokenFolders, take_the_place_of_nothing_but_an_empty_folder) {
   write_token_folder(place(), documents(), *byte_vocabulary());
   const Documents others = documents("de\n\nf\n");
   EXPECT_THAT(refusal([&] { write_token_folder(place(), others, *byte_vocabulary()); }),
-              HasSubstr("exists and is no empty folder; choose another"));
+              HasSubstr("exists and is not an empty folder; choose another"));
   EXPECT_THAT(open_token_folder(place()).train.tokens.ids(0), ElementsAre(97, 98, 256));
-  EXPECT_THAT(refusal([&] { require_free_place(folder_.path("source/a.txt")); }), HasSubstr("is no empty folder"));
+  EXPECT_THAT(refusal([&] { require_free_place(folder_.path("source/a.txt")); }), HasSubstr("is not an empty folder"));
   EXPECT_THAT(refusal([&] { require_free_place(""); }), HasSubstr("--out"));
 }
 

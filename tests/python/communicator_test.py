@@ -96,7 +96,7 @@ class Messages(unittest.TestCase):
                 "layout sparse": torch.ones(2).to_sparse(),
                 "contiguous": torch.ones(4, 4)[:, 1],
                 "complex": torch.ones(2, dtype=torch.complex64),
-                "needs no gradient": torch.ones(2, requires_grad=True),
+                "requires no gradient": torch.ones(2, requires_grad=True),
             }
             for text, x in refused.items():
                 with self.assertRaisesRegex(adjoin.InvalidArgument, "(?i)" + text) as caught:

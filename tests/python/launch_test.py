@@ -234,8 +234,8 @@ class Program(unittest.TestCase):
             sys.modules["torch"] = torch if "{version}" else None
             import adjoin
         """
-        self.assertIn("ImportError: adjoin: was built for torch 2.13, but here is torch 2.9.1", self.run_python(another.format(version="2.9.1")).stderr)
-        self.assertIn("ImportError: adjoin: there is no torch here", self.run_python(another.format(version="")).stderr)
+        self.assertIn("ImportError: adjoin: was built for torch 2.13, but torch 2.9.1 is installed", self.run_python(another.format(version="2.9.1")).stderr)
+        self.assertIn("ImportError: adjoin: torch is not installed", self.run_python(another.format(version="")).stderr)
 
 
 if __name__ == "__main__":

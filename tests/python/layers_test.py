@@ -180,7 +180,7 @@ class Modules(unittest.TestCase):
         grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
         with self.assertRaisesRegex(adjoin.InvalidArgument, "expected 3 features in the last dim"):
             nn.Linear(3, 2, grid=grid)(adjoin.place(torch.ones(2, 4), adjoin.Layout(grid, [2, 4]), grid))
-        with self.assertRaisesRegex(adjoin.InvalidArgument, "mode: there is no 'cubic' here"):
+        with self.assertRaisesRegex(adjoin.InvalidArgument, "mode: 'cubic' is not supported"):
             nn.Upsample(size=3, mode="cubic", grid=grid)(adjoin.place(torch.ones(1, 1, 2), adjoin.Layout(grid, [1, 1, 2]), grid))
         with self.assertRaises(TypeError):
             nn.Conv2d(3, 2, grid=grid)

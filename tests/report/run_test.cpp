@@ -88,10 +88,10 @@ TEST(ReadRun, refuses_what_is_no_run) {
   EXPECT_EQ(refusal(folder / "none"), (folder / "none").string() + ": there is no such folder");
   std::filesystem::create_directory(folder / "empty");
   EXPECT_EQ(refusal(folder / "empty"),
-            (folder / "empty").string() + ": is no output folder of adjoin train: it is empty");
+            (folder / "empty").string() + ": is not an output folder of adjoin train: it is empty");
   test::put(folder / "file", "x");
-  EXPECT_EQ(refusal(folder / "file"), (folder / "file").string() + ": is no folder");
-  EXPECT_EQ(refusal(folder.path()), folder.path().string() + ": is no output folder of adjoin train");
+  EXPECT_EQ(refusal(folder / "file"), (folder / "file").string() + ": is not a folder");
+  EXPECT_EQ(refusal(folder.path()), folder.path().string() + ": is not an output folder of adjoin train");
   std::filesystem::create_directory(folder / "begun");
   test::put(folder / "begun" / ".adjoin", "");
   EXPECT_EQ(refusal(folder / "begun"),

@@ -97,7 +97,7 @@ TEST(Watch, waits_for_a_run_that_has_not_begun) {
 TEST(Watch, refuses_what_is_no_run) {
   const TemporaryFolder folder;
   EXPECT_EQ(test::message_of<InvalidArgument>([&] { watched(folder.path()); }),
-            folder.path().string() + ": is no output folder of adjoin train: it is empty");
+            folder.path().string() + ": is not an output folder of adjoin train: it is empty");
 }
 
 }  // namespace

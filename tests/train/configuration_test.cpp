@@ -74,9 +74,9 @@ TEST(Configuration, from_json_refuses_unknown_keys_and_other_types) {
     return message_of<InvalidArgument>([&] { configuration_from_json(nlohmann::ordered_json::parse(text)); });
   };
   EXPECT_THAT(message(R"({"hiden": 3})"), HasSubstr("unknown key: hiden"));
-  EXPECT_THAT(message(R"({"hidden": "3"})"), HasSubstr("hidden is of another type: \"3\""));
-  EXPECT_THAT(message(R"({"hidden": 3.5})"), HasSubstr("hidden is of another type"));
-  EXPECT_THAT(message(R"({"final_norm": 1})"), HasSubstr("final_norm is of another type"));
+  EXPECT_THAT(message(R"({"hidden": "3"})"), HasSubstr("hidden has the wrong type: \"3\""));
+  EXPECT_THAT(message(R"({"hidden": 3.5})"), HasSubstr("hidden has the wrong type"));
+  EXPECT_THAT(message(R"({"final_norm": 1})"), HasSubstr("final_norm has the wrong type"));
   EXPECT_THAT(message("[]"), HasSubstr("not a JSON object"));
 }
 
@@ -104,7 +104,7 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_THAT(message([](auto& c) { c.dropout = -0.1; }), HasSubstr("--dropout is -0.1, expected 0 to 1"));
   EXPECT_THAT(message([](auto& c) { c.token_dropout = 2; }), HasSubstr("--token-dropout is 2"));
   EXPECT_THAT(message([](auto& c) { c.lr = 0; }), HasSubstr("--lr is 0"));
-  EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less");
+  EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less than 1");
   EXPECT_EQ(message([](auto& c) { c.momentum = 0.5; }), "--momentum is for --optimizer sgd, and --optimizer is adamw");
   EXPECT_EQ(message([](auto& c) { c.optimizer = "adam"; }), "--optimizer is \"adam\", expected one of adamw, sgd");
   EXPECT_THAT(message([](auto& c) { c.lr = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--lr is nan"));

@@ -16,7 +16,7 @@ using PieceIds = std::unordered_map<std::string_view, int32_t>;
 /// The two pieces of a merge: "a b", or ["a", "b"].
 std::pair<std::string, std::string> pair_of(const TokenizerJson& merge, const std::string& where) {
   if (merge.is_array()) {
-    require(merge.size() == 2, [&] { return where + " is of " + std::to_string(merge.size()) + " pieces, not 2"; });
+    require(merge.size() == 2, [&] { return where + " has " + std::to_string(merge.size()) + " pieces, expected 2"; });
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
   }
   const auto line = merge.get<std::string>();
@@ -33,7 +33,8 @@ std::vector<BpeParts::Merge> merges_of(const TokenizerJson& model, const PieceId
     const auto [left, right] = pair_of(merge, where());
     const auto id_of = [&](const std::string& piece) {
       const auto found = ids.find(piece);
-      require(found != ids.end(), [&] { return where() + " is of " + in_quotes(piece) + ", which is no piece"; });
+      require(found != ids.end(),
+              [&] { return where() + " names " + in_quotes(piece) + ", which is not in the vocabulary"; });
       return found->second;
     };
     merges.push_back({id_of(left), id_of(right), id_of(left + right)});
@@ -76,20 +77,20 @@ void require_bpe(const TokenizerJson& tokenizer, const std::string& name) {
   const TokenizerJson& model = field(tokenizer, "model");
   const std::string type = text_field(model, "type");
   const bool is_bpe = type == "BPE" || (type.empty() && model.contains("merges"));  // older files name no type
-  require(is_bpe, [&] { return name + ": model " + in_quotes(type) + " is no decoder's; expected \"BPE\""; });
+  require(is_bpe,
+          [&] { return name + ": model " + in_quotes(type) + " is not supported in a decoder; expected \"BPE\""; });
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     require(text_field(model, key).empty(),
-            [&] { return name + ": model \"BPE\" with a " + key + " is none that adjoin knows"; });
+            [&] { return name + ": model \"BPE\" with a " + key + " is not supported"; });
   const TokenizerJson& dropout = field(model, "dropout");
-  require(dropout.is_null() || dropout == 0,
-          [&] { return name + ": model \"BPE\" with dropout is none that adjoin knows"; });
+  require(dropout.is_null() || dropout == 0, [&] { return name + ": model \"BPE\" with dropout is not supported"; });
 }
 
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name) {
   const TokenizerJson& model = field(tokenizer, "model");
   const bool falls_back = flag(model, "byte_fallback");
   require(!falls_back || unit == BpeParts::Unit::character,
-          [&] { return name + ": byte_fallback with pre_tokenizer \"ByteLevel\" is nothing that adjoin knows"; });
+          [&] { return name + ": byte_fallback with pre_tokenizer \"ByteLevel\" is not supported"; });
 
   BpeTokenizer result;
   result.pieces = pieces_of(field(model, "vocab"), name);
@@ -114,7 +115,7 @@ BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const
   if (const std::string unknown = text_field(model, "unk_token"); !unknown.empty()) {
     parts.unknown = id_of(unknown);
     require(parts.unknown != BpeParts::kNone,
-            [&] { return name + ": the token for what is unknown, " + in_quotes(unknown) + ", is no piece"; });
+            [&] { return name + ": the unknown token, " + in_quotes(unknown) + ", is not in the vocabulary"; });
   }
   parts.merges = merges_of(model, ids, name);
 
@@ -131,14 +132,16 @@ std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<
   for (const TokenizerJson& item : names) {
     if (item.is_number_integer()) {
       require(item >= 0 && item < pieces.size(), [&] {
-        return name + ": the end of a text, " + excerpt(item.dump()) + ", is no id of " + std::to_string(pieces.size());
+        return name + ": the id of the end-of-text token is " + excerpt(item.dump()) + ", expected an id below " +
+               std::to_string(pieces.size());
       });
       ids.push_back(item.get<int64_t>());
       continue;
     }
     const auto token = item.get<std::string>();
     const auto found = token.empty() ? pieces.end() : std::find(pieces.begin(), pieces.end(), token);
-    require(found != pieces.end(), [&] { return name + ": the end of a text, " + in_quotes(token) + ", is no token"; });
+    require(found != pieces.end(),
+            [&] { return name + ": the end-of-text token, " + in_quotes(token) + ", is not in the vocabulary"; });
     ids.push_back(found - pieces.begin());
   }
   std::vector<int64_t> once;

@@ -27,13 +27,13 @@ std::vector<int64_t> ends_of(const TokenizerJson& tokenizer, const std::vector<s
   const TokenizerJson& named = field(field(tokenizer, "model"), kEndsField);
   if (!named.is_null()) {
     std::vector<int64_t> ends = ids_of_names(named, pieces, name);
-    require(!ends.empty(), [&] { return name + ": the list of the ends of a text is empty"; });
+    require(!ends.empty(), [&] { return name + ": the list of end-of-text tokens is empty"; });
     return ends;
   }
   for (const char* usual : kUsualEnds)
     if (const auto found = std::find(pieces.begin(), pieces.end(), usual); found != pieces.end())
       return {found - pieces.begin()};
-  throw InvalidArgument(name + ": the tokenizer has no end of a text (eos_token in tokenizer_config.json)");
+  throw InvalidArgument(name + ": the tokenizer has no end-of-text token (eos_token in tokenizer_config.json)");
 }
 
 class BpeVocabulary final : public TextVocabulary {

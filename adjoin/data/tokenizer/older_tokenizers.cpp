@@ -136,10 +136,10 @@ std::string from_vocab_json(const fs::path& vocab, const fs::path& merges, const
   const bool is_qwen = name == "Qwen2Tokenizer";
   require(is_qwen || name.empty() || name == "GPT2Tokenizer", [&] {
     return vocab.string() + ": tokenizer_class " + in_quotes(name) +
-           " with vocab.json and merges.txt is none that adjoin knows; it knows GPT2Tokenizer and Qwen2Tokenizer";
+           " with vocab.json and merges.txt is not supported; expected GPT2Tokenizer or Qwen2Tokenizer";
   });
   const TokenizerJson vocabulary = parse_json(read_tokenizer_file(vocab), vocab.string());
-  require(vocabulary.is_object(), [&] { return vocab.string() + ": is no object of pieces and their ids"; });
+  require(vocabulary.is_object(), [&] { return vocab.string() + ": expected a JSON object of pieces and their ids"; });
   TokenizerJson pairs = TokenizerJson::array();
   for (const std::string& line : lines_of(read_tokenizer_file(merges)))
     if (!line.empty() && !line.starts_with("#version")) pairs.push_back(line);
@@ -182,10 +182,10 @@ std::string from_tokenizer_model(const fs::path& path, const TokenizerSettings& 
   const std::string its_class = settings.tokenizer_class();
   require(its_class.empty() || its_class == "LlamaTokenizer", [&] {
     return name + ": tokenizer_class " + in_quotes(its_class) +
-           " with tokenizer.model is none that adjoin knows; it knows LlamaTokenizer";
+           " with tokenizer.model is not supported; expected LlamaTokenizer";
   });
   const SentencepieceModel model = read_sentencepiece_model(read_tokenizer_file(path), name);
-  require(model.is_bpe, [&] { return name + ": model \"Unigram\" is none that adjoin knows; expected \"BPE\""; });
+  require(model.is_bpe, [&] { return name + ": model \"Unigram\" is not supported; expected \"BPE\""; });
   if (model.normalizes) refuse_part(name, "normalizer", "Precompiled");
 
   using Kind = SentencepieceModel::Piece::Kind;

@@ -45,9 +45,7 @@ class Fields {
   std::string_view bytes;  // of a text or message field
 
  private:
-  [[noreturn]] void refuse() const {
-    throw InvalidArgument(name_ + ": is no model of sentencepiece, or a damaged one");
-  }
+  [[noreturn]] void refuse() const { throw InvalidArgument(name_ + ": is not a sentencepiece model, or is damaged"); }
 
   std::string_view take(uint64_t size) {
     if (size > rest_.size()) refuse();
@@ -76,14 +74,14 @@ SentencepieceModel::Piece piece_from(std::string_view message, const std::string
     if (fields.number == 1) {
       constexpr size_t kLongest = 512;  // bytes; by default the library learns pieces of at most 16 characters
       require(fields.bytes.size() <= kLongest, [&] {
-        return name + ": a piece has " + std::to_string(fields.bytes.size()) + " bytes; at most " +
-               std::to_string(kLongest) + " are taken";
+        return name + ": a piece has " + std::to_string(fields.bytes.size()) + " bytes, expected at most " +
+               std::to_string(kLongest);
       });
       piece.text = fields.bytes;
     }
     if (fields.number != 3) continue;
     require(fields.value >= 1 && fields.value <= 6,
-            [&] { return name + ": a piece is of the kind " + std::to_string(fields.value) + ", which is none"; });
+            [&] { return name + ": a piece has the unknown kind " + std::to_string(fields.value); });
     piece.kind = static_cast<SentencepieceModel::Piece::Kind>(fields.value);
   }
   return piece;
@@ -112,7 +110,7 @@ SentencepieceModel read_sentencepiece_model(std::string_view content, const std:
       for (Fields normalizer(fields.bytes, name); normalizer.next();)
         if (normalizer.number == 2) model.normalizes = !normalizer.bytes.empty();
   }
-  require(!model.pieces.empty(), [&] { return name + ": is no model of sentencepiece, or an empty one"; });
+  require(!model.pieces.empty(), [&] { return name + ": is not a sentencepiece model, or is empty"; });
   return model;
 }
 

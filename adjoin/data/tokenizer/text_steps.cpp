@@ -24,8 +24,8 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 std::string literal_pattern(const TokenizerJson& part, const char* kind, const std::string& name) {
   const TokenizerJson& pattern = part.at("pattern");
   require(pattern.contains("String"), [&] {
-    return name + ": " + kind + " " + in_quotes(type_of(part)) + " of the pattern " + excerpt(pattern.dump()) +
-           " is none that adjoin knows; expected a text";
+    return name + ": " + kind + " " + in_quotes(type_of(part)) + " with the pattern " + excerpt(pattern.dump()) +
+           " is not supported; expected a literal text";
   });
   return pattern.at("String").get<std::string>();
 }
@@ -82,8 +82,9 @@ std::string Normalizer::operator()(std::string_view text) const {
 
 WordCutting::WordCutting(const TokenizerJson& pre_tokenizer, const std::string& name) {
   for_each_part(pre_tokenizer, "pretokenizers", [&](const TokenizerJson& part) {
-    require(!is_byte_level_,
-            [&] { return name + ": pre_tokenizer " + in_quotes(type_of(part)) + " stands behind ByteLevel"; });
+    require(!is_byte_level_, [&] {
+      return name + ": pre_tokenizer " + in_quotes(type_of(part)) + " comes after \"ByteLevel\", expected it before";
+    });
     add(part, name);
     require(steps_.size() <= kMostSteps, [&] { return name + ": the pre_tokenizer has too many parts"; });
   });
@@ -100,14 +101,14 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     const std::string expression = text_field(pattern, "Regex");
     const std::optional<WordPattern> known = known_pattern(expression);
     require(known.has_value(), [&] {
-      return name + ": pre_tokenizer \"Split\" of the pattern " + excerpt(pattern.dump()) +
-             " is none that adjoin knows; it knows those of GPT-2, Llama 3 and Qwen 2";
+      return name + ": pre_tokenizer \"Split\" with the pattern " + excerpt(pattern.dump()) +
+             " is not supported; expected that of GPT-2, Llama 3 or Qwen 2";
     });
     // Their words cover the whole text, so keeping the words and dropping what is between them give the same result.
     const std::string behavior = text_field(part, "behavior");
     const bool inverted = flag(part, "invert");
     require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted), [&] {
-      return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is none that adjoin knows";
+      return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is not supported";
     });
     steps_.emplace_back(*known);
   } else if (type == "Digits") {
@@ -119,11 +120,11 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     using Prefix = Metaspace::Prefix;
     const auto prefix = scheme == "always" ? Prefix::always : scheme == "first" ? Prefix::first : Prefix::never;
     require(prefix != Prefix::never || scheme == "never", [&] {
-      return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is none that adjoin knows";
+      return name + ": pre_tokenizer \"Metaspace\" with the scheme " + in_quotes(scheme) + " is not supported";
     });
     require(text_field(part, "replacement") == kSpaceSign, [&] {
       return name + ": pre_tokenizer \"Metaspace\" with the replacement " + in_quotes(text_field(part, "replacement")) +
-             " is none that adjoin knows; expected " + std::string(kSpaceSign);
+             " is not supported; expected " + std::string(kSpaceSign);
     });
     steps_.emplace_back(Metaspace{prefix, flag(part, "split", true)});
   } else {

@@ -31,7 +31,7 @@ AddedToken token_from(const TokenizerJson& token, int64_t id) {
 TokenizerJson read_if_there(const fs::path& path) {
   if (!is_file(path)) return TokenizerJson::object();
   TokenizerJson json = parse_json(read_tokenizer_file(path), path.string());
-  require(json.is_object(), [&] { return path.string() + ": is no object of JSON"; });
+  require(json.is_object(), [&] { return path.string() + ": expected a JSON object"; });
   return json;
 }
 
@@ -53,7 +53,7 @@ std::string read_tokenizer_file(const fs::path& path) {
   const uintmax_t size = fs::file_size(path, error);
   require(!error, [&] { return name + ": cannot open the tokenizer: " + error.message(); });
   require(size <= kMostBytes, [&] {
-    return name + ": has " + grouped(static_cast<int64_t>(size)) + " bytes; no tokenizer is larger than " +
+    return name + ": has " + grouped(static_cast<int64_t>(size)) + " bytes, expected at most " +
            grouped(static_cast<int64_t>(kMostBytes));
   });
   std::ifstream file(path, std::ios::binary);

@@ -16,7 +16,7 @@ std::string with_ends(std::string content, const TokenizerJson& ends, const std:
   TokenizerJson json = parse_json(content, name);
   const auto model = json.find("model");
   require(json.is_object() && model != json.end() && model->is_object(),
-          [&] { return name + ": is no tokenizer: it has no model"; });
+          [&] { return name + ": is not a tokenizer: it has no model"; });
   if (type_of(*model) == "WordPiece") return content;  // a classifier's, which ends no text
   (*model)[kEndsField] = ends;
   return json.dump();
@@ -62,7 +62,7 @@ std::string read_tokenizer(const std::string& path) {
     const bool is_usual =
         name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" || name == "tokenizer.model";
     if (!is_usual) return read_tokenizer_file(path);
-    require(is_file(file), [&] { return path + ": cannot open the tokenizer: it is no file"; });
+    require(is_file(file), [&] { return path + ": cannot open the tokenizer: it is not a file"; });
     return read_folder(folder, name);
   });
 }

@@ -60,8 +60,8 @@ void add_template_ids(const TokenizerJson& part, size_t size, const std::string&
     const std::string token = item.at("SpecialToken").at("id").get<std::string>();
     for (const TokenizerJson& id : part.at("special_tokens").at(token).at("ids")) {
       require(id.is_number_integer() && id >= 0 && id < size, [&] {
-        return name + ": the post-processor puts " + excerpt(id.dump()) + " for " + in_quotes(token) +
-               ", which is no id of " + std::to_string(size);
+        return name + ": the post-processor gives " + in_quotes(token) + " the id " + excerpt(id.dump()) +
+               ", expected an id below " + std::to_string(size);
       });
       (is_behind ? ids.behind : ids.before).push_back(id.get<int64_t>());
     }
@@ -71,7 +71,8 @@ void add_template_ids(const TokenizerJson& part, size_t size, const std::string&
 int64_t id_of_pair(const TokenizerJson& pair, size_t size, const std::string& name) {
   const TokenizerJson& id = pair.at(1);
   require(id.is_number_integer() && id >= 0 && id < size, [&] {
-    return name + ": the post-processor puts " + excerpt(id.dump()) + ", which is no id of " + std::to_string(size);
+    return name + ": the post-processor adds the id " + excerpt(id.dump()) + ", expected an id below " +
+           std::to_string(size);
   });
   return id.get<int64_t>();
 }
@@ -115,7 +116,7 @@ std::string type_of(const TokenizerJson& part) {
 }
 
 void refuse_part(const std::string& name, const char* part, const std::string& type) {
-  throw InvalidArgument(name + ": " + part + " " + in_quotes(type) + " is none that adjoin knows");
+  throw InvalidArgument(name + ": " + part + " " + in_quotes(type) + " is not supported");
 }
 
 std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::string& name) {
@@ -145,8 +146,7 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
                      .normalized = flag(item, "normalized")};
     require(!token.content.empty(), [&] { return name + ": an added token is empty"; });
     require(!flag(item, "single_word"), [&] {
-      return name + ": added token " + in_quotes(token.content) +
-             " is a single word (single_word), which adjoin does not know";
+      return name + ": added token " + in_quotes(token.content) + " has single_word set, which is not supported";
     });
     const size_t id = id_from(item.at("id"), most, "added token " + in_quotes(token.content), name);
     const auto place = known.find(token.content);

@@ -15,7 +15,7 @@ BertWordOptions word_options_of(const TokenizerJson& tokenizer, const std::strin
   if (type_of(pre_tokenizer) != "BertPreTokenizer")
     refuse_part(name, "a classifier's pre_tokenizer", type_of(pre_tokenizer));
   require(flag(normalizer, "clean_text", true),
-          [&] { return name + ": normalizer \"BertNormalizer\" without clean_text is none that adjoin knows"; });
+          [&] { return name + ": normalizer \"BertNormalizer\" without clean_text is not supported"; });
   const bool lower_case = flag(normalizer, "lowercase", true);
   return {.lower_case = lower_case,
           .strip_accents = flag(normalizer, "strip_accents", lower_case),
@@ -25,8 +25,9 @@ BertWordOptions word_options_of(const TokenizerJson& tokenizer, const std::strin
 size_t longest_word_of(const TokenizerJson& model, const std::string& name) {
   const TokenizerJson& longest = field(model, "max_input_chars_per_word");
   if (longest.is_null()) return kLongestWord;
-  require(longest.is_number_integer() && longest >= 0,
-          [&] { return name + ": max_input_chars_per_word is " + excerpt(longest.dump()); });
+  require(longest.is_number_integer() && longest >= 0, [&] {
+    return name + ": max_input_chars_per_word is " + excerpt(longest.dump()) + ", expected an integer of 0 or more";
+  });
   return longest.get<size_t>();
 }
 
@@ -37,7 +38,7 @@ void read_surroundings(const TokenizerJson& tokenizer, const std::vector<std::st
   const Surroundings around = surroundings_of(tokenizer, std::ssize(pieces), name);
   require(around.before.size() == 1 && around.behind.size() == 1, [&] {
     return name + ": the post-processor puts " + counted(std::ssize(around.before), "token") + " before a text and " +
-           std::to_string(around.behind.size()) + " behind it; a classifier's puts one and one";
+           std::to_string(around.behind.size()) + " behind it; a classifier needs one before and one behind";
   });
   options.first = pieces[static_cast<size_t>(around.before[0])];
   options.last = pieces[static_cast<size_t>(around.behind[0])];
@@ -48,11 +49,12 @@ WordPieceJson read(const std::string& content, const std::string& name) {
   const TokenizerJson& model = field(json, "model");
   const std::string type = text_field(model, "type");
   const bool is_wordpiece = type == "WordPiece" || (type.empty() && model.contains("max_input_chars_per_word"));
-  require(is_wordpiece,
-          [&] { return name + ": model " + in_quotes(type) + " is no classifier's; expected \"WordPiece\""; });
+  require(is_wordpiece, [&] {
+    return name + ": model " + in_quotes(type) + " is not supported in a classifier; expected \"WordPiece\"";
+  });
   const TokenizerJson& prefix = field(model, "continuing_subword_prefix");
   require(prefix.is_null() || prefix == "##", [&] {
-    return name + ": model \"WordPiece\" with the prefix " + excerpt(prefix.dump()) + " is none that adjoin knows";
+    return name + ": model \"WordPiece\" with the prefix " + excerpt(prefix.dump()) + " is not supported";
   });
 
   WordPieceJson result;
@@ -65,7 +67,7 @@ WordPieceJson read(const std::string& content, const std::string& name) {
   for (const AddedToken& token : result.added)
     require(!token.normalized, [&] {
       return name + ": added token " + in_quotes(token.content) +
-             " is looked for in normalised text (normalized), which adjoin does not know for WordPiece";
+             " has normalized set, which is not supported with WordPiece";
     });
   WordPieceOptions& options = result.options;
   options.words = word_options_of(json, name);

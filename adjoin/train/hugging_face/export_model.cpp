@@ -146,7 +146,7 @@ void write_shard(const fs::path& from, const fs::path& path, const std::vector<E
       };
       check_finite("are not finite");
       rows = rows.to(tensor->entry.dtype).contiguous();
-      check_finite("the precision asked for does not have: they would become infinite");
+      check_finite("the requested precision cannot represent: they would become infinite");
       filling.write(tensor->entry.name, 0, rows.const_data_ptr(), rows.numel());
     }
   }
@@ -171,7 +171,7 @@ void check_place(const fs::path& out) {
   const auto status = fs::status(out, error);
   if (!fs::exists(status)) return;
   require(fs::is_directory(status) && fs::is_empty(out, error) && !error,
-          [&] { return "--out " + out.string() + ": is there already, and is no empty folder"; });
+          [&] { return "--out " + out.string() + ": exists and is not an empty folder"; });
 }
 
 fs::path without_last_slash(const fs::path& folder) {

@@ -177,7 +177,7 @@ bool is_of_training(const Field& field) {
 }  // namespace
 
 const Family& family_of(const Json& config) {
-  require(config.is_object(), "this is no JSON object");
+  require(config.is_object(), "this is not a JSON object");
   const Json type = value_of(config, "model_type", "null");
   std::vector<std::string> known;
   for (const Family& family : families()) {
@@ -189,7 +189,7 @@ const Family& family_of(const Json& config) {
 
 void read_model(const Family& family, const Json& config, Configuration& into) {
   if (const Json quantized = value_of(config, "quantization_config", "null"); !quantized.is_null())
-    throw InvalidArgument("\"quantization_config\" is not supported: weights are to be floating-point numbers");
+    throw InvalidArgument("\"quantization_config\" is not supported: weights must be floating-point numbers");
   for (const auto& [key, value] : family.supported) {
     const Json found = value_of(config, key, value);
     if (found != Json::parse(value)) refuse(key, found, std::string(value));
@@ -313,7 +313,8 @@ std::vector<FamilyTensor> tensors_of(const Family& family, const std::string& ou
     module = "block{}" + module.substr(end);
   }
   const auto found = std::ranges::find(family.modules, module, &FamilyModule::ours);
-  if (found == family.modules.end()) throw InternalError(ours + ": is no tensor of " + std::string(family.model_type));
+  if (found == family.modules.end())
+    throw InternalError(ours + ": is not a tensor of " + std::string(family.model_type));
   std::vector<FamilyTensor> tensors;
   for (const std::string_view theirs : found->theirs) {
     std::string name(theirs);

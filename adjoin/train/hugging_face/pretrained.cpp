@@ -38,7 +38,7 @@ bool is_pretrained(const fs::path& folder) {
 Json read_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   const Json config = Json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  require(config.is_object(), [&] { return path.string() + ": this is no JSON object"; });
+  require(config.is_object(), [&] { return path.string() + ": this is not a JSON object"; });
   return config;
 }
 

@@ -31,7 +31,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   try {
     places = Json::parse(read_text(path), once).at("weight_map").get<decltype(places)>();
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(path.string() + ": this is no index of weights");
+    throw InvalidArgument(path.string() + ": this is not an index of weights");
   }
   for (const auto& [tensor, file] : places)
     require(!file.empty() && file != ".." && file.find('/') == file.npos,
@@ -140,8 +140,8 @@ void check_shape(const Finder& finder, const std::string& ours, const StackedTen
                  const std::vector<int64_t>& shape) {
   const std::vector<int64_t> stored = found.shape();
   require(stored == shape, [&] {
-    return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with those stacked on it," : "") +
-           " is [" + joined(stored) + "], by config.json it would be [" + joined(shape) + "]";
+    return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with the tensors stacked on it," : "") +
+           " has the shape [" + joined(stored) + "], expected [" + joined(shape) + "] by config.json";
   });
 }
 
@@ -155,7 +155,7 @@ WeightFiles open_weight_files(const fs::path& folder) {
   }
   require(fs::exists(folder / kIndex), [&] {
     return folder.string() + (fs::exists(folder / "pytorch_model.bin")
-                                  ? ": holds pytorch_model.bin alone, and only safetensors are read; "
+                                  ? ": holds only pytorch_model.bin, but adjoin reads only safetensors; "
                                     "in Python, AutoModelForSequenceClassification or AutoModelForCausalLM opens the "
                                     "folder, and save_pretrained then writes them"
                                   : std::string(": there is neither ") + kWeights + " nor " + kIndex);

@@ -28,7 +28,7 @@ void check_tensors(const SafetensorsFile& file, const fs::path& path, const std:
   const auto other = source.may_hold_more ? std::nullopt : nn::first_unknown_tensor(shapes, pieces);
   require(!other, [&] {
     return path.string() + (source.rule.empty() ? ": the model has no tensor '" + *other + "'"
-                                                : ": holds '" + *other + "', which is no moment of " + source.rule);
+                                                : ": holds '" + *other + "', which is not a moment of " + source.rule);
   });
   const auto wrong = nn::first_mismatch(shapes, pieces, "model");
   require(!wrong, [&] { return path.string() + ": " + *wrong; });
@@ -36,7 +36,7 @@ void check_tensors(const SafetensorsFile& file, const fs::path& path, const std:
     const at::ScalarType stored = file.dtype(piece.name), type = piece.tensor.scalar_type();
     const bool converts = at::isFloatingType(stored) && at::isFloatingType(type);
     require(stored == type || converts, [&] {
-      return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(stored) + ", the model's of " +
+      return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(stored) + ", expected " +
              c10::toString(type);
     });
   }

@@ -41,7 +41,7 @@ void check(const CheckpointFolder& checkpoint, bool verifies) {
 
 std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verifies) {
   require(fs::exists(run), [&] { return run.string() + ": there is no such folder"; });
-  require(fs::is_directory(run), [&] { return run.string() + ": is no folder"; });
+  require(fs::is_directory(run), [&] { return run.string() + ": is not a folder"; });
   std::vector<CheckpointReport> reports;
   for (const CheckpointFolder& checkpoint : checkpoints_in(run)) {
     CheckpointReport& report = reports.emplace_back();

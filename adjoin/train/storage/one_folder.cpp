@@ -23,7 +23,7 @@ void check_one_folder(const std::filesystem::path& out, const Communicator& worl
   for (size_t rank = 0; rank < strangers.size(); ++rank)
     require(strangers[rank] == 0, [&] {
       return "--out " + out.string() + ": rank " + std::to_string(rank) +
-             " sees another folder there than rank 0, or none; it must be one folder for all ranks";
+             " sees a different folder there than rank 0, or none; it must be the same folder on all ranks";
     });
 }
 

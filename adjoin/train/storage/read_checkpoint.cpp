@@ -126,7 +126,7 @@ void check_belongs(const SafetensorsFile& file, const std::filesystem::path& pat
   const auto found = file.metadata().find(kCheckpointKey);
   const std::string name = found == file.metadata().end() ? "" : found->second;
   if (name != checkpoint)
-    throw DamagedFile(path.string() + ": is of another checkpoint than state.json beside it (" +
+    throw DamagedFile(path.string() + ": belongs to a different checkpoint than state.json beside it (" +
                       (name.empty() ? "none" : name) + ", expected " + checkpoint + ")");
 }
 

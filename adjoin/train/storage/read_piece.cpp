@@ -125,7 +125,7 @@ std::vector<int64_t> StackedTensor::shape() const {
     require(!shape.empty() && other.size() == shape.size() &&
                 std::equal(shape.begin() + 1, shape.end(), other.begin() + 1) &&
                 parts[i].file->dtype(parts[i].name) == dtype(),
-            [&] { return "'" + parts[i].name + "' does not fit under '" + parts.front().name + "'"; });
+            [&] { return "'" + parts[i].name + "' cannot be stacked under '" + parts.front().name + "'"; });
     shape[0] += other[0];
   }
   return shape;

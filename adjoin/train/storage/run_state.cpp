@@ -54,17 +54,17 @@ RunState run_state_of(const std::filesystem::path& file, const std::string& cont
 
 void check_data(const std::string& folder, const RunState& saved, const RunState& given) {
   require(saved.samples == given.samples, [&] {
-    return "--resume " + folder + ": the run has " + std::to_string(saved.samples) + " training samples, --data, " +
+    return "--resume " + folder + ": the run has " + std::to_string(saved.samples) + " training samples, but --data, " +
            "--samples and --validation now give " + std::to_string(given.samples);
   });
   require(saved.batch == given.batch, [&] {
-    return "--resume " + folder + ": the run's batch is " + std::to_string(saved.batch) + ", --batch is " +
+    return "--resume " + folder + ": the run's batch is " + std::to_string(saved.batch) + ", but --batch is " +
            std::to_string(given.batch);
   });
   require(saved.position.step == 0 || saved.order == given.order, [&] {
     return "--resume " + folder +
-           ": the run stopped within an epoch, whose order of samples --data, --seed or --bucket "
-           "now change";
+           ": the run stopped within an epoch, and --data, --seed or --bucket now change the order "
+           "of its samples";
   });
 }
 
@@ -72,12 +72,12 @@ void check_position(const std::filesystem::path& file, const RunState& state, in
   const data::Position& at = state.position;
   require(at.epoch >= 0 && at.step >= 0 && at.step < steps_per_epoch && state.epoch_samples >= 0 &&
               state.step == at.epoch * steps_per_epoch + at.step,
-          [&] { return file.string() + ": its step, epoch and step of the epoch do not belong together"; });
+          [&] { return file.string() + ": its step, its epoch and its step of the epoch do not agree"; });
   const SkippedSteps& skipped = state.skipped;
   require(skipped.in_a_row >= 0 && skipped.in_a_row <= skipped.all && skipped.all <= state.step,
-          [&] { return file.string() + ": it cannot have skipped so many of its steps"; });
+          [&] { return file.string() + ": its number of skipped steps is impossible"; });
   require(std::isfinite(state.loss_scale.value) && state.loss_scale.value >= 1,
-          [&] { return file.string() + ": its loss scale is no number of at least 1"; });
+          [&] { return file.string() + ": its loss scale is not a number of at least 1"; });
 }
 
 }  // namespace adjoin::train

@@ -126,8 +126,8 @@ void SafetensorsFilling::write(const std::string& name, int64_t first, const voi
   const StoredTensor& tensor = header_.find(name);
   const auto size = static_cast<int64_t>(c10::elementSize(tensor.dtype));
   require(first >= 0 && count >= 0 && first + count <= (tensor.end - tensor.begin) / size, [&] {
-    return "safetensors: tensor " + name + " has no elements " + std::to_string(first) + " and " +
-           std::to_string(count - 1) + " more";
+    return "safetensors: tensor " + name + " has too few elements to write " + std::to_string(count) +
+           " from element " + std::to_string(first) + " on";
   });
   file_.write_at(elements, static_cast<size_t>(count * size), header_.data_begin() + tensor.begin + first * size);
 }

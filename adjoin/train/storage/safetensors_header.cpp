@@ -42,7 +42,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
       require(names_.insert(key).second, [&] { return "two entries are named " + in_quotes(key); });
       name_ = key;
     } else if (place_ == Place::metadata) {
-      require(!header.metadata.contains(key), [&] { return "two metadata are named " + in_quotes(key); });
+      require(!header.metadata.contains(key), [&] { return "two metadata entries are named " + in_quotes(key); });
       name_ = key;
     } else {
       require(key == "dtype" || key == "shape" || key == "data_offsets",
@@ -105,7 +105,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool number_integer(number_integer_t) override { unexpected("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { unexpected("a number that is no integer"); }
+  bool number_float(number_float_t, const string_t&) override { unexpected("a number that is not an integer"); }
   bool null() override { unexpected("null"); }
   bool boolean(bool) override { unexpected("a boolean"); }
   bool binary(binary_t&) override { unexpected("binary data"); }
@@ -178,7 +178,7 @@ void check_coverage(const std::vector<StoredTensor>& tensors, int64_t data_bytes
     covered = tensor.end;
   }
   require(covered == data_bytes,
-          [&] { return std::to_string(data_bytes - covered) + " bytes after the last tensor belong to none"; });
+          [&] { return std::to_string(data_bytes - covered) + " bytes after the last tensor belong to no tensor"; });
 }
 
 }  // namespace

@@ -150,8 +150,8 @@ SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
   const std::filesystem::path& folder = choice.run;
   if (is_pretrained(folder)) {
     require(choice.step == 0, [&] {
-      return "--step " + std::to_string(choice.step) + ": is for the checkpoints of a run, and " + folder.string() +
-             " is a folder of transformers, which has none";
+      return "--step " + std::to_string(choice.step) + ": chooses a checkpoint of a run, but " + folder.string() +
+             " is a folder of transformers, which has no checkpoints";
     });
     SavedModel saved = open_pretrained(folder, make);
     require(saved.weights->lacking.empty(), [&] {
@@ -236,7 +236,7 @@ Trainer load_trainer(const SavedModel& saved, const Configuration& configuration
 
 std::string run_to_resume(const std::string& resume, const std::string& out) {
   if (resume != "auto") return resume;
-  require(!out.empty(), "--resume auto: goes on with the run in --out, which is needed");
+  require(!out.empty(), "--resume auto continues the run in --out, so --out is needed");
   return has_checkpoint(out) ? out : "";
 }
 
@@ -250,8 +250,8 @@ void check_earlier_run(const Configuration& configuration) {
   if (configuration.overwrite || resumes_in_place(configuration)) return;
   const bool is_resumable = has_checkpoint(out);
   require(!is_resumable && !std::filesystem::exists(out / "model.safetensors"), [&] {
-    return "--out " + configuration.out + ": holds a run already; " +
-           (is_resumable ? "--resume " + configuration.out + " goes on with it, " : "") + "--overwrite replaces it";
+    return "--out " + configuration.out + ": already holds a run; " +
+           (is_resumable ? "--resume " + configuration.out + " continues it, " : "") + "--overwrite replaces it";
   });
 }
 

@@ -61,7 +61,7 @@ std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::
     uint64_t sum = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum, 16);
     if (error != std::errc() || end != text.data() + text.size() || !file.contains(name))
-      throw DamagedFile(path.string() + ": is damaged: it has a checksum of '" + name + "' and no such tensor");
+      throw DamagedFile(path.string() + ": is damaged: it has a checksum of '" + name + "' but no such tensor");
     sums.emplace(name, sum);
   }
   for (const auto& [name, shape] : file.shapes())
@@ -72,7 +72,8 @@ std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::
 
 void check_sum(const std::filesystem::path& path, const TensorEntry& entry, uint64_t counted, uint64_t expected) {
   if (sum_of(entry, counted) != expected)
-    throw DamagedFile(path.string() + ": tensor '" + entry.name + "' is damaged: its numbers do not have its checksum");
+    throw DamagedFile(path.string() + ": tensor '" + entry.name +
+                      "' is damaged: its numbers do not match its checksum");
 }
 
 void verify_sums(const SafetensorsFile& file, const std::filesystem::path& path) {

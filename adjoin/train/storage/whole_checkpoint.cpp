@@ -30,7 +30,7 @@ std::string checksum_of(const fs::path& file) {
 void check_file(const fs::path& file, const ordered_json& checksum) {
   if (!fs::is_regular_file(file)) throw DamagedFile(file.string() + ": is missing");
   if (checksum != ordered_json(checksum_of(file)))
-    throw DamagedFile(file.string() + ": is damaged: it does not have its checksum, which " + kStateFile + " tells");
+    throw DamagedFile(file.string() + ": is damaged: it does not match its checksum in " + kStateFile);
 }
 
 }  // namespace
@@ -55,9 +55,9 @@ void check_whole(const CheckpointFolder& checkpoint, const std::string& text) {
   const ordered_json seal = state.value(kSeal, ordered_json()), files = state.value(kFiles, ordered_json());
   state.erase(kSeal);
   if (seal != ordered_json(hash_text(state.dump())) || !files.is_object())
-    throw DamagedFile(path.string() + ": is damaged: it does not have its checksum");
+    throw DamagedFile(path.string() + ": is damaged: it does not match its checksum");
   if (state.value("step", ordered_json()) != ordered_json(checkpoint.step))
-    throw DamagedFile(path.string() + ": is of another step than its folder's name says");
+    throw DamagedFile(path.string() + ": has a different step than the name of its folder");
   try {
     for (const auto& [name, checksum] : files.items()) check_file(checkpoint.path / name, checksum);
   } catch (const DamagedFile&) {

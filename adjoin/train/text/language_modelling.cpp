@@ -151,8 +151,9 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
     std::vector<int64_t> ids = vocabulary_->beginning();
     const size_t before = ids.size();
     vocabulary_->encode(text, ids);
-    require(ids.size() > before, "is empty, so that there is no byte of it to score");
-    require(ids.size() > 1, "is a single token, which nothing comes before, so that there is no byte of it to score");
+    require(ids.size() > before, "the text is empty");
+    require(ids.size() > 1,
+            "the text is a single token; expected at least 2, because each is scored after those before it");
     ids.push_back(vocabulary_->end_of_document());
     data::Sequence read{.ids = {ids.begin(), ids.end() - 1}, .targets = {ids.begin() + 1, ids.end()}, .lengths = {}};
     for (auto rest = std::ssize(read.ids); rest > 0; rest -= read.lengths.back())  // as sequences are cut

@@ -21,8 +21,8 @@ using Json = nlohmann::ordered_json;
 void warn_of_dropped_bytes(const std::string& data, int64_t bytes) {
   if (bytes > 0)
     warn(data + ": " +
-         (bytes == 1 ? "1 byte was no UTF-8 and was dropped"
-                     : grouped(bytes) + " bytes were no UTF-8 and were dropped"));
+         (bytes == 1 ? "1 byte was not UTF-8 and was dropped"
+                     : grouped(bytes) + " bytes were not UTF-8 and were dropped"));
 }
 
 void warn_of_one_class(const std::string& data, const data::ClassNames& classes, const data::TokenStore& train) {
@@ -140,7 +140,7 @@ data::ClassNames read_classes(const std::filesystem::path& path) {
   try {
     return data::ClassNames(Json::parse(read_text(path)).get<std::vector<std::string>>());
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(path.string() + ": this is no list of names");
+    throw InvalidArgument(path.string() + ": this is not a list of names");
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(path.string() + ": " + error.what());
   }
@@ -180,7 +180,7 @@ TrainingInput read_training_input(const Configuration& c) {
   if (tokenizer) test = find_tokens(request(data::Part::test, described(*tokenizer), classes));
   const bool is_test_mapped = test.has_value();
   if (!test) test_texts.emplace(source, data::Part::test, classes);
-  if (source.splits) say("every tenth text of a class in " + c.data + " is tested on");
+  if (source.splits) say("every tenth text of each class in " + c.data + " is held out for testing");
   say_counts(c.data, train ? train->tokens.size() : train_texts->size(),
              test ? test->tokens.size() : test_texts->size(), classes.size());
 

@@ -22,8 +22,8 @@ std::vector<int64_t> order_of_use(const TextSource& source, data::Part part, con
     classes.push_back(label);
   }
   require(!found.empty(), [&] {
-    return source.data + ": has no class of " + std::to_string(kTestEvery) +
-           " texts, of which one would be tested on; a folder with train.csv and test.csv may hold fewer";
+    return source.data + ": expected a class of at least " + std::to_string(kTestEvery) +
+           " texts, of which one is held out for testing; a folder with train.csv and test.csv may hold fewer";
   });
   if (source.samples == 0) return found;
   std::vector<int64_t> order;
@@ -67,7 +67,7 @@ data::TokenStore TextPart::tokenize(const data::WordPiece& tokenizer, int64_t se
 std::unique_ptr<data::SampleReader> TextPart::open() const {
   if (source_.data != "sample") return data::open_samples(source_.data, part_, source_.columns);
   require(source_.columns.text.empty() && source_.columns.label.empty(),
-          "--text-column and --label-column name columns, which --data sample has none of");
+          "--text-column and --label-column name columns, but --data sample has no columns");
   return data::open_sample_corpus(part_);
 }
 

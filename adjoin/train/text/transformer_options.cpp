@@ -38,7 +38,8 @@ TransformerOptions transformer_options(const Configuration& c, int64_t pieces) {
     if (!c.from.empty())
       return c.from + ": the tokenizer has " + std::to_string(pieces) + " pieces, and the model's embedding only " +
              std::to_string(c.words) + " rows; they do not belong together";
-    return "--words " + std::to_string(c.words) + ": the vocabulary has more pieces, " + std::to_string(pieces);
+    return "--words " + std::to_string(c.words) + ": expected at least " + std::to_string(pieces) +
+           ", the number of pieces in the vocabulary";
   });
   using Positions = TransformerOptions::Positions;
   const bool is_decoder = c.model == "decoder";

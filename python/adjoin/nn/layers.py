@@ -39,7 +39,7 @@ class _OfTwin(Layer):
         self.options = {name: _numbers(value) for name, value in options_of(self.twin, arguments, options).items()}
         options = self.options
         if options.get("return_indices"):
-            raise InvalidArgument(f"{type(self).__name__}: there are no indices to return here")
+            raise InvalidArgument(f"{type(self).__name__}: return_indices is not supported")
         super().__init__(_adjoin.make_layer(type(self).__name__, options, grid, weight, output, dtype))
         self.options = options
 

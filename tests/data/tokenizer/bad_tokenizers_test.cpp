@@ -43,15 +43,16 @@ TEST(BadTokenizers, are_refused_by_the_name_of_the_part_that_is_unknown) {
   expect_refused(
       changed(good, "/pre_tokenizer",
               {{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}, {"behavior", "Isolated"}, {"invert", false}}),
-      R"(pre_tokenizer "Split" of the pattern {"Regex":"\\w+"})");
+      R"(pre_tokenizer "Split" with the pattern {"Regex":"\\w+"})");
   expect_refused(changed(good, "/post_processor", {{"type", "Other"}}), "post_processor \"Other\"");
   expect_refused(changed(good, "/decoder", {{"type", "CTC"}}), "decoder \"CTC\"");
   expect_refused(changed(good, "/model/type", "Unigram"), "model \"Unigram\"");
   expect_refused(changed(good, "/model/end_of_word_suffix", "</w>"), "end_of_word_suffix");
   expect_refused(changed(good, "/model/dropout", 0.1), "dropout");
   expect_refused(changed(good, "/added_tokens/0/single_word", true), "single_word");
-  expect_refused(small_classifier(), "model \"WordPiece\" is no decoder's");
-  EXPECT_THAT(refusal([&] { WordPiece::from_json(good.dump(), "b"); }), HasSubstr("model \"BPE\" is no classifier's"));
+  expect_refused(small_classifier(), "model \"WordPiece\" is not supported in a decoder");
+  EXPECT_THAT(refusal([&] { WordPiece::from_json(good.dump(), "b"); }),
+              HasSubstr("model \"BPE\" is not supported in a classifier"));
   EXPECT_THAT(
       refusal([] { WordPiece::from_json(changed(small_classifier(), "/normalizer/type", "NFKC").dump(), "b"); }),
       HasSubstr("normalizer \"NFKC\""));
@@ -59,8 +60,9 @@ TEST(BadTokenizers, are_refused_by_the_name_of_the_part_that_is_unknown) {
 
 TEST(BadTokenizers, are_refused_where_their_parts_do_not_fit) {
   const Json good = small_decoder();
-  expect_refused(changed(good, "/model/merges/0", "a zz"), "merge 1 is of \"zz\", which is no piece");
-  expect_refused(changed(good, "/model/merges/0", Json::array({"b", "a"})), "merge 1 is of \"ba\", which is no piece");
+  expect_refused(changed(good, "/model/merges/0", "a zz"), "merge 1 names \"zz\", which is not in the vocabulary");
+  expect_refused(changed(good, "/model/merges/0", Json::array({"b", "a"})),
+                 "merge 1 names \"ba\", which is not in the vocabulary");
   expect_refused(changed(good, "/model/merges/0", "a b c"), "merge 1 is \"a b c\"");
   expect_refused(changed(good, "/model/vocab/a", good["model"]["vocab"]["b"]), "have the same id");
   expect_refused(changed(good, "/model/vocab/a", -1), "the id of \"a\" is -1");
@@ -69,17 +71,18 @@ TEST(BadTokenizers, are_refused_where_their_parts_do_not_fit) {
   expect_refused(changed(good, "/model/vocab", Json::object()), "no vocabulary");
   expect_refused(changed(good, "/added_tokens/0/id", 1), "added token \"<|endoftext|>\" has id 1, but");
   expect_refused(changed(good, "/added_tokens/0/content", "other"), "have the same id");
-  expect_refused(changed(good, "/model/unk_token", "zz"), "\"zz\", is no piece");
-  expect_refused(changed(good, "/model/adjoin_ends", Json::array({"zz"})), "\"zz\", is no token");
-  expect_refused(changed(good, "/model/adjoin_ends", Json::array({5000})), "5000, is no id");
+  expect_refused(changed(good, "/model/unk_token", "zz"), "the unknown token, \"zz\", is not in the vocabulary");
+  expect_refused(changed(good, "/model/adjoin_ends", Json::array({"zz"})),
+                 "the end-of-text token, \"zz\", is not in the vocabulary");
+  expect_refused(changed(good, "/model/adjoin_ends", Json::array({5000})), "is 5000, expected an id below ");
   Json without_end = good;
   without_end["added_tokens"] = Json::array();
   without_end["model"]["vocab"].erase("<|endoftext|>");
-  expect_refused(without_end, "no end of a text");
+  expect_refused(without_end, "no end-of-text token");
   Json around = {{"type", "TemplateProcessing"},
                  {"single", Json::array({Json::object({{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}})})},
                  {"special_tokens", {{"x", {{"id", "x"}, {"ids", Json::array({5000})}}}}}};
-  expect_refused(changed(good, "/post_processor", around), "5000 for \"x\"");
+  expect_refused(changed(good, "/post_processor", around), "gives \"x\" the id 5000");
 }
 
 TEST(BadTokenizers, are_refused_where_they_would_make_texts_endless) {
@@ -112,7 +115,7 @@ TEST(BadTokenizers, are_refused_as_folders_with_the_file_that_is_wrong) {
   EXPECT_EQ(load_text_vocabulary(folder.path())->encode("ab"), std::vector<int64_t>{2});
   folder.write("merges.txt", "#version: 0.2\na c\n");
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }),
-              AllOf(StartsWith(folder.path()), HasSubstr("merge 1 is of \"c\"")));
+              AllOf(StartsWith(folder.path()), HasSubstr("merge 1 names \"c\"")));
   folder.write("vocab.json", "{\"a\": 9223372036854775807, \"b\": 1, \"ab\": 2}");
   EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }), HasSubstr("the id of "));
   folder.write("tokenizer_config.json", "{\"tokenizer_class\": \"XLNetTokenizer\"}");

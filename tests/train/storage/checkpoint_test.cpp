@@ -186,7 +186,7 @@ TEST(Checkpoint, of_which_the_header_is_damaged_is_no_other_models) {
     ASSERT_NE(place, content.npos) << from;
     test::put(folder / "weights", content.replace(place, from.size(), to));
     EXPECT_THAT(thrown_by<DamagedFile>([&] { load_state(folder / "weights", nn::parameters_of(layers)); }),
-                HasSubstr("is damaged: its numbers do not have its checksum"));
+                HasSubstr("is damaged: its numbers do not match its checksum"));
   }
 }
 
@@ -220,8 +220,8 @@ TEST(Checkpoint, of_another_optimizers_moments_is_refused) {
         [&] { load_state(folder / "moments", loaded.moments(), {.rule = loaded.rule().name}); });
   };
   const std::string file = (folder / "moments").string();
-  EXPECT_EQ(message(adamw, momentum), file + ": holds 'first.bias', which is no moment of sgd");
-  EXPECT_EQ(message(momentum, adamw), file + ": holds 'momentum.bias', which is no moment of adamw");
+  EXPECT_EQ(message(adamw, momentum), file + ": holds 'first.bias', which is not a moment of sgd");
+  EXPECT_EQ(message(momentum, adamw), file + ": holds 'momentum.bias', which is not a moment of adamw");
   EXPECT_EQ(message(plain, momentum), file + ": there is no tensor 'momentum.bias'");
   EXPECT_EQ(message(plain, plain), "nothing was thrown");
 }

@@ -151,8 +151,9 @@ TEST(ReadCheckpoint, refuses_files_of_two_checkpoints_in_one_folder) {
   const fs::path file = folder / "model.safetensors";
   write_safetensors(file, std::map<std::string, at::Tensor>{}, {{kCheckpointKey, "b"}});
   EXPECT_NO_THROW(check_belongs(SafetensorsFile(file), file, "b"));
-  EXPECT_THAT(message_of<DamagedFile>([&] { check_belongs(SafetensorsFile(file), file, "a"); }),
-              HasSubstr("model.safetensors: is of another checkpoint than state.json beside it (b, expected a)"));
+  EXPECT_THAT(
+      message_of<DamagedFile>([&] { check_belongs(SafetensorsFile(file), file, "a"); }),
+      HasSubstr("model.safetensors: belongs to a different checkpoint than state.json beside it (b, expected a)"));
 }
 
 TEST(ReadCheckpoint, says_where_there_is_none) {

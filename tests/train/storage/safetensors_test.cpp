@@ -238,7 +238,7 @@ TEST(Safetensors, says_what_is_wrong_in_one_line_that_names_the_file) {
       {file_of(R"({"x":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "twice"},
       {file_of(R"({"x":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8), "\"F99\", expected one of"},
       {file_of(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "negative"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", 8), "no integer"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", 8), "not an integer"},
       {file_of(R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8), "a list"},
       {file_of(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,8]}})", 8), "2^63"},
       {file_of(R"({"x":{"dtype":"F32","shape":[0,9223372036854775807],"data_offsets":[0,0]}})", 0), "2^63"},
