@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::string host_name() {
   if (const char* node = std::getenv("SLURMD_NODENAME"); node && *node) return node;
@@ -30,9 +30,9 @@ std::string host_name() {
 double cgroup_memory(const fs::path& root) {
   const fs::path cgroups = root / "sys/fs/cgroup";
   return std::min(least_limit(cgroups, cgroup_of(root, ""),
-                              [](const fs::path& folder) { return number_in(folder / "memory.max", kNoLimit); }),
+                              [](const fs::path& folder) { return number_in(folder / "memory.max", kUnlimited); }),
                   least_limit(cgroups / "memory", cgroup_of(root, "memory"), [](const fs::path& folder) {
-                    return number_in(folder / "memory.limit_in_bytes", kNoLimit);
+                    return number_in(folder / "memory.limit_in_bytes", kUnlimited);
                   }));
 }
 

@@ -9,7 +9,7 @@ namespace adjoin::lab {
 
 namespace {
 
-using Kind = TimedCall::Kind;
+using CallKind = TimedCall::Kind;
 
 uint64_t point(uint64_t group, uint64_t meeting) {
   return mix(hash_of(std::span<const uint64_t>(std::array{group, meeting})));
@@ -23,9 +23,9 @@ uint64_t point(uint64_t group, int sender, int receiver, int tag, uint64_t numbe
 }  // namespace
 
 std::vector<uint64_t> MeetingCalls::points_of(const TimedCall& call) {
-  if (call.kind == Kind::collective) return {point(call.group, call.meeting)};
+  if (call.kind == CallKind::collective) return {point(call.group, call.meeting)};
   std::vector<uint64_t> points;
-  if (call.kind != Kind::messages) return points;
+  if (call.kind != CallKind::messages) return points;
   for (const TimedMessage& message : call.messages) {
     const int sender = message.is_send ? rank_ : message.peer, receiver = message.is_send ? message.peer : rank_;
     // A message from a rank to itself is counted once as sent and once as received.
@@ -43,7 +43,7 @@ MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Taken& taken
                    .end = call.end,
                    .group = call.group,
                    .is_beside = call.is_beside,
-                   .is_wait = call.kind == Kind::wait,
+                   .is_wait = call.kind == CallKind::wait,
                    .ranks = 2};
   if (made.is_wait) {
     if (call.messages.empty()) return made;
@@ -59,7 +59,7 @@ MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Taken& taken
   } else {
     made.points = points_of(call);
   }
-  if (call.kind == Kind::collective) made.ranks = static_cast<uint32_t>(taken.groups.at(call.group).size());
+  if (call.kind == CallKind::collective) made.ranks = static_cast<uint32_t>(taken.groups.at(call.group).size());
   made.needs_others = !made.points.empty() && call.name != "isend";
   if (call.name == "isend") sends_[name] = made.points;
   return made;
@@ -72,7 +72,7 @@ std::vector<MeetingCall> MeetingCalls::of(const Timeline::Taken& taken, const st
   for (const TimedCall& call : taken.calls) made.push_back(of(call, taken));
   for (const TimedCall& call : taken.open) {
     const Name name{call.group, call.number};
-    if (call.kind == Kind::wait || open_.contains(name)) continue;
+    if (call.kind == CallKind::wait || open_.contains(name)) continue;
     made.push_back(of(call, taken));
     open_[name] = made.back().points;
   }

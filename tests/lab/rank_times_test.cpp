@@ -168,7 +168,7 @@ TEST(RankTimes, of_a_world_tell_what_its_streams_hid) {
     for (const RankTimes& rank : times) {
       EXPECT_GT(rank.hidden, 0.02);  // of 0.06
       EXPECT_GT(rank.hidden + rank.communicating + rank.waiting, 2 * 0.06);
-      EXPECT_GT(rank.computing, 0.06);
+      EXPECT_GT(rank.computing, 0.04);  // of 0.06
     }
   });
 }

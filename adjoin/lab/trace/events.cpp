@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// A complete event that is still to be written: a slice or a call.
-struct Piece {
+struct Span {
   int64_t begin = 0, end = 0;
   const TimedSlice* slice = nullptr;
   size_t call = 0;  // index of the call, if it is not a slice
@@ -82,22 +82,22 @@ int64_t first_begin(std::span<const TracedRank> ranks) {
 
 /// The threads of a rank: its own, and for operations beside it as many as are needed so that no two calls of one thread
 /// overlap.
-std::vector<std::vector<Piece>> threads_of(const Timeline::Taken& did) {
-  std::vector<std::vector<Piece>> threads(1);
-  std::vector<Piece> beside;
+std::vector<std::vector<Span>> threads_of(const Timeline::Taken& did) {
+  std::vector<std::vector<Span>> threads(1);
+  std::vector<Span> beside;
   for (const TimedSlice& slice : did.slices) threads[0].push_back({slice.begin, slice.end, &slice});
   for (size_t i = 0; i < did.calls.size(); ++i)
     (did.calls[i].is_beside ? beside : threads[0]).push_back({did.calls[i].begin, did.calls[i].end, nullptr, i});
   // An event that encloses others must come before them. It ends later, so of two with equal times it is the later one in the
   // list.
   std::ranges::reverse(threads[0]);
-  const auto order = [](const Piece& a, const Piece& b) {
+  const auto order = [](const Span& a, const Span& b) {
     return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
   };
   std::ranges::stable_sort(threads[0], order);
   std::ranges::stable_sort(beside, order);
-  for (const Piece& piece : beside) {
-    const auto is_free = [&](const std::vector<Piece>& thread) { return thread.back().end <= piece.begin; };
+  for (const Span& piece : beside) {
+    const auto is_free = [&](const std::vector<Span>& thread) { return thread.back().end <= piece.begin; };
     const auto found = std::find_if(threads.begin() + 1, threads.end(), is_free);
     if (found == threads.end())
       threads.push_back({piece});
@@ -150,10 +150,10 @@ std::vector<int> add_rank(EventFile& file, const TracedRank& record, std::span<c
   std::vector<int> thread_of_call(record.did.calls.size());
   file.name("process_name", rank, own, "name", record.name);
   file.name("process_sort_index", rank, own, "sort_index", rank);
-  for (const std::vector<Piece>& pieces : threads_of(record.did)) {
+  for (const std::vector<Span>& pieces : threads_of(record.did)) {
     file.name("thread_name", rank, thread, "name", thread == own ? "its own thread" : "beside");
     file.name("thread_sort_index", rank, thread, "sort_index", thread);
-    for (const Piece& piece : pieces) {
+    for (const Span& piece : pieces) {
       if (piece.slice) {
         add_slice(file, rank, thread, *piece.slice);
         continue;
