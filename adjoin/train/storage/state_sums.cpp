@@ -43,7 +43,7 @@ Sums added_up(const Sums& mine, const Communicator& group) {
 
 uint64_t sum_of(const TensorEntry& entry, uint64_t counted) {
   std::string text = entry.name + " " + std::string(safetensors_type(entry.dtype));
-  for (const int64_t size : entry.shape) text += " " + std::to_string(size);
+  for (const int64_t size : entry.shape) text.append(" ").append(std::to_string(size));
   return counted + mix(hash_of(text));
 }
 
