@@ -29,7 +29,7 @@ void count(const Message& message, std::vector<Totals>& totals) {
   ++to.received, to.bytes_received += message.bytes;
 }
 
-std::string title_of(const Outcome& outcome) {
+std::string heading_of(const Outcome& outcome) {
   const lab::Exercise& e = outcome.exercise;
   std::string title =
       std::string(name(e.collective)) + " by " + outcome.algorithm + " on " + counted(e.ranks(), "rank");
@@ -116,7 +116,7 @@ Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, in
 }
 
 void print_outcome(const Outcome& outcome) {
-  std::printf("%s\n", title_of(outcome).c_str());
+  std::printf("%s\n", heading_of(outcome).c_str());
   if (outcome.trial) print_messages(outcome.trial->recording);
   print_totals(outcome);
   if (outcome.trial) print_result(outcome);
@@ -144,7 +144,7 @@ void print_outcome_json(const Outcome& outcome) {
 }
 
 void write_svg(const Outcome& outcome, const std::string& path) {
-  const std::string title = title_of(outcome);
+  const std::string title = heading_of(outcome);
   const lab::Diagram diagram = outcome.network
                                    ? lab::diagram_of(outcome.simulated, outcome.exercise.ranks(), *outcome.network,
                                                      title + " (" + text_of(*outcome.network) + ")")

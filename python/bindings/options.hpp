@@ -3,6 +3,8 @@
 #include <torch/enum.h>
 #include <torch/expanding_array.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +32,9 @@ class Given {
     require(sizes.size() == D, [&] {
       return std::string(name) + ": expected " + std::to_string(D) + " numbers, got " + std::to_string(sizes.size());
     });
-    return torch::ExpandingArray<D>(sizes);
+    std::array<int64_t, D> of_dims{};
+    std::ranges::copy(sizes, of_dims.begin());
+    return torch::ExpandingArray<D>(of_dims);
   }
   /// The same with None for some dims, or for all.
   template <size_t D>

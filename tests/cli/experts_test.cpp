@@ -25,15 +25,6 @@ Outcome train(const std::string& arguments) {
   return outcome;
 }
 
-/// The losses of a run's steps.
-std::vector<double> losses_of(const fs::path& run) {
-  std::vector<double> losses;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    if (const json metrics = json::parse(line); metrics.at("kind") == "step")
-      losses.push_back(metrics.at("loss").get<double>());
-  return losses;
-}
-
 TEST(Experts, go_from_any_number_of_ranks_to_any_other) {
   const TemporaryFolder folder;
   const fs::path whole = folder / "whole", begun = folder / "begun";

@@ -170,6 +170,17 @@ inline std::filesystem::path metrics_of(const std::filesystem::path& run) {
   return run / "metrics.jsonl";
 }
 
+/// The losses of steps 1, 2, 3, … in the order of the run's file, which holds each of them once.
+inline std::vector<double> losses_of(const std::filesystem::path& run) {
+  std::vector<double> losses;
+  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
+    if (const auto object = nlohmann::json::parse(line); object.at("kind") == "step") {
+      losses.push_back(object.at("loss"));
+      EXPECT_EQ(object.at("step"), losses.size());
+    }
+  return losses;
+}
+
 /// The newest checkpoint of a run.
 inline std::filesystem::path checkpoint_of(const std::filesystem::path& run) {
   const auto all = train::checkpoints_in(run);

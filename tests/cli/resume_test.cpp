@@ -28,16 +28,6 @@ std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
   return lines;
 }
 
-/// The losses of steps 1, 2, 3, … in the order of the file, which holds each of them once.
-std::vector<double> losses_of(const fs::path& run) {
-  std::vector<double> losses;
-  for (const json& step : lines_of_kind(run, "step")) {
-    losses.push_back(step.at("loss"));
-    EXPECT_EQ(step.at("step"), losses.size());
-  }
-  return losses;
-}
-
 std::vector<int64_t> evaluated_steps_of(const fs::path& run) {
   std::vector<int64_t> steps;
   for (const json& evaluation : lines_of_kind(run, "evaluation")) steps.push_back(evaluation.at("step"));

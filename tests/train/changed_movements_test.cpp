@@ -44,14 +44,14 @@ Configuration of(const std::string& model) {
   return c;
 }
 
-struct Layout {
+struct NamedLayout {
   std::string name;
   std::function<void(Configuration&)> set;
   bool quick = false;
 };
 
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all = {
+const std::vector<NamedLayout>& layouts() {
+  static const std::vector<NamedLayout> all = {
       {"tp", [](Configuration& c) { c.tp = 2; }, true},
       {"tp of 3 and dp", [](Configuration& c) { c.tp = 3, c.dp = 2; }},
       {"sp", [](Configuration& c) { c.tp = 2, c.sp = true; }, true},
@@ -72,7 +72,7 @@ TEST(ChangedMovements, of_the_models_are_refused_by_the_first_step) {
   ChangesTried tried;
   for (const char* model : {"classifier", "decoder"})
     for (const char* pooling : {"mean", "cls"})
-      for (const Layout& layout : layouts()) {
+      for (const NamedLayout& layout : layouts()) {
         if (std::string(model) == "decoder" && std::string(pooling) == "cls") continue;
         if (!is_deep && (!layout.quick || std::string(pooling) == "cls")) continue;
         Configuration c = of(model);

@@ -129,7 +129,7 @@ TEST(BadTokenizers, are_refused_as_folders_with_the_file_that_is_wrong) {
 
 TEST(BadTokenizers, are_refused_as_damaged_models_of_sentencepiece) {
   const TemporaryFolder folder;
-  for (const std::string content :
+  for (const std::string& content :
        {std::string(), std::string("not a model"), std::string("\x0a\xff\xff\xff\xff\x0f", 6),
         std::string("\x0a\x04\x0a\x02"
                     "ab",
