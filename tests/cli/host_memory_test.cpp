@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// The loss of each step and evaluation of a training, as it was written.
-std::vector<std::string> losses_of(const std::string& options, int ranks) {
+std::vector<std::string> losses_with(const std::string& options, int ranks) {
   const TemporaryFolder folder;
   EXPECT_EQ(run(kSmallRun + "--epochs 2 " + options + into(folder / "run"), {.ranks = ranks}).code, 0);
   std::vector<std::string> losses;
@@ -28,9 +28,9 @@ std::vector<std::string> losses_of(const std::string& options, int ranks) {
 
 TEST(HostMemory, gives_processes_the_losses_of_threads_to_the_last_bit) {
   for (const char* options : {"--tp 2 --sp ", "--dp 2 --precision bf16 ", "--cp 2 --cp-method ulysses "}) {
-    const std::vector<std::string> of_threads = losses_of(options, 0);
+    const std::vector<std::string> of_threads = losses_with(options, 0);
     EXPECT_GE(of_threads.size(), 13u);
-    EXPECT_EQ(losses_of(options, 2), of_threads) << options;
+    EXPECT_EQ(losses_with(options, 2), of_threads) << options;
   }
 }
 
