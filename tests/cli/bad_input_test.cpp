@@ -317,15 +317,15 @@ TEST_F(DamagedModel, is_refused_by_evaluate_and_predict) {
        "config.json: the configuration does not name its model"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": \"many\""), "hidden has the wrong type"},
       {"config.json", replacing("\"hidden\": 16", "\"hidden\": 18"), "--hidden 18 is not divisible by --heads 4"},
-      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "the model's is"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 20"), "but the model's has"},
       // 20 GB of embedding alone, had they been allocated before they are compared
-      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "but the model's has"},
       {"config.json", replacing("\"layers\": 1", "\"layers\": 2"), "there is no tensor"},
       {"model.safetensors", with_infinity, "model.safetensors: tensor 'positions.weight' is damaged"},
       {"config.json", replacing("\"final_norm\": true", "\"final_norm\": false"), "the model has no tensor"},
       {"config.json", replacing("\"layers\"", "\"lairs\""), "unknown key: lairs"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
-      {"vocab.txt", without_last_line, "the model's is"},
+      {"vocab.txt", without_last_line, "but the model's has"},
   };
   for (const auto& [file, damage, expected] : cases) {
     const fs::path model = copy_with(file, damage);
@@ -375,7 +375,7 @@ TEST_F(DamagedModel, is_not_resumed_and_stays_as_it_is) {
       {"state.json", unsealed(replacing("\"epoch\": ", "\"epoch\": 1")),
        "state.json: its step, its epoch and its step of the epoch do not"},
       {"config.json", half, "config.json: this is not JSON"},
-      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "the model's is"},
+      {"config.json", replacing("\"hidden\": 16", "\"hidden\": 16777216"), "but the model's has"},
       {"vocab.txt", replacing("[PAD]", "pad"), "lacks [PAD]"},
   };
   for (const auto& [file, damage, expected] : cases) {

@@ -96,7 +96,7 @@ TEST(BenchStep, prints_the_bubble_of_a_pipeline_measured_and_simulated) {
 
 TEST(BenchStep, refuses_pipelines_that_are_none) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--pp 5", "the model has 4 segments"},
+      {"--pp 5", "but the model has only 4 segments"},
       {"--pp 2 --chunks 2", "--chunks is for --pipeline interleaved"},
       {"--pp 2 --pipeline 2f2b", "--pipeline is \"2f2b\""},
       {"--pp 2 --stages 4,1", "--stages 4,1"},

@@ -103,7 +103,7 @@ TEST_F(ThreeClasses, of_a_model_saved_before_are_negative_and_positive) {
   EXPECT_THAT(with.out, MatchesRegex("(positive|negative)\t.*\n"));
   for (const auto& [content, expected] : {std::pair{"{", "classes.json: this is not a list of names"},
                                           {"[\"a\", \"a\"]", "classes.json: two classes are named"},
-                                          {"[\"a\"]", "the model's is"}}) {
+                                          {"[\"a\"]", "but the model's has"}}) {
     put(run_folder / "classes.json", content);
     const Outcome outcome = run(predict);
     EXPECT_EQ(outcome.code, 2);

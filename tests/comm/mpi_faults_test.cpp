@@ -142,7 +142,7 @@ TEST(MpiFaults, are_told_by_the_deadline_alone_after_one_warning_where_there_are
   const Outcome outcome = job("1 crowd", "ADJOIN_DEADLINE=4");
   EXPECT_EQ(occurrences(outcome.text, "adjoin: warning: "), 1u) << outcome.text;
   EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("more than 256 groups"), HasSubstr("no progress within the deadline of 4 s"),
+              AllOf(HasSubstr("only 256 groups can be watched"), HasSubstr("no progress within the deadline of 4 s"),
                     HasSubstr("more calls than can be watched")));
   EXPECT_EQ(outcome.code, 1);
 }

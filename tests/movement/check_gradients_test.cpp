@@ -316,7 +316,7 @@ TEST(CheckGradients, knows_distributed_tensors_and_workers_that_hold_nothing) {
     };
     EXPECT_EQ(error_as(rows), kNothing);
     EXPECT_THAT(error_as(Layout(grid.shape(), {2, 4}, {}, {{"tp", Kind::partial}})),
-                AllOf(HasSubstr("gradients: 'doubled' is of shape ["), HasSubstr("A movement before it is missing")));
+                AllOf(HasSubstr("gradients: 'doubled' has shape ["), HasSubstr("A movement before it is missing")));
     const DistributedTensor first = move(x, on_first);
     EXPECT_EQ(error(whole(map(first, [](const at::Tensor& t) { return t.exp(); })).sum(), x), kNothing);
     const DistributedTensor copies = move(x, rows.on(grid.shape(), Kind::copied));

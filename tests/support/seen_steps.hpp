@@ -93,7 +93,7 @@ inline Configuration large(const std::string& model, Precision precision) {
   c.hidden = model == "narrow decoder" ? 64 : 128;
   c.heads = 4;
   c.sequence = 128;
-  c.batch = 8;
+  c.batch = 16;
   c.vocabulary_size = 500;
   c.token_dropout = 0;
   return c;
