@@ -40,8 +40,8 @@ pipeline::Schedule schedule_from_file(const ScheduleOptions& options) {
 void check_name(const std::string& name) {
   const auto known = pipeline::schedule_names();
   require(std::ranges::find(known, name) != known.end(), [&] {
-    return (name.empty() ? "a schedule is needed" : "unknown schedule \"" + name + "\"") + ": " + joined(known) +
-           " or a file whose name ends in .csv";
+    return (name.empty() ? "a schedule is needed: " : "unknown schedule \"" + name + "\", expected one of ") +
+           joined(known) + " or a file whose name ends in .csv";
   });
 }
 
