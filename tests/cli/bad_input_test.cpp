@@ -201,7 +201,7 @@ TEST(Divergence, ends_the_run_before_anything_of_it_is_saved) {
 TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is) {
   // More than there are addresses, and than AddressSanitizer's allocator takes for meant.
   const Outcome outcome =
-      run("bench step --preset tiny --vocabulary-size 4194304 --hidden 16777216 --heads 1 --threads-per-rank 1",
+      run("bench step --preset tiny --vocabulary-size 131072 --hidden 16777216 --heads 1 --threads-per-rank 1",
           {.environment = "ASAN_OPTIONS=allocator_may_return_null=1"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.out, "");
@@ -209,7 +209,7 @@ TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is)
   std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });  // the sanitizer's
   ASSERT_EQ(lines.size(), 1u) << outcome.err;
   EXPECT_THAT(lines[0],
-              testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 262144.0 GiB: "
+              testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 8192.0 GiB: "
                                     "this process may use [0-9.]+ GiB and uses [0-9.]+ [MG]iB"));
 }
 

@@ -115,7 +115,7 @@ TEST_F(EarlierRun, is_not_shortened_by_a_resumed_one) {
 TEST_F(EarlierRun, leaves_no_file_to_one_of_another_model) {
   const std::string decoder =
       "train --model decoder --preset gpt-tiny --data sample --vocab bytes --layers 1 --hidden 8"
-      " --heads 2 --sequence 256 --batch 512 --epochs 1 --overwrite";
+      " --heads 2 --sequence 256 --samples 8 --batch 4 --steps 1 --overwrite";
   const Outcome outcome = run(decoder + into(earlier()));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(fs::exists(earlier() / "vocab.model"));
