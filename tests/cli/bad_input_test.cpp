@@ -208,9 +208,8 @@ TEST(OutOfMemory, is_told_in_one_line_with_what_was_asked_for_and_what_there_is)
   std::vector<std::string> lines = lines_of(outcome.err);
   std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });  // the sanitizer's
   ASSERT_EQ(lines.size(), 1u) << outcome.err;
-  EXPECT_THAT(lines[0],
-              testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 8192.0 GiB: "
-                                    "this process may use [0-9.]+ GiB and uses [0-9.]+ [MG]iB"));
+  EXPECT_THAT(lines[0], testing::MatchesRegex("adjoin: rank 0: there is not enough memory for a tensor of 8192.0 GiB: "
+                                              "this process may use [0-9.]+ GiB and uses [0-9.]+ [MG]iB"));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need the address space for themselves
