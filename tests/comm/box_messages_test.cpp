@@ -135,7 +135,9 @@ TEST(BoxMessage, is_checked_before_anything_is_sent) {
   using enum Message::Kind;
   EXPECT_NE(failure_with(send, {2, 3}, {3}).find("expected 2 strides, one for each size, got 1"), std::string::npos);
   EXPECT_NE(failure_with(send, {-2, -3}, {3, 1}).find("expected no negative size, got -2"), std::string::npos);
-  EXPECT_NE(failure_with(send, {2, 2}, {3, 1}).find("expected sizes with a product of 6, the count of the buffer, got 4"), std::string::npos);
+  EXPECT_NE(
+      failure_with(send, {2, 2}, {3, 1}).find("expected sizes with a product of 6, the count of the buffer, got 4"),
+      std::string::npos);
   EXPECT_NE(failure_with(receive, {2, 3}, {0, 1}).find("expected a stride other than 0"), std::string::npos);
 }
 

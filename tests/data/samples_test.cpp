@@ -112,7 +112,8 @@ TEST(OpenSamples, names_the_columns_that_lack_and_those_found) {
       refusal_of_csv("body,label\nx,1\n"),
       HasSubstr("train.csv:1: no column \"text\" or \"review\", and no column is named by --text-column; found: "
                 "\"body\", \"label\""));
-  EXPECT_THAT(refusal_of_csv("text,stars\nx,1\n"), HasSubstr("no column \"label\" or \"sentiment\", and no column is named by --label-column"));
+  EXPECT_THAT(refusal_of_csv("text,stars\nx,1\n"),
+              HasSubstr("no column \"label\" or \"sentiment\", and no column is named by --label-column"));
   EXPECT_THAT(refusal_of("train.jsonl", "{\"body\": \"x\", \"stars\": 1}\n", {.text = "body", .label = "star"}),
               HasSubstr("train.jsonl:1: no column \"star\" (--label-column); found: \"body\", \"stars\""));
   EXPECT_THAT(refusal_of("train.tsv", "a\tb\nx\t1\n", {.text = "a", .label = "a"}),
