@@ -42,7 +42,7 @@ void run(const Options& options) {
   check_least("--samples", options.source.samples, 0);
   check_least("--batch", options.batch, 0);
   check_least("--step", options.step, 0);
-  check_least("--dp", options.grid.dp, 1);
+  check_least("--dp", options.grid.dp, 0);
   check_least("--ep", options.grid.ep, 1);
   check_least("--pp", options.grid.pp, 1);
   check_least("--tp", options.grid.tp, 1);

@@ -62,7 +62,7 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"train --config /none/run.toml", "/none/run.toml: cannot be read"},
       {"evaluate --data x", "--model is needed"},
       {"evaluate --model x", "--data is needed"},
-      {"evaluate --model x --data y --dp 0", "--dp is 0"},
+      {"evaluate --model x --data y --dp -1", "--dp is -1"},
       {"predict word", "--model is needed"},
       {"tokenize", "--vocab is needed"},
       {"tokenize --vocab /none/vocab.txt", "/none/vocab.txt"},

@@ -178,7 +178,7 @@ SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
 }
 
 Configuration configured(const SavedModel& saved, const ModelUse& use) {
-  Configuration configuration = on_grid(saved.configuration, use.grid);
+  Configuration configuration = with_all_ranks(on_grid(saved.configuration, use.grid));
   configuration.pipeline = Configuration().pipeline;  // it has as many stages as the run had ranks
   configuration.chunks = 1;
   configuration.stages.clear();

@@ -68,7 +68,8 @@ std::string limit_of_beginning(const std::string& folder);
 std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,
                                     const std::vector<nn::Parameter>& parameters);
 
-/// The configuration of a saved model for other workers. Throws: InvalidArgument as validate
+/// The configuration of a saved model for other workers; a dp of 0 means all available ranks.
+/// Throws: InvalidArgument as with_all_ranks and validate
 Configuration configured(const SavedModel& saved, const ModelUse& use);
 
 /// Reads each worker's pieces of weights, which may be only some of the model's. All workers of the world call it and read the
