@@ -107,7 +107,7 @@ constexpr Field kFields[] = {
     {"Layout", "threads_per_rank", &C::threads_per_rank, "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", &C::deterministic, "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
     {"Layout", "host_memory", &C::host_memory, "Whether MPI processes of one host access each other's memory, which makes them as quick as threads; auto: where they can, unless ADJOIN_HOST_MEMORY says otherwise; on: refuse the run where they cannot", "auto|on|off"},
-    {"Layout", "checked", &C::checked, "Before each collective, compare the ranks' calls also under MPI, as threads always do, and whether the tensor that moves requires a gradient on all of them", ""},
+    {"Layout", "checked", &C::checked, "Before each collective, compare the ranks' calls also under MPI, as threads always do, and whether the tensor that moves requires a gradient on all of them or on none", ""},
     {"Layout", "check_gradients", &C::check_gradients, "Search the graph of the first step before its backward, and name what would make a gradient differ from one rank's", ""},
     {"Layout", "deadline", &C::deadline, "Seconds that one call may wait before the run ends and prints which rank waits for which; 0: ADJOIN_DEADLINE, or 300; at least a thousandth of a second", "", 0, 1e6},
 
