@@ -42,6 +42,9 @@ class InCall {
 
 /// While it lives, other threads have the interpreter, and calls of communicators are named by the line of Python that asked
 /// for them: the guard of all that may wait for other ranks.
+///
+/// A constructor that returns an Owner has it within its function, not as a call guard: pybind11 registers the object while a
+/// call guard still lives, thus without the interpreter's lock, beside other threads that change the same table.
 class Blocking {
   CallSite site_{caller()};
   InCall in_call_;

@@ -32,9 +32,10 @@ void bind_prepared(py::module_& m) {
       m, "HaloExchange", "A halo exchange, prepared: as adjoin.halo_exchange, used any number of times.")
       .def(py::init([](const Layout& layout, const std::vector<Window>& windows, const Grid& grid,
                        const std::string& padding) {
+             const Blocking blocking;
              return Owner<HaloExchange>(new HaloExchange(layout, windows, padding_named(padding), grid));
            }),
-           "layout"_a, "windows"_a, "grid"_a, "padding"_a = "zeros", MayBlock())
+           "layout"_a, "windows"_a, "grid"_a, "padding"_a = "zeros")
       .def(
           "__call__", [](const HaloExchange& exchange, const Tensor& x) { return exchange(dense("halo_exchange", x)); },
           "x"_a, MayBlock())

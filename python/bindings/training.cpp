@@ -115,10 +115,11 @@ void bind_optimizer(py::module_& m) {
   using parallel::Optimizer;
   py::class_<Optimizer, Owner<Optimizer>>(m, "Optimizer", "The optimizer of pieces.")
       .def(py::init([](Pieces pieces, parallel::Rule rule, double weight_decay, double clip) {
+             const Blocking blocking;
              return Owner<Optimizer>(
                  new Optimizer(std::move(pieces), std::move(rule), {.weight_decay = weight_decay, .clip = clip}));
            }),
-           "pieces"_a, "rule"_a, "weight_decay"_a = 0.0, "clip"_a = 0.0, MayBlock())
+           "pieces"_a, "rule"_a, "weight_decay"_a = 0.0, "clip"_a = 0.0)
       .def("step", &Optimizer::step, "rate"_a, "loss_scale"_a = 1.0, MayBlock())
       .def_property_readonly("moment_bytes", &Optimizer::moment_bytes)
       .def_property("steps_taken", &Optimizer::steps_taken, &Optimizer::set_steps_taken)
@@ -173,9 +174,10 @@ Owner<DataParallelModule> data_parallel(const std::vector<std::tuple<std::string
 void bind_data_parallel(py::module_& m) {
   py::class_<DataParallelModule, Owner<DataParallelModule>>(m, "DataParallel")
       .def(py::init([](const std::vector<std::tuple<std::string, Tensor, bool>>& tensors, const Communicator& group,
-                       const std::string& overlap, const std::optional<at::ScalarType>& wire,
-                       int64_t bucket_bytes) { return data_parallel(tensors, group, overlap, wire, bucket_bytes); }),
-           MayBlock())
+                       const std::string& overlap, const std::optional<at::ScalarType>& wire, int64_t bucket_bytes) {
+        const Blocking blocking;
+        return data_parallel(tensors, group, overlap, wire, bucket_bytes);
+      }))
       .def(
           "backward",
           [](DataParallelModule& d, const std::optional<Tensor>& loss, int64_t samples, bool last, bool retain_graph) {

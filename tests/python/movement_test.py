@@ -82,6 +82,20 @@ class Movements(unittest.TestCase):
         on_each_world(work)
 
 
+class Prepared(unittest.TestCase):
+    def test_are_made_and_freed_by_all_threads_at_once(self):
+        """Each is registered under the interpreter's lock; without it, some of the threads lose the objects of others."""
+
+        def work(world):
+            grid = adjoin.Grid(world, {"a": world.size})
+            layout = adjoin.Layout(grid, [8, 4], {0: "a"})
+            for _ in range(200):
+                made = [adjoin.HaloExchange(layout, [adjoin.Window(1), adjoin.Window(1)], grid) for _ in range(3)]
+                del made
+
+        on_each_world(work)
+
+
 class Random(unittest.TestCase):
     def test_dropout_is_the_same_in_every_layout(self):
         expected = []
