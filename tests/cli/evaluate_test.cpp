@@ -57,7 +57,8 @@ TEST_F(TrainedModel, evaluates_to_the_summarys_loss_in_every_layout) {
   const struct {
     std::string arguments;
     int ranks;
-  } layouts[] = {{"", 0}, {"--dp 2", 0}, {"--tp 2", 0}, {"--tp 3 --batch 7", 0}, {"--dp 0", 2}, {"--tp 2", 2}};
+  } layouts[] = {{"", 0},       {"--dp 2", 0}, {"--tp 2", 0}, {"--tp 3 --batch 7", 0},
+                 {"--dp 2", 2}, {"--dp 0", 2}, {"--tp 2", 2}};
   for (const auto& [arguments, ranks] : layouts) {
     SCOPED_TRACE(arguments + (ranks > 0 ? " under mpirun" : ""));
     const Outcome outcome =

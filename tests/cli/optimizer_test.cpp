@@ -34,8 +34,7 @@ TEST(SkippedSteps, end_a_run_after_ten_in_a_row_with_one_clear_line) {
 /// The losses of all steps, and what the last checkpoint says of the steps so far but for seconds.
 std::pair<std::vector<double>, json> outcome_of(const fs::path& run) {
   std::vector<double> losses;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    if (const json object = json::parse(line); object.at("kind") == "step") losses.push_back(object.at("loss"));
+  for (const json& step : lines_of_kind(run, "step")) losses.push_back(step.at("loss"));
   json state = unsealed_state(checkpoint_of(run));
   for (const char* key : {"train_seconds", "checkpoint"}) state.erase(key);
   return {losses, state};

@@ -170,14 +170,21 @@ inline std::filesystem::path metrics_of(const std::filesystem::path& run) {
   return run / "metrics.jsonl";
 }
 
+/// What a run's metrics say of one kind: of each step, or each evaluation.
+inline std::vector<nlohmann::json> lines_of_kind(const std::filesystem::path& run, const std::string& kind) {
+  std::vector<nlohmann::json> lines;
+  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
+    if (auto object = nlohmann::json::parse(line); object.at("kind") == kind) lines.push_back(std::move(object));
+  return lines;
+}
+
 /// The losses of steps 1, 2, 3, … in the order of the run's file, which holds each of them once.
 inline std::vector<double> losses_of(const std::filesystem::path& run) {
   std::vector<double> losses;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    if (const auto object = nlohmann::json::parse(line); object.at("kind") == "step") {
-      losses.push_back(object.at("loss"));
-      EXPECT_EQ(object.at("step"), losses.size());
-    }
+  for (const nlohmann::json& step : lines_of_kind(run, "step")) {
+    losses.push_back(step.at("loss"));
+    EXPECT_EQ(step.at("step"), losses.size());
+  }
   return losses;
 }
 

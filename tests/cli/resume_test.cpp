@@ -21,13 +21,6 @@ constexpr size_t kSteps = 480;  // 80 epochs of 48 samples in batches of 8: time
 const std::string kRun = kSmallRun + "--precision fp64 --epochs 80 --eval-every 100 ";
 const std::string kSeldomSaved = "--checkpoint-every 200 ";
 
-std::vector<json> lines_of_kind(const fs::path& run, const std::string& kind) {
-  std::vector<json> lines;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    if (json object = json::parse(line); object.at("kind") == kind) lines.push_back(std::move(object));
-  return lines;
-}
-
 std::vector<int64_t> evaluated_steps_of(const fs::path& run) {
   std::vector<int64_t> steps;
   for (const json& evaluation : lines_of_kind(run, "evaluation")) steps.push_back(evaluation.at("step"));

@@ -16,10 +16,7 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 
 size_t steps_of(const fs::path& run) {
-  size_t steps = 0;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    steps += json::parse(line).at("kind") == "step" ? 1 : 0;
-  return steps;
+  return lines_of_kind(run, "step").size();
 }
 
 TEST(RunLength, is_of_so_many_steps_within_an_epoch_or_over_several) {

@@ -19,9 +19,7 @@ using ::testing::HasSubstr;
 
 std::map<int64_t, double> losses_by_step(const fs::path& run) {
   std::map<int64_t, double> losses;
-  for (const std::string& line : lines_of(contents_of(metrics_of(run))))
-    if (const auto json = nlohmann::json::parse(line); json.at("kind") == "step")
-      losses[json.at("step")] = json.at("loss");
+  for (const nlohmann::json& step : lines_of_kind(run, "step")) losses[step.at("step")] = step.at("loss");
   return losses;
 }
 

@@ -14,10 +14,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 std::vector<json> validations_of(const fs::path& run) {
-  std::vector<json> found;
-  for (const std::string& line : lines_of(contents_of(run / "metrics.jsonl")))
-    if (json object = json::parse(line); object.at("kind") == "validation") found.push_back(std::move(object));
-  return found;
+  return lines_of_kind(run, "validation");
 }
 
 json summary_of(const fs::path& run) {
@@ -119,14 +116,12 @@ TEST(Validation, that_ends_the_first_epoch_tells_the_loss_of_what_there_was_of_i
       run(kSmallRun + "--validation 0.25 --eval-every 1 --patience 1 --lr 1 --warmup 0" + into(folder / "run"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   double sum = 0;
-  int64_t steps = 0;
-  for (const std::string& line : lines_of(contents_of(folder / "run" / "metrics.jsonl")))
-    if (const json object = json::parse(line); object.at("kind") == "step") {
-      ASSERT_LT(object.at("epoch").get<double>(), 1) << "the epoch was whole, so that nothing is tested";
-      sum += object.at("loss").get<double>();
-      ++steps;
-    }
-  EXPECT_NEAR(summary_of(folder / "run").at("train_loss").get<double>(), sum / static_cast<double>(steps), 1e-9);
+  const std::vector<json> steps = lines_of_kind(folder / "run", "step");
+  for (const json& step : steps) {
+    ASSERT_LT(step.at("epoch").get<double>(), 1) << "the epoch was whole, so that nothing is tested";
+    sum += step.at("loss").get<double>();
+  }
+  EXPECT_NEAR(summary_of(folder / "run").at("train_loss").get<double>(), sum / static_cast<double>(steps.size()), 1e-9);
 }
 
 TEST(Validation, is_refused_where_it_makes_no_sense) {
