@@ -12,6 +12,9 @@ endif()
 # precompiled header.
 add_compile_options(-fPIC)
 
+# Many files at once need more memory than GCC begins with: it would collect what is free again and again.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=100> $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
+
 if(ADJOIN_SANITIZE)
   add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ADJOIN_SANITIZE})

@@ -55,7 +55,7 @@ TEST(BertWords, orders_marks_as_utf8proc_does) {
   for (int i = 0; i < 20000; ++i) {
     const std::string text = random_text(random), ordered = decomposed_by_utf8proc(text);
     reordered += ordered != text;
-    ASSERT_EQ(bert_words_in(text), bert_words_in(ordered)) << testing::PrintToString(text);
+    ASSERT_EQ(bert_words_in(text), bert_words_in(ordered)) << ::testing::PrintToString(text);
   }
   EXPECT_GT(reordered, 10000);
 }
@@ -66,7 +66,7 @@ TEST(BertWords, take_a_time_linear_in_a_run_of_marks) {
     append_utf8(accents, i % 2 ? U'\u0323' : U'\u0301');
     append_utf8(spacing, i % 2 ? U'\u302e' : U'\U0001d165');
   }
-  EXPECT_THAT(bert_words_in(accents), testing::ElementsAre("a"));
+  EXPECT_THAT(bert_words_in(accents), ::testing::ElementsAre("a"));
   const auto words = bert_words_in(spacing);
   ASSERT_EQ(words.size(), 1u);
   EXPECT_EQ(words[0].size(), spacing.size());

@@ -11,8 +11,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Labels labels_in(const std::string& csv, const std::optional<ClassNames>& given = {}) {
   const TemporaryFolder folder;

@@ -12,7 +12,7 @@ namespace adjoin::data {
 namespace {
 
 using Records = std::vector<std::vector<std::string>>;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Records read_all(const std::string& path) {
   CsvReader csv(path);

@@ -13,8 +13,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 DocumentCounts write_paragraphs(const TemporaryFolder& folder, const std::string& text,
                                 const TextVocabulary& vocabulary) {

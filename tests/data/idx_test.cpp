@@ -16,8 +16,8 @@ namespace {
 using data::real_data;
 using data::refusal;
 using data::TemporaryFolder;
-using testing::EndsWith;
-using testing::HasSubstr;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 /// Four bytes, the highest first.
 std::string big_endian(uint32_t value) {

@@ -12,7 +12,7 @@
 namespace adjoin::data {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Batches = std::vector<std::vector<int64_t>>;
 
 Batches take(Sampler& sampler, int64_t count) {

@@ -13,8 +13,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string> described(SampleReader& reader) {
   std::vector<std::string> all;

@@ -17,8 +17,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr int64_t kEnd = 9;
 

@@ -13,9 +13,9 @@
 namespace adjoin::data {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::shared_ptr<const TextVocabulary> learned_from(std::vector<std::string> texts, const SubwordOptions& options = {}) {
   const auto next = [&, at = size_t{0}](std::string& text) mutable {
@@ -98,11 +98,11 @@ TEST(SubwordVocabulary, refuses_a_file_that_was_cut_short) {
 }
 
 TEST(LearnSubwords, gives_the_same_pieces_for_the_same_texts_without_a_word) {
-  testing::internal::CaptureStderr();
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
   const auto again = of_the_sample();
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(again->content(), sample_vocabulary().content());
   EXPECT_NE(of_the_sample(500)->hash(), again->hash());
 }

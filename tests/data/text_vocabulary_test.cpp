@@ -12,8 +12,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(ByteVocabulary, has_an_id_for_each_byte_and_one_for_the_end) {
   const auto bytes = byte_vocabulary();

@@ -12,8 +12,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string written(const TemporaryFolder& folder, int64_t words, std::string_view text = "about it") {
   const std::string path = folder.path("a.tokens");

@@ -15,10 +15,10 @@ namespace adjoin::data {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class TokenFolders : public testing::Test {
+class TokenFolders : public ::testing::Test {
  protected:
   Documents documents(const std::string& text = "ab\n\nc\n") {
     return Documents({.data = folder_.write("source/a.txt", text)});

@@ -8,8 +8,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TokenStore three_samples(int64_t words) {
   TokenStoreBuilder builder(words);

@@ -9,6 +9,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/changed_movements.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace adjoin {
 namespace {
@@ -65,7 +66,7 @@ TEST(GradientPrograms, that_are_right_have_the_gradients_of_one_worker_and_are_n
 }
 
 TEST(GradientPrograms, with_one_movement_changed_are_refused) {
-  const int64_t programs = 8 * scale();
+  const int64_t programs = (kIsSanitized ? 2 : 8) * scale();
   std::array<ChangesTried, 2> tried;  // what is declared: parameters and the loss; all values
   for (int64_t seed = 0; seed < programs; ++seed) {
     const GradientProgram program = random_program(static_cast<uint64_t>(seed), sizes_of(seed));

@@ -16,6 +16,7 @@
 #include "tests/support/failures.hpp"
 #include "tests/support/layouts.hpp"
 #include "tests/support/pieces.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -86,7 +87,7 @@ TEST(Move, between_random_layouts_moves_what_the_global_tensor_says_and_has_its_
   const char* only = std::getenv("ADJOIN_SEED");
   for_each_world({6}, [&](const Communicator& world) {
     const uint64_t first = only ? std::strtoull(only, nullptr, 10) : 0;
-    const uint64_t pairs = only ? 1 : started_by_mpi() ? 200 : 2000;
+    const uint64_t pairs = only ? 1 : started_by_mpi() ? 200 : kIsSanitized ? 500 : 2000;
     std::optional<Grid> grid;
     for (uint64_t seed = first; seed < first + pairs; ++seed) {
       if (seed % 16 == 0 || !grid) grid.emplace(world, std::vector<GridShape::Axis>{{"world", world.size()}});

@@ -6,6 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "tests/support/layouts.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace adjoin {
 namespace {
@@ -68,7 +69,7 @@ TEST(MovePlan, takes_a_replica_of_its_own_before_others) {
 /// What `rank` sends and receives, played for all ranks of a world without any.
 TEST(MovePlan, brings_every_element_to_whoever_wants_it_from_each_who_has_a_summand) {
   const LayoutLimits limits{.workers = 6, .max_dims = 3, .max_size = 7};
-  for (uint64_t seed = 0; seed < 3000; ++seed) {
+  for (uint64_t seed = 0; seed < (kIsSanitized ? 750 : 3000); ++seed) {
     const auto [from, to] = random_layouts(seed, limits);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + from.to_string() + " -> " + to.to_string());
     std::map<std::pair<int, int>, std::vector<const Piece*>> sent;

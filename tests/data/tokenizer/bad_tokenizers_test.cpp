@@ -15,10 +15,10 @@ namespace adjoin::data {
 namespace {
 
 using Json = nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 /// Expects that a tokenizer.json of this content is refused in one line that begins with its name.
 void expect_refused_text(const std::string& content, const std::string& expected) {

@@ -11,8 +11,8 @@
 namespace adjoin::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 /// Pieces of the letters a to d, and of so many random merges of them.
 BpeParts random_parts(unsigned seed, size_t merges) {

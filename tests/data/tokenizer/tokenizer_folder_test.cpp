@@ -16,9 +16,9 @@ namespace adjoin::data {
 namespace {
 
 using Json = nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// A decoder's tokenizer that puts a beginning before each text, and has another end of a text.
 Json with_beginning() {
@@ -116,7 +116,7 @@ TEST(BpeVocabulary, counts_special_tokens_in_prompts_alone) {
   vocabulary->encode_with_special_tokens("ab<|endoftext|>", ids);
   EXPECT_THAT(ids, ElementsAre(4, 0));
   ids = vocabulary->encode("ab<|endoftext|>");
-  EXPECT_THAT(ids, testing::Not(testing::Contains(0)));
+  EXPECT_THAT(ids, ::testing::Not(::testing::Contains(0)));
   EXPECT_EQ(ids[0], 4);
 }
 
