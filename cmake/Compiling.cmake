@@ -18,6 +18,12 @@ add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=100> $<$<CXX
 if(ADJOIN_SANITIZE)
   add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ADJOIN_SANITIZE})
+  foreach(sanitizer IN ITEMS address thread)
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND ADJOIN_SANITIZE MATCHES ${sanitizer})  # GCC defines this itself
+      string(TOUPPER ${sanitizer} name)
+      add_compile_definitions(__SANITIZE_${name}__=1)
+    endif()
+  endforeach()
   if(ADJOIN_SANITIZE_CORE)
     add_link_options(-fsanitize=${ADJOIN_SANITIZE_CORE})
   endif()
@@ -37,13 +43,15 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CXX_COMPILER_LAUNCHER
         env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
         CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${ADJOIN_CCACHE})
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+    add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
   endif()
 endif()
 
 function(adjoin_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)
-  if(CMAKE_UNITY_BUILD)  # GCC takes a type of an anonymous namespace for one of a header where a file includes the file
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # which vectorises without GCC's ivdep
+    target_compile_options(${target} PRIVATE -Wno-unknown-pragmas)
+  elseif(CMAKE_UNITY_BUILD)  # GCC takes a type of an anonymous namespace for one of a header where a file includes the file
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()

@@ -41,8 +41,9 @@ void from_threads(int threads, const Change& change) {
   for (int i = 0; i < threads; ++i) workers.emplace_back(work, i % 2 == 0 ? +1 : -1);
 }
 
-/// The data race. `volatile` makes the compiler carry out every read and write; it makes nothing safe.
-void change_unsafely(volatile int64_t& value, int64_t by) {
+/// The data race. `volatile` makes the compiler carry out every read and write; it makes nothing safe. Not inlined, so that a
+/// sanitizer's report names it.
+[[gnu::noinline]] void change_unsafely(volatile int64_t& value, int64_t by) {
   value = value + by;
 }
 

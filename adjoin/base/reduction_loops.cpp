@@ -256,8 +256,12 @@ template <Reduction R>
   reduce(arguments);
 }
 
-[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void reduce_avx512(
-    const Arguments& arguments) {
+#ifdef __clang__
+#define ADJOIN_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+#else  // which would use half of a register
+#define ADJOIN_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+[[gnu::flatten, gnu::target(ADJOIN_AVX512)]] void reduce_avx512(const Arguments& arguments) {
   reduce(arguments);
 }
 

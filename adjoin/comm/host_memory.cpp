@@ -59,7 +59,7 @@ std::shared_ptr<void> host_memory(size_t bytes) {
   if (void* block = memory ? memory->allocate(bytes) : nullptr)
     return {block, [memory](void* old) { memory->free(old); }};
   constexpr std::align_val_t kLine{BlockHeap::kLine};
-  return {::operator new(bytes, kLine), [kLine](void* old) { ::operator delete(old, kLine); }};
+  return {::operator new(bytes, kLine), [](void* old) { ::operator delete(old, kLine); }};
 }
 
 }  // namespace adjoin

@@ -43,6 +43,7 @@ thread_local int64_t allocations = 0;  // by this thread: the watchdog allocates
 
 }  // namespace
 
+#ifndef __SANITIZE_THREAD__  // which has its own
 void* operator new(size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;
@@ -58,6 +59,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace {
 
