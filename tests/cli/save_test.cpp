@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 
 #include "adjoin/base/hash.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/support/file_faults.hpp"
+#include "tests/support/scale.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -104,11 +104,10 @@ TEST_F(Saves, on_a_full_disk_end_the_run_before_a_tensor_is_written) {
 }
 
 TEST_F(Saves, that_are_killed_under_mpirun_cost_no_more_than_the_one_that_is_not_finished) {
-  const char* scale = std::getenv("ADJOIN_TEST_SCALE");
-  const int kills = 5 * (scale == nullptr ? 1 : std::atoi(scale));
+  const int64_t kills = 3 * test::scale();
   const std::string options = "--dp 2 --steps 12 --checkpoint-every 2 --precision fp64 --deterministic ";
   ASSERT_EQ(run(kSmallRun + options + into(folder_ / "straight"), {.ranks = 2}).code, 0);
-  for (int i = 0; i < kills; ++i) {
+  for (int64_t i = 0; i < kills; ++i) {
     // Of some 700 operations on files the job has; the later ones are of its end.
     const int at = 10 + static_cast<int>(mix(static_cast<uint64_t>(i) + 1) % 600);
     SCOPED_TRACE("killed before operation " + std::to_string(at));

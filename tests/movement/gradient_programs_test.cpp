@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/changed_movements.hpp"
 #include "tests/support/sanitized.hpp"
+#include "tests/support/scale.hpp"
 
 namespace adjoin {
 namespace {
@@ -17,11 +17,6 @@ namespace {
 using namespace adjoin::testing;
 
 constexpr double kTolerance = 1e-9;
-
-int64_t scale() {
-  const char* text = std::getenv("ADJOIN_TEST_SCALE");
-  return text ? std::strtoll(text, nullptr, 10) : 1;
-}
 
 std::vector<int> sizes_of(int64_t seed) {
   const std::vector<std::vector<int>> all{{2, 2}, {2, 3}, {2, 2, 2}, {3, 2}};
@@ -50,7 +45,7 @@ std::string refusal(const RunProgram& ran, const Grid& grid, bool declares_value
 }
 
 TEST(GradientPrograms, that_are_right_have_the_gradients_of_one_worker_and_are_not_accused) {
-  const int64_t programs = 60 * scale();
+  const int64_t programs = 60 * test::scale();
   for (int64_t seed = 0; seed < programs; ++seed) {
     const GradientProgram program = random_program(static_cast<uint64_t>(seed), sizes_of(seed));
     const auto expected = gradients_of_one_worker(program);
@@ -66,7 +61,7 @@ TEST(GradientPrograms, that_are_right_have_the_gradients_of_one_worker_and_are_n
 }
 
 TEST(GradientPrograms, with_one_movement_changed_are_refused) {
-  const int64_t programs = (kIsSanitized ? 2 : 8) * scale();
+  const int64_t programs = (kIsSanitized ? 2 : 8) * test::scale();
   std::array<ChangesTried, 2> tried;  // what is declared: parameters and the loss; all values
   for (int64_t seed = 0; seed < programs; ++seed) {
     const GradientProgram program = random_program(static_cast<uint64_t>(seed), sizes_of(seed));

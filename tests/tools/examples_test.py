@@ -84,6 +84,8 @@ class Examples(unittest.TestCase):
     def test_refuse_what_they_cannot_do(self):
         for example in self.each():
             assert_refused(self, run(example, "--ranks", "0"), "--ranks is 0, expected 1 to 1024")
+        for name in ["all_reduce", "deadlock", "heat"]:  # all read these by the same lines
+            example = example_of(name)
             assert_refused(self, run(example, "--backend", "mpi"), "--backend mpi: ")
             assert_refused(self, run(example, "--backend", "smoke"), "expected auto, threads or mpi")
             assert_refused(self, run(example, "--no-such-option"), "--no-such-option")

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -17,12 +16,13 @@
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
+#include "tests/support/scale.hpp"
 
 namespace adjoin::data {
 namespace {
 
 /// As the oracle has it: ten times as many texts of each kind in `make check-deep`.
-const size_t kScale = std::getenv("ADJOIN_TEST_SCALE") ? std::stoul(std::getenv("ADJOIN_TEST_SCALE")) : 1;
+const auto kScale = static_cast<size_t>(test::scale());
 const size_t kRandomTexts = 1'000 * kScale, kReviews = 1'000 * kScale, kFewReviews = 100 * kScale;
 
 std::string bytes_of_file(const std::string& path) {

@@ -5,21 +5,24 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/support/scale.hpp"
+
 namespace adjoin::testing::programs {
 
 namespace {
 
-uint64_t number_in(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : otherwise;
+/// The environment's ADJOIN_TEST_SEED, 0 without it.
+uint64_t only_seed() {
+  const char* text = std::getenv("ADJOIN_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
 }
 
 }  // namespace
 
 std::vector<uint64_t> seeds(uint64_t count) {
-  if (const uint64_t only = number_in("ADJOIN_TEST_SEED", 0); only > 0) return {only};
+  if (const uint64_t only = only_seed(); only > 0) return {only};
   std::vector<uint64_t> all;
-  for (uint64_t seed = 1; seed <= count * number_in("ADJOIN_TEST_SCALE", 1); ++seed) all.push_back(seed);
+  for (uint64_t seed = 1; seed <= count * static_cast<uint64_t>(test::scale()); ++seed) all.push_back(seed);
   return all;
 }
 

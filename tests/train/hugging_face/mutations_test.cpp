@@ -9,6 +9,7 @@
 #include "adjoin/train/storage/saved_model.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
 #include "tests/support/pretrained_models.hpp"
+#include "tests/support/scale.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -117,7 +118,7 @@ void open_wholly(const fs::path& folder) {
 
 /// Opens a folder with `count` mutations of one of its files. Each must be refused as the caller's mistake, or be a model, soon and
 /// in little memory.
-void expect_refused_or_opened(const fs::path& folder, const std::string& file, int count) {
+void expect_refused_or_opened(const fs::path& folder, const std::string& file, int64_t count) {
   SCOPED_TRACE(folder.filename().string() + "/" + file);
   constexpr double kLongest = 2;  // seconds of a core's time
   constexpr int64_t kMostBytes = 128 << 20;
@@ -125,7 +126,7 @@ void expect_refused_or_opened(const fs::path& folder, const std::string& file, i
   const std::string sound = contents_of(folder / file);
   const int64_t bytes_before = most_bytes_so_far();
   int refused = 0;
-  for (int seed = 0; seed < count; ++seed) {
+  for (int64_t seed = 0; seed < count; ++seed) {
     const std::string changed = Mutations(static_cast<uint64_t>(seed)).of(sound);
     put(folder / file, changed);
     const std::clock_t begin = std::clock();
@@ -151,14 +152,14 @@ TEST(Mutations, of_a_config_are_refused_or_describe_a_model) {
   const TemporaryFolder folder;
   for (const char* name : {"bert-words", "gpt2-bytes", "llama-llama3", "mistral", "qwen2-4"}) {
     copy_case(name, folder / name);
-    expect_refused_or_opened(folder / name, "config.json", 200);
+    expect_refused_or_opened(folder / name, "config.json", 50 * test::scale());
   }
 }
 
 TEST(Mutations, of_an_index_are_refused_or_find_the_weights) {
   const TemporaryFolder folder;
   copy_case("qwen2-sharded", folder / "sharded");
-  expect_refused_or_opened(folder / "sharded", "model.safetensors.index.json", 1000);
+  expect_refused_or_opened(folder / "sharded", "model.safetensors.index.json", 250 * test::scale());
 }
 
 }  // namespace
