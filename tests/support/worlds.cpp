@@ -59,7 +59,8 @@ void for_each_world_of(const std::vector<int>& sizes, const std::function<void(c
   }
   const int job = mpi_world()->size();
   std::vector<int> fitting;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(fitting), [&](int size) { return size < job; });
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(fitting),
+               [&](int size) { return size < job && (size > 2 || job == 2); });
   fitting.push_back(job);
   for (const int size : fitting) run_on_first(size, fn);
 }
