@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -40,7 +39,6 @@
 namespace {
 
 thread_local int64_t allocations = 0;  // by this thread: the watchdog allocates as it looks
-
 }  // namespace
 
 #ifndef __SANITIZE_THREAD__  // which has its own
