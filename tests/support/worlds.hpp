@@ -9,8 +9,8 @@ namespace adjoin::testing {
 
 /// Runs `fn(world)` on worlds of the given sizes: of threads, one after the other; or, where the test program was
 /// started by mpirun, on the first ranks of the job, for each size that fits it and for the job's full size; of 1 and 2
-/// ranks in a job of 2 alone, since jobs of 2 and 4 are both run. Assertions of gtest work on every rank, with the rank and size
-/// of the world in their message. What `fn` throws fails the test (threads) or ends the job (MPI).
+/// ranks in a job of 2 alone, since jobs of 2 and 4 are both run. Assertions of gtest work on every rank, with the
+/// rank and size of the world in their message. What `fn` throws fails the test (threads) or ends the job (MPI).
 void for_each_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn);
 
 /// The same in checked mode (LaunchOptions::checked): on threads always, of an MPI job that was started so.
