@@ -148,10 +148,11 @@ template <Reduction R, class H>
   for (size_t k = 2; k < of.inputs.size(); ++k) combine_widened<R>(sum, sum, of.in<H>(k, begin), n);
   const float by = static_cast<float>(of.divisor);
   const float* in = sum;
+  using Bits = decltype(H::bits);  // a loop that writes an H is not vectorised
   if (of.divisor != 1)
-    write_block<H>(of, begin, n, [=](int64_t i) { return narrow(in[i] / by, H{}); });
+    write_block<Bits>(of, begin, n, [=](int64_t i) { return narrow(in[i] / by, H{}).bits; });
   else
-    write_block<H>(of, begin, n, [=](int64_t i) { return narrow(in[i], H{}); });
+    write_block<Bits>(of, begin, n, [=](int64_t i) { return narrow(in[i], H{}).bits; });
 }
 
 template <Reduction R, class T>

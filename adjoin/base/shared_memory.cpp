@@ -116,7 +116,8 @@ SharedMemory::Part SharedMemory::make_part(int own) {
   std::random_device random;
   head->token = uint64_t{random()} << 32 | random();
   constexpr size_t kHead = (sizeof(Head) + BlockHeap::kLine - 1) / BlockHeap::kLine * BlockHeap::kLine;
-  heap_.emplace(static_cast<char*>(part(own)) + kHead, bytes_of_part_ - kHead);
+  const size_t unused = kHead + BlockHeap::kApart * static_cast<size_t>(own);
+  heap_.emplace(static_cast<char*>(part(own)) + unused, bytes_of_part_ - unused);
   return {.pid = ::getpid(), .file = file_, .token = head->token};
 }
 

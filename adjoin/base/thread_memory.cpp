@@ -44,8 +44,10 @@ class Part {
 }  // namespace
 
 ThreadMemory::ThreadMemory(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)) {
-  for (int part = 0; part < kParts; ++part)
-    heaps_.emplace_back(static_cast<char*>(begin) + kBytesOfPart * static_cast<size_t>(part), kBytesOfPart);
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t unused = BlockHeap::kApart * part;
+    heaps_.emplace_back(static_cast<char*>(begin) + kBytesOfPart * part + unused, kBytesOfPart - unused);
+  }
 }
 
 ThreadMemory* ThreadMemory::of_process() {

@@ -54,6 +54,18 @@ TEST_F(ThreadMemoryTest, gives_a_new_thread_the_part_of_one_that_has_ended) {
   memory_->free(second);
 }
 
+TEST_F(ThreadMemoryTest, keeps_the_same_blocks_of_two_threads_apart_in_their_caches) {
+  void *first = nullptr, *second = nullptr;
+  std::thread([&] {
+    first = memory_->allocate(100'000);
+    second = on_a_thread_of_its_own(100'000);
+  }).join();
+  const auto page = [](void* block) { return reinterpret_cast<uintptr_t>(block) / BlockHeap::kApart % 256; };
+  EXPECT_NE(page(first), page(second));
+  memory_->free(first);
+  memory_->free(second);
+}
+
 TEST_F(ThreadMemoryTest, is_for_more_threads_than_it_has_parts) {
   constexpr int kThreads = ThreadMemory::kParts + 20;
   std::atomic<int> begun = 0;
