@@ -115,7 +115,8 @@ void meet_asleep() {
 Row measure_contenders(Collective collective, int64_t bytes, double seconds) {
   const adjoin::MpiSession session, messages({.host_memory = adjoin::HostMemory::off});
   const Communicator world(messages.world()), in_memory(session.world());
-  const Effort effort{.turns = 11, .least_turns = 3, .seconds = seconds / kRounds};
+  // Turns are long, as a cache keeps a contender's buffers only after several calls, and there are more contenders of processes.
+  const Effort effort{.turns = 11, .least_turns = 3, .seconds = seconds / kRounds, .turn_seconds = 5e-3};
   Times threads, processes;
   for (int round = 0; round < kRounds; ++round) {
     meet_asleep();

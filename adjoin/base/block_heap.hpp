@@ -21,8 +21,9 @@ class BlockHeap {
   static constexpr size_t kLine = 64;
   /// Heaps of several ranks begin this far apart, modulo large powers of two. Ranks make the same tensors, and AMD's cores
   /// cannot keep lines of the same offset in two such ranges in the first-level cache at once, so that an all-reduce would take
-  /// up to 9 times as long: they find a line by a hash of its address (M. Lipp et al., Take A Way, 2020, section 3).
-  static constexpr size_t kApart = 4096;
+  /// up to 9 times as long: they find a line by a hash of its address (M. Lipp et al., Take A Way, 2020, section 3). It is an
+  /// odd number of pages so that what one rank allocates more than another hardly ever undoes it.
+  static constexpr size_t kApart = 37 * 4096;
 
   /// The range begins at a multiple of kLine.
   BlockHeap(void* begin, size_t bytes);

@@ -60,7 +60,7 @@ TEST_F(ThreadMemoryTest, keeps_the_same_blocks_of_two_threads_apart_in_their_cac
     first = memory_->allocate(100'000);
     second = on_a_thread_of_its_own(100'000);
   }).join();
-  const auto page = [](void* block) { return reinterpret_cast<uintptr_t>(block) / BlockHeap::kApart % 256; };
+  const auto page = [](void* block) { return reinterpret_cast<uintptr_t>(block) / 4096 % 256; };
   EXPECT_NE(page(first), page(second));
   memory_->free(first);
   memory_->free(second);
