@@ -110,6 +110,7 @@ std::vector<RankTimes> times_in(const Communicator& world, int steps, const Work
 TEST(RankTimes, of_a_world_show_for_whom_all_wait) {
   for_each_world({3}, [](const Communicator& world) {
     const auto times = times_in(world, 3, [](const Communicator& group, int) {
+      group.barrier();  // the step is rank 0's, which may begin it later than rank 1
       if (group.rank() == 1) std::this_thread::sleep_for(milliseconds(60));
       group.barrier();
       std::vector<float> x(10000, 1);
