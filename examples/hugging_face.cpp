@@ -50,7 +50,7 @@ void make_model(const fs::path& run, const fs::path& folder) {
 int main(int argc, char** argv) {
   train::ModelUse use;
   std::vector<std::string> texts{"a wonderful film", "the plot is a waste of time"};
-  CLI::App app("Scores texts with a model of Hugging Face's transformers.");
+  CLI::App app("Scores texts with a model of Hugging Face's transformers.", "hugging_face");
   app.add_option("folder", use.model, "config.json, safetensors, tokenizer [a small model]")->option_text("FOLDER");
   app.add_option("texts", texts, "What to score [two texts]")->option_text("TEXT...");
   app.add_option("--tp", use.grid.tp, "Workers that each hold a part of every layer [1]")->option_text("N");

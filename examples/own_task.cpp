@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   int64_t ranks = 0;
   train::Configuration c{.epochs = 30, .lr = 1e-2, .overwrite = true};
   c.out = std::filesystem::temp_directory_path() / "own_task";
-  CLI::App app("A curve through points, trained by the loop of adjoin train.");
+  CLI::App app("A curve through points, trained by the loop of adjoin train.", "own_task");
   app.add_option("--data", file, "Lines \"x,y\"; without it points of a sine")->option_text("FILE");
   app.add_option("--out", c.out, "Folder for model, checkpoints and metrics [" + c.out + "]")->option_text("DIR");
   app.add_option("--epochs", c.epochs, "Passes over the points [30]")->option_text("N");

@@ -28,9 +28,8 @@ std::string counted(int64_t number, const std::string& thing, const std::string&
 }
 
 std::string fixed(double number, int digits) {
-  char text[400];  // a double has up to 309 digits before the point
-  std::snprintf(text, sizeof text, "%.*f", digits, number);
-  return text;
+  char text[400];  // a double has up to 309 digits before the point; a program's locale may have another sign for it
+  return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::fixed, digits).ptr};
 }
 
 std::string text_of_seconds(double seconds) {

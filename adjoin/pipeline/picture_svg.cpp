@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -95,8 +95,7 @@ class SvgPicture {
 
   static std::string number(double value) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.6g", value);
-    return text;
+    return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6).ptr};
   }
 
   const std::vector<std::vector<TimedAction>>& ranks_;

@@ -1,7 +1,6 @@
 #include "adjoin/report/chart.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -94,11 +93,8 @@ class ChartDrawing {
 
   std::string path_of(const std::vector<std::pair<double, double>>& points) const {
     std::string path;
-    char text[48];
-    for (const auto& [step, value] : points) {
-      std::snprintf(text, sizeof text, "%c%.1f %.1f", path.empty() ? 'M' : 'L', x(step), y(value));
-      path += text;
-    }
+    for (const auto& [step, value] : points)
+      path += (path.empty() ? "M" : "L") + fixed(x(step), 1) + " " + fixed(y(value), 1);
     return path;
   }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -72,7 +73,7 @@ void check(Options& options, const About& about, bool ranks_are_given) {
 
 int follow(int argc, char** argv, const About& about, const std::function<void(const Options& options)>& work) {
   Options options{.backend = "auto"};
-  CLI::App app(about.text);
+  CLI::App app(about.text, std::filesystem::path(argc > 0 ? argv[0] : "").filename());
   add_options(app, about, options);
   try {
     app.parse(argc, argv);
