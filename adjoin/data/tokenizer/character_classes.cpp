@@ -1,5 +1,7 @@
 #include "adjoin/data/tokenizer/character_classes.hpp"
 
+#include <utf8proc.h>
+
 #include <vector>
 
 namespace adjoin::data {
@@ -189,6 +191,33 @@ CharacterClass class_beyond_ascii(char32_t point) {
 bool is_numeric(char32_t point) {
   const bool came_with_unicode_17 = (point >= 0x11de0 && point <= 0x11de9) || (point >= 0x16ff4 && point <= 0x16ff6);
   return class_of(point) == CharacterClass::number || came_with_unicode_17;
+}
+
+bool is_word_character(char32_t point) {
+  if (class_of(point) == CharacterClass::letter || point == 0x200c || point == 0x200d) return true;
+  const bool is_circled_letter = (point >= 0x24b6 && point <= 0x24e9) || (point >= 0x1f130 && point <= 0x1f149) ||
+                                 (point >= 0x1f150 && point <= 0x1f169) || (point >= 0x1f170 && point <= 0x1f189);
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(point))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return is_circled_letter;
+  }
+}
+
+std::string_view without_spaces_at_end(std::string_view text) {
+  while (!text.empty()) {
+    size_t at = text.size() - 1;
+    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u) --at;
+    if (character_at(text, at).kind != CharacterClass::space) break;
+    text.remove_suffix(text.size() - at);
+  }
+  return text;
 }
 
 }  // namespace adjoin::data
