@@ -30,6 +30,7 @@ TEXTS = ["The Film  was", "na\u00efve CAF\u00c9 cafe\u0301", "\u65e5\u672c\u8a9e
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
            r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 NEW = ["<x>", "<y>", "NEW", "[PAD]", "</s>", "<s>", "<|end|>", "the", "ten", "[MASK]", "na\u00efve", "Film", "<|endoftext|>", " two"]
+MODEL_TYPES = ["bert", "distilbert", "gpt2", "opt", "llama", "mistral", "phi3", "qwen2", "qwen3"]
 ROLES = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
 
 
@@ -128,7 +129,7 @@ class Drawing:
             settings["tokenizer_class"] = name + ("Fast" if self.likely(0.3) or name.startswith("Pre") else "")
         for key in ("do_lower_case", "tokenize_chinese_chars", "add_prefix_space", "legacy", "add_bos_token", "add_eos_token"):
             if self.likely(0.3):
-                settings[key] = self.likely(0.5)
+                settings[key] = self.likely(0.5) if self.likely(0.95) else None
         if self.likely(0.3):
             settings["strip_accents"] = self.draw.choice([True, False, None])
         if self.likely(0.15):
@@ -153,6 +154,11 @@ class Drawing:
             place = state["model"]["vocab"].get(content, top + 1)
             added.append({"id": place, "content": content, "normalized": False} | self.flags())
             added.sort(key=lambda token: token["id"])
+        if self.likely(0.05):
+            self.draw.choice(state["added_tokens"])["id"] += self.draw.choice([-1, 1, 7])
+        if self.likely(0.05) and state["model"]["type"] == "WordPiece":  # no piece has this id
+            vocab = state["model"]["vocab"]
+            del vocab[self.draw.choice([piece for piece in vocab if len(piece) > 5])]
         if self.likely(0.1):
             state["post_processor"] = None
         if self.likely(0.1):
@@ -162,7 +168,7 @@ class Drawing:
     def model_config(self, model_type):
         settings = {}
         if self.likely(0.9):
-            settings["model_type"] = model_type if self.likely(0.8) else self.draw.choice(["bert", "gpt2", "llama", "mistral", "qwen2"])
+            settings["model_type"] = model_type if self.likely(0.8) else self.draw.choice(MODEL_TYPES)
         if self.likely(0.1):
             settings["tokenizer_class"] = self.draw.choice(["GPT2Tokenizer", "Qwen2Tokenizer", "LlamaTokenizerFast", "BertTokenizer"])
         return settings
@@ -190,7 +196,7 @@ def write_folder(folder, seed, sources):
             write("tokenizer.json", state)
         elif merges is None:
             lines = sorted(vocab, key=vocab.get)
-            if drawing.likely(0.3):
+            for _ in range(drawing.draw.choice([0, 0, 1, 2])):
                 lines[drawing.draw.randrange(50, len(lines))] = ""
             end = drawing.draw.choice(["\n", "\n", "\r\n", " \n", "\u2003\n"])
             (folder / "vocab.txt").write_text("".join(line + end for line in lines), encoding="utf-8", newline="")

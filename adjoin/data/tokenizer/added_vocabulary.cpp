@@ -5,19 +5,15 @@
 
 namespace adjoin::data {
 
-void AddedVocabulary::add(const AddedToken& token) {
+void AddedVocabulary::add(AddedToken token) {
   if (token.content.empty()) return;
-  if (token.special) special_.try_emplace(token.content, token);
-  const int64_t known = id_of(token.content);
-  const int64_t pieces = std::ssize(pieces_);
-  const int64_t next = std::max(pieces, by_id_.empty() ? pieces : by_id_.rbegin()->first + 1);
-  AddedToken its = token;
-  its.id = known >= 0 ? known : next;
-  for (const auto& [id, old] : by_id_)
-    if (AddedToken compared = old; compared.id = its.id, compared == its) return;
-  ids_[its.content] = its.id;
-  by_id_[its.id] = its;
-  if (!special_.contains(its.content)) not_special_.emplace(its.content, its);
+  const int64_t known = id_of(token.content), pieces = std::ssize(pieces_);
+  const int64_t next = tokens_.empty() ? pieces : std::max(pieces, tokens_.rbegin()->first + 1);
+  token.id = known >= 0 ? known : next;
+  if (const auto old = tokens_.find(token.id); old != tokens_.end() && old->second.content == token.content)
+    token.special |= old->second.special;
+  ids_[token.content] = token.id;
+  tokens_[token.id] = std::move(token);
 }
 
 int64_t AddedVocabulary::id_of(const std::string& text) const {
@@ -28,24 +24,8 @@ int64_t AddedVocabulary::id_of(const std::string& text) const {
 
 std::vector<AddedToken> AddedVocabulary::tokens() const {
   std::vector<AddedToken> tokens;
-  for (const auto& [id, token] : by_id_) tokens.push_back(token);
+  for (const auto& [id, token] : tokens_) tokens.push_back(token);
   return tokens;
-}
-
-TokenizerJson AddedVocabulary::json(const std::string& name) const {
-  TokenizerJson list = TokenizerJson::array();
-  for (AddedToken token : tokens()) {
-    const auto special = special_.find(token.content);
-    const auto [first, last] = not_special_.equal_range(token.content);
-    token.special = special != special_.end();
-    token.normalized = token.special ? special->second.normalized : first->second.normalized;
-    require(std::all_of(first, last, [&](const auto& its) { return its.second.normalized == token.normalized; }), [&] {
-      return name + ": the token " + in_quotes(token.content) +
-             " is given twice, with \"normalized\" and without it, which is not supported";
-    });
-    list.push_back(json_of(token));
-  }
-  return list;
 }
 
 TokenizerJson template_of(const std::string& before, const std::string& behind, const AddedVocabulary& added,

@@ -17,23 +17,17 @@ class AddedVocabulary {
   explicit AddedVocabulary(const TokenizerJson& pieces) : pieces_(pieces) {}
 
   /// A token that is there already gets the new properties; once special, it stays so.
-  void add(const AddedToken& token);
+  void add(AddedToken token);
 
   /// The id of a text; -1 if there is none.
   int64_t id_of(const std::string& text) const;
   /// The tokens by id.
   std::vector<AddedToken> tokens() const;
 
-  /// The list "added_tokens" of a tokenizer.json.
-  /// Throws: InvalidArgument that begins with `name` where such a list cannot say how a token is searched
-  TokenizerJson json(const std::string& name) const;
-
  private:
   const TokenizerJson& pieces_;
   std::map<std::string, int64_t> ids_;
-  std::map<int64_t, AddedToken> by_id_;
-  std::map<std::string, AddedToken> special_;           // as they were when they became special
-  std::multimap<std::string, AddedToken> not_special_;  // as they were when they were added
+  std::map<int64_t, AddedToken> tokens_;
 };
 
 /// The post-processor that puts a token before and one behind each text; "": none. Between two texts BERT has only the token

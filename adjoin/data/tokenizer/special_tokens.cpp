@@ -50,12 +50,15 @@ SpecialTokens::SpecialTokens(const SideFiles& files, const TokenizerJson& listed
     return;  // then transformers reads none of the other files
   }
   read_special_tokens_map(files.special);
-  const TokenizerJson extra = extra_ ? *extra_ : TokenizerJson();
+  // transformers compares texts here, and has not made tokens of the objects in tokenizer_config.json yet.
+  std::vector<std::string> special_texts;
+  for (const auto& [role, token] : roles_)
+    if (token && (files.special.json.contains(role) || !field(files.config.json, role.c_str()).is_object()))
+      special_texts.push_back(token->token.content);
+  for (const TokenizerJson& token : extra_ ? *extra_ : TokenizerJson())
+    if (!token.contains("__type")) special_texts.push_back(given_token(token).token.content);
   files.added.visit("", [&](const std::string& content, const TokenizerJson& id) {
-    const auto is_it = [&](const GivenToken& its) { return its.token.content == content; };
-    const bool special =
-        std::any_of(extra.begin(), extra.end(), [&](const TokenizerJson& its) { return is_it(given_token(its)); }) ||
-        std::any_of(roles_.begin(), roles_.end(), [&](const auto& role) { return role.second && is_it(*role.second); });
+    const bool special = std::find(special_texts.begin(), special_texts.end(), content) != special_texts.end();
     listed_[id.get<int64_t>()] = {.token = {.content = content, .special = special, .normalized = !special}};
   });
   for (const TokenizerJson& token : listed) listed_[token.at("id").get<int64_t>()] = given_token(token);
@@ -89,7 +92,7 @@ void SpecialTokens::read_special_tokens_map(const JsonFile& file) {
     } else if (key == "extra_special_tokens" && value.is_array()) {
       TokenizerJson all = extra_ && extra_->is_array() ? *extra_ : TokenizerJson::array();
       for (TokenizerJson token : value) {
-        if (token.is_object()) token["special"] = true;
+        if (token.is_object()) token["special"] = true, token.erase("__type");
         if (std::find(all.begin(), all.end(), token) == all.end()) all.push_back(token);
       }
       extra_ = all;

@@ -58,11 +58,13 @@ std::string made(TokenizerClass its, TokenizerSource source, const SideFiles& fi
   if (its == TokenizerClass::qwen2)
     for (const std::string& text : special.texts()) added.add({.content = text, .special = true});
 
-  made["added_tokens"] = added.json(source.file);
+  made["added_tokens"] = TokenizerJson::array();
+  for (const AddedToken& token : added.tokens()) made["added_tokens"].push_back(json_of(token));
   if (is_bert) {
     const std::string first = special.text_of("cls_token"), last = special.text_of("sep_token");
-    require(!first.empty() && !last.empty(),
-            [&] { return source.file + ": a BertTokenizer without cls_token or sep_token is not supported"; });
+    require(!first.empty() && !last.empty() && !special.text_of("unk_token").empty(), [&] {
+      return source.file + ": a BertTokenizer without unk_token, cls_token or sep_token is not supported";
+    });
     made["post_processor"] = template_of(first, last, added, true);
   } else {
     made["post_processor"] = has_json ? field(source.json, "post_processor") : around_texts(files, special, added);

@@ -35,7 +35,6 @@ size_t longest_word_of(const TokenizerJson& model, const std::string& name) {
 /// Reads the names of the tokens before and after a text.
 void read_surroundings(const TokenizerJson& tokenizer, const std::vector<std::string>& pieces, const std::string& name,
                        WordPieceOptions& options) {
-  if (field(tokenizer, "post_processor").is_null()) return;
   const Surroundings around = surroundings_of(tokenizer, std::ssize(pieces), name);
   require(around.before.size() == 1 && around.behind.size() == 1, [&] {
     return name + ": the post-processor puts " + counted(std::ssize(around.before), "token") + " before a text and " +
@@ -67,6 +66,8 @@ WordPieceJson read(const std::string& content, const std::string& name) {
   options.words = word_options_of(json, name);
   options.longest_word = longest_word_of(model, name);
   if (const std::string unknown = text_field(model, "unk_token"); !unknown.empty()) options.unknown = unknown;
+  require(std::find(result.word_pieces.begin(), result.word_pieces.end(), options.unknown) != result.word_pieces.end(),
+          [&] { return name + ": the unknown token, " + in_quotes(options.unknown) + ", is not in the vocabulary"; });
   read_surroundings(json, result.pieces, name, options);
   // Padding is not used here, so a tokenizer may lack it.
   if (std::find(result.pieces.begin(), result.pieces.end(), options.padding) == result.pieces.end())

@@ -104,8 +104,7 @@ void compare_classes(const Oracle& oracle) {
   size_t wrong = 0;
   for (char32_t point = 0; point < kEnd; ++point) {
     const bool is_right = static_cast<int>(class_of(point)) == classes[point] &&
-                          is_numeric(point) == (numeric[point] != 0) &&
-                          is_word_character(point) == (words[point] != 0);
+                          is_numeric(point) == (numeric[point] != 0) && is_word_character(point) == (words[point] != 0);
     if (!is_right && ++wrong < 4)
       ADD_FAILURE() << "code point " << static_cast<uint32_t>(point) << " is of another class";
   }
