@@ -9,6 +9,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/tokenizer/wordpiece_json.hpp"
 
@@ -94,8 +95,7 @@ WordPiece WordPiece::load(const std::string& path) {
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });
   std::vector<std::string> pieces;
   for (std::string line; std::getline(file, line);) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    pieces.push_back(line);
+    pieces.push_back(std::string(without_spaces_at_end(line)));
   }
   require(!file.bad(), [&] { return path + ": cannot read the vocabulary"; });
   require(!pieces.empty(), [&] { return path + ": the vocabulary is empty; expected one entry a line"; });
