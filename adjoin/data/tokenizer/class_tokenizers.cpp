@@ -181,7 +181,8 @@ void require_model(const TokenizerSource& source, TokenizerClass its, const char
 
 }  // namespace
 
-TokenizerJson parts_of(TokenizerClass its, TokenizerSource& source, const SideFiles& files, SpecialTokens& tokens) {
+TokenizerJson parts_by_class(TokenizerClass its, TokenizerSource& source, const SideFiles& files,
+                             SpecialTokens& tokens) {
   const bool has_json = !source.json.is_null();
   if (has_json && (its == TokenizerClass::as_it_is || its == TokenizerClass::llama))
     if (const TokenizerJson& padding = field(source.json, "padding"); padding.is_object())

@@ -26,6 +26,7 @@ TokenizerSource source_of_tokenizer_model(const std::filesystem::path& path);
 /// A tokenizer.json without vocabulary and added tokens, as transformers' class makes it of the source. Sets the class's
 /// defaults of `tokens`.
 /// Throws: InvalidArgument
-TokenizerJson parts_of(TokenizerClass its, TokenizerSource& source, const SideFiles& files, SpecialTokens& tokens);
+TokenizerJson parts_by_class(TokenizerClass its, TokenizerSource& source, const SideFiles& files,
+                             SpecialTokens& tokens);
 
 }  // namespace adjoin::data

@@ -42,11 +42,12 @@ void set(Named& list, const std::string& name, const GivenToken& token) {
 
 }  // namespace
 
-SpecialTokens::SpecialTokens(const SideFiles& files, const TokenizerJson& listed) {
+SpecialTokens::SpecialTokens(const SideFiles& files, const TokenizerJson& listed) : folder_(files.folder) {
   read_config(files.config);
   if (const auto decoder = files.config.json.find("added_tokens_decoder"); decoder != files.config.json.end()) {
     for (const auto& [id, token] : decoder->items())
-      listed_[number_from<int64_t>(id, "an id in added_tokens_decoder")] = given_token(token);
+      listed_[number_from<int64_t>(id, folder_ + "/tokenizer_config.json: an id in added_tokens_decoder")] =
+          given_token(token);
     return;  // then transformers reads none of the other files
   }
   read_special_tokens_map(files.special);
@@ -143,7 +144,9 @@ std::vector<GivenToken> SpecialTokens::without_role() const {
   if (!extra_ && of_model_) return *of_model_;
   const std::optional<TokenizerJson>& list = extra_ ? extra_ : additional_;
   if (!list || list->is_null()) return tokens;
-  require(list->is_array(), [&] { return "extra_special_tokens is " + excerpt(list->dump()) + ", expected a list"; });
+  require(list->is_array(), [&] {
+    return folder_ + ": the list of special tokens is " + excerpt(list->dump()) + ", expected texts in brackets";
+  });
   for (const TokenizerJson& token : *list) tokens.push_back(given_token(token));
   return tokens;
 }

@@ -52,6 +52,7 @@ class SpecialTokens {
   std::vector<GivenToken> without_role() const;
   Named with_role() const;
 
+  std::string folder_;
   std::map<std::string, std::optional<GivenToken>> roles_;  // those that the files mention
   Named specific_, specific_objects_;                       // roles that transformers itself does not know
   std::optional<TokenizerJson> extra_, additional_;

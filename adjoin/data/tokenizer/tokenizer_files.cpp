@@ -58,7 +58,8 @@ std::string read_tokenizer_file(const fs::path& path) {
 }
 
 SideFiles::SideFiles(const fs::path& folder)
-    : config(read_if_there(folder / "tokenizer_config.json")),
+    : folder(folder.string()),
+      config(read_if_there(folder / "tokenizer_config.json")),
       special(read_if_there(folder / "special_tokens_map.json")),
       added(read_if_there(folder / "added_tokens.json")),
       generation(read_if_there(folder / "generation_config.json").json),

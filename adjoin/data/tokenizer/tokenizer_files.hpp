@@ -37,6 +37,7 @@ struct JsonFile {
 struct SideFiles {
   explicit SideFiles(const std::filesystem::path& folder);
 
+  std::string folder;
   JsonFile config;                  // tokenizer_config.json
   JsonFile special;                 // special_tokens_map.json
   JsonFile added;                   // added_tokens.json

@@ -50,7 +50,7 @@ TokenizerJson around_texts(const SideFiles& files, const SpecialTokens& special,
 std::string made(TokenizerClass its, TokenizerSource source, const SideFiles& files) {
   const bool has_json = !source.json.is_null(), is_bert = its == TokenizerClass::bert;
   SpecialTokens special(files, field(source.json, "added_tokens"));
-  TokenizerJson made = parts_of(its, source, files, special);
+  TokenizerJson made = parts_by_class(its, source, files, special);
   AddedVocabulary added(source.vocabulary);
   if (has_json && its == TokenizerClass::as_it_is)
     for (const AddedToken& token : added_tokens_of(source.json)) added.add(token);
@@ -71,7 +71,8 @@ std::string made(TokenizerClass its, TokenizerSource source, const SideFiles& fi
   }
   TokenizerJson& model = made["model"];
   model["vocab"] = std::move(source.vocabulary);
-  if (type_of(model) != "WordPiece")
+  const bool is_classifiers = text_field(model, "type") == "WordPiece" || model.contains("max_input_chars_per_word");
+  if (!is_classifiers)
     if (TokenizerJson ends = files.ends(special.text_of("eos_token")); !ends.empty())
       model[kEndsField] = std::move(ends);
   if (files.flag("split_special_tokens", false)) model[kSplitsField] = true;
