@@ -158,18 +158,18 @@ std::string SpecialTokens::text_of(const std::string& role) const {
 }
 
 std::vector<AddedToken> SpecialTokens::missing(const std::vector<AddedToken>& there) const {
-  std::vector<std::string> known;
-  for (const AddedToken& token : there) known.push_back(token.content);
+  std::map<std::string, AddedToken> known;
+  for (const AddedToken& token : there) known[token.content] = token;
   std::vector<GivenToken> wanted;
   for (const auto& [id, given] : listed_) {
-    const auto is_same = [&, its = given.token](AddedToken token) mutable { return its.id = token.id, its == token; };
-    if (std::any_of(there.begin(), there.end(), is_same)) continue;
-    wanted.push_back(given);
-    known.push_back(given.token.content);
+    AddedToken token = given.token;
+    const auto old = known.find(token.content);
+    if (old != known.end()) token.id = old->second.id;
+    if (old == known.end() || token != old->second) wanted.push_back(given);
   }
+  for (const GivenToken& given : wanted) known.try_emplace(given.token.content, given.token);
   const auto want = [&](const GivenToken& token) {
-    if (std::find(known.begin(), known.end(), token.token.content) == known.end() &&
-        std::find(wanted.begin(), wanted.end(), token) == wanted.end())
+    if (!known.contains(token.token.content) && std::find(wanted.begin(), wanted.end(), token) == wanted.end())
       wanted.push_back(token);
   };
   const Named named = with_role();

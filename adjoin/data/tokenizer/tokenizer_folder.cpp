@@ -71,8 +71,8 @@ std::string made(TokenizerClass its, TokenizerSource source, const SideFiles& fi
   }
   TokenizerJson& model = made["model"];
   model["vocab"] = std::move(source.vocabulary);
-  const bool is_classifiers = text_field(model, "type") == "WordPiece" || model.contains("max_input_chars_per_word");
-  if (!is_classifiers)
+  const bool ends_texts = text_field(model, "type") != "WordPiece" && !model.contains("max_input_chars_per_word");
+  if (ends_texts)
     if (TokenizerJson ends = files.ends(special.text_of("eos_token")); !ends.empty())
       model[kEndsField] = std::move(ends);
   if (files.flag("split_special_tokens", false)) model[kSplitsField] = true;
