@@ -221,6 +221,21 @@ TEST(MutatedMerges, are_read_or_refused) {
   });
 }
 
+TEST(MutatedSideFiles, are_read_or_refused) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", small_decoder().dump());
+  folder.write("config.json", R"({"model_type": "llama"})");
+  expect_no_harm(
+      R"({"added_tokens_decoder": {"24": {"content": "<a>", "single_word": true}, "25": {"content": "<b>"}},)"
+      R"("extra_special_tokens": {"z_token": "<z>"}, "additional_special_tokens": ["ab", {"content": "<c>"}],)"
+      R"("eos_token": {"content": "<|endoftext|>", "lstrip": true}, "pad_token": null, "split_special_tokens": true,)"
+      R"("tokenizer_class": "PreTrainedTokenizerFast", "model_specific_special_tokens": {"q_token": "<q>"}})",
+      5, [&](const std::string& text) {
+        folder.write("tokenizer_config.json", text);
+        use(*load_text_vocabulary(folder.path()));
+      });
+}
+
 TEST(MutatedModels, of_sentencepiece_are_read_or_refused) {
   const TemporaryFolder folder;
   std::string model;
