@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/data/tokenizer/tokenizer_json.hpp"
 #include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
