@@ -25,7 +25,7 @@ TokenizerJson split_by(const std::string& expression) {
           {"invert", false}};
 }
 
-TokenizerJson replace(const char* pattern, const std::string& from, const std::string& to) {
+TokenizerJson replacement(const char* pattern, const std::string& from, const std::string& to) {
   return {{"type", "Replace"}, {"pattern", TokenizerJson::object({{pattern, from}})}, {"content", to}};
 }
 
@@ -83,7 +83,7 @@ TokenizerJson qwen2_parts(const SideFiles& files, SpecialTokens& tokens) {
 }
 
 TokenizerJson decoder_of_characters(bool byte_fallback, bool fuses, bool prefix_space) {
-  TokenizerJson decoders = TokenizerJson::array({replace("String", std::string(kSpaceSign), " ")});
+  TokenizerJson decoders = TokenizerJson::array({replacement("String", std::string(kSpaceSign), " ")});
   if (byte_fallback) decoders.push_back(TokenizerJson::object({{"type", "ByteFallback"}}));
   if (fuses) decoders.push_back(TokenizerJson::object({{"type", "Fuse"}}));
   if (prefix_space) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
@@ -151,12 +151,12 @@ TokenizerJson sentencepiece_parts(TokenizerSource& source, const SideFiles& file
   const std::string sign(kSpaceSign);
   TokenizerJson normalizers = TokenizerJson::array(), words = TokenizerJson::array();
   if (model.removes_extra_spaces) {
-    normalizers.push_back(replace("Regex", kSpacesAround, ""));
-    normalizers.push_back(replace("Regex", kSeveralSpaces, " "));
+    normalizers.push_back(replacement("Regex", kSpacesAround, ""));
+    normalizers.push_back(replacement("Regex", kSeveralSpaces, " "));
   }
-  if (model.escapes_spaces) normalizers.push_back(replace("String", " ", sign));
+  if (model.escapes_spaces) normalizers.push_back(replacement("String", " ", sign));
   if (model.adds_dummy_prefix) {
-    if (legacy) normalizers.push_back(replace("Regex", kSignFirst, sign + sign));
+    if (legacy) normalizers.push_back(replacement("Regex", kSignFirst, sign + sign));
     words.push_back(metaspace(legacy ? "always" : "first"));
   }
   if (!user_defined.empty()) words.push_back(split_by(LiteralPattern::write(user_defined)));
