@@ -3,8 +3,8 @@
 usage: tokenizer_folders_oracle.py OUT FIRST COUNT     draws the folders FIRST to FIRST + COUNT - 1
 
 OUT/texts: the texts; a text is its 32-bit length and its bytes.
-OUT/N/: a folder. OUT/N.ids: of each text as tokenizer(text, add_special_tokens=False) gives, then of each as tokenizer(text) gives,
-a 32-bit count and 16-bit ids; no such file where transformers cannot read the folder.
+OUT/N/: a folder. OUT/N.ids: a 32-bit count and 16-bit ids of each text as tokenizer(text, add_special_tokens=False) gives, then as
+tokenizer(text) gives, then as the first with split_special_tokens=True; no such file where transformers cannot read the folder.
 """
 
 import io
@@ -223,7 +223,8 @@ def write_folder(folder, seed, sources):
 def write_ids(path, folder):
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        lists = [tokenizer(text, add_special_tokens=added)["input_ids"] for added in (False, True) for text in TEXTS]
+        lists = [tokenizer(text, **options)["input_ids"] for options in (
+            {"add_special_tokens": False}, {}, {"add_special_tokens": False, "split_special_tokens": True}) for text in TEXTS]
     except Exception as error:  # also Rust's panics
         path.with_suffix(".refused").write_text(f"{type(error).__name__}: {error}")
         return

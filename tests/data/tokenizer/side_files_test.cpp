@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Encoded {
-  std::vector<int64_t> alone, whole;  // without and with the tokens around a text
+  std::vector<int64_t> alone, whole;             // without and with the tokens around a text
+  std::optional<std::vector<int64_t>> document;  // without special tokens
 };
 
 /// The ids of texts in the tokenizer of a folder.
@@ -35,6 +37,7 @@ std::vector<Encoded> encoded(const std::string& folder, const std::vector<std::s
     Encoded& its = all.emplace_back();
     vocabulary->encode_with_special_tokens(text, its.alone);
     its.whole = vocabulary->encode_prompt(text);
+    its.document = vocabulary->encode(text);
   }
   return all;
 }
@@ -60,10 +63,15 @@ TEST(DrawnTokenizerFolders, give_the_ids_of_transformers_or_are_refused) {
     if (!std::ifstream(folder + ".ids").is_open()) continue;  // transformers cannot read it
     ++equal;
     const std::vector<std::string> theirs = records(folder + ".ids", 2);
-    ASSERT_EQ(theirs.size(), 2 * texts.size());
-    for (size_t i = 0; i < texts.size(); ++i) {
-      EXPECT_EQ(ours[i].alone, ids_of(theirs[i])) << "seed " << seed << ": " << printable(texts[i]);
-      EXPECT_EQ(ours[i].whole, ids_of(theirs[texts.size() + i])) << "seed " << seed << ": " << printable(texts[i]);
+    const size_t size = texts.size();
+    ASSERT_EQ(theirs.size(), 3 * size);
+    for (size_t i = 0; i < size; ++i) {
+      const std::string where = "seed " + std::to_string(seed) + ": " + printable(texts[i]);
+      EXPECT_EQ(ours[i].alone, ids_of(theirs[i])) << where;
+      EXPECT_EQ(ours[i].whole, ids_of(theirs[size + i])) << where;
+      if (ours[i].document) {
+        EXPECT_EQ(*ours[i].document, ids_of(theirs[2 * size + i])) << where << ", as a document";
+      }
     }
   }
   EXPECT_GT(equal, 0.7 * count) << refused << " are refused";
