@@ -157,17 +157,14 @@ std::string SpecialTokens::text_of(const std::string& role) const {
   return {};
 }
 
-std::vector<AddedToken> SpecialTokens::missing(const std::vector<AddedToken>& there) const {
-  std::map<std::string, AddedToken> known;
-  for (const AddedToken& token : there) known[token.content] = token;
+std::vector<AddedToken> SpecialTokens::to_add(const std::vector<AddedToken>& there) const {
+  std::set<std::string> known;
+  for (const AddedToken& token : there) known.insert(token.content);
   std::vector<GivenToken> wanted;
   for (const auto& [id, given] : listed_) {
-    AddedToken token = given.token;
-    const auto old = known.find(token.content);
-    if (old != known.end()) token.id = old->second.id;
-    if (old == known.end() || token != old->second) wanted.push_back(given);
+    wanted.push_back(given);
+    known.insert(given.token.content);
   }
-  for (const GivenToken& given : wanted) known.try_emplace(given.token.content, given.token);
   const auto want = [&](const GivenToken& token) {
     if (!known.contains(token.token.content) && std::find(wanted.begin(), wanted.end(), token) == wanted.end())
       wanted.push_back(token);

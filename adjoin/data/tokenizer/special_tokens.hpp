@@ -38,8 +38,8 @@ class SpecialTokens {
   /// All tokens of lists are searched in the text as it is.
   void search_as_they_are();
 
-  /// The tokens to add in this order to a tokenizer that has the added tokens `there`.
-  std::vector<AddedToken> missing(const std::vector<AddedToken>& there) const;
+  /// The tokens to add in this order to a tokenizer that has the added tokens `there`; some may be among them.
+  std::vector<AddedToken> to_add(const std::vector<AddedToken>& there) const;
   /// The texts of all special tokens.
   std::vector<std::string> texts() const;
 

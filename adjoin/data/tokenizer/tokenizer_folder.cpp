@@ -54,7 +54,7 @@ std::string made(TokenizerClass its, TokenizerSource source, const SideFiles& fi
   AddedVocabulary added(source.vocabulary);
   if (has_json && its == TokenizerClass::as_it_is)
     for (const AddedToken& token : added_tokens_of(source.json)) added.add(token);
-  for (const AddedToken& token : special.missing(added.tokens())) added.add(token);
+  for (const AddedToken& token : special.to_add(added.tokens())) added.add(token);
   if (its == TokenizerClass::qwen2)
     for (const std::string& text : special.texts()) added.add({.content = text, .special = true});
 
