@@ -29,7 +29,8 @@ std::vector<Encoded> encoded(const std::string& folder, const std::vector<std::s
   std::vector<Encoded> all;
   if (is_classifiers(read_tokenizer(folder))) {
     const WordPiece words = WordPiece::load(folder);
-    for (const std::string& text : texts) all.push_back({words.encode(text), words.encode_review(text, 1 << 20)});
+    for (const std::string& text : texts)
+      all.push_back({words.encode(text), words.encode_review(text, 1 << 20), std::nullopt});
     return all;
   }
   const auto vocabulary = load_text_vocabulary(folder);
