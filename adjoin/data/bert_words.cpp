@@ -83,8 +83,10 @@ class Decomposed {
 
 class WordCutter {
  public:
-  WordCutter(const std::function<void(std::string_view)>& visit, const BertWordOptions& options)
-      : visit_(visit), options_(options) {}
+  /// `visits_spaces`: between words a space is visited for each character of white space.
+  WordCutter(const std::function<void(std::string_view)>& visit, const BertWordOptions& options,
+             bool visits_spaces = false)
+      : visit_(visit), options_(options), visits_spaces_(visits_spaces) {}
 
   void cut(std::string_view text) {
     for (size_t at = 0; at < text.size();) {
@@ -113,17 +115,17 @@ class WordCutter {
     if (kind == AsciiKind::letter)
       word_ += options_.lower_case ? to_lower_ascii(c) : c;
     else
-      put_separator(kind == AsciiKind::space ? std::string_view{} : std::string_view(&c, 1));
+      kind == AsciiKind::space ? put_space() : put_separator(std::string_view(&c, 1));
   }
 
   void take_other(char32_t point) {
     if (is_control(point) || point == 0xfffd) return;
     if (is_white_space(point)) {
-      end_word();
+      put_space();
     } else if (is_cjk_ideograph(point) && options_.sets_ideographs_apart) {
-      end_word();
+      put_space();
       take_letter(point);
-      end_word();
+      put_space();
     } else {
       take_letter(point);
     }
@@ -173,7 +175,12 @@ class WordCutter {
 
   void put_separator(std::string_view punctuation) {
     emit_word();
-    if (!punctuation.empty()) visit_(punctuation);
+    visit_(punctuation);
+  }
+
+  void put_space() {
+    end_word();
+    if (visits_spaces_) visit_(" ");
   }
 
   void end_word() {
@@ -189,6 +196,7 @@ class WordCutter {
 
   const std::function<void(std::string_view)>& visit_;
   const BertWordOptions options_;
+  const bool visits_spaces_;
   std::string word_;
   std::vector<Mark> marks_;
 };
@@ -198,6 +206,12 @@ class WordCutter {
 void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit,
                         const BertWordOptions& options) {
   WordCutter(visit, options).cut(text);
+}
+
+std::string normalized_for_bert(std::string_view text, const BertWordOptions& options) {
+  std::string normal;
+  WordCutter([&](std::string_view part) { normal += part; }, options, /*visits_spaces=*/true).cut(text);
+  return normal;
 }
 
 }  // namespace adjoin::data

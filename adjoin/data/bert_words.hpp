@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace adjoin::data {
@@ -20,5 +21,8 @@ struct BertWordOptions {
 /// Source: Devlin et al., NAACL 2019, as the tokenizers package implements it.
 void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit,
                         const BertWordOptions& options = {});
+
+/// The text as it is before it is cut into words: one space for each character of white space, and around each ideograph.
+std::string normalized_for_bert(std::string_view text, const BertWordOptions& options);
 
 }  // namespace adjoin::data

@@ -9,6 +9,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/tokenizer/wordpiece_json.hpp"
 
@@ -37,20 +38,21 @@ bool is_too_long(std::string_view word, size_t longest) {
 }
 
 WordPiece::WordPiece(std::vector<std::string> pieces, const std::string& name)
-    : WordPiece(pieces, pieces.size(), {}, special_tokens(pieces, {}), name) {}
+    : WordPiece(pieces, pieces, {}, special_tokens(pieces, {}), name) {}
 
-WordPiece::WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, const WordPieceOptions& options,
-                     std::vector<AddedToken> added, const std::string& name)
-    : pieces_(std::move(pieces)), options_(options), added_(std::move(added)) {
+WordPiece::WordPiece(std::vector<std::string> pieces, const std::vector<std::string>& word_pieces,
+                     const WordPieceOptions& options, std::vector<AddedToken> added, const std::string& name)
+    : pieces_(std::move(pieces)), options_(options) {
   std::unordered_map<std::string_view, size_t> seen;
   for (size_t id = 0; id < pieces_.size(); ++id) {
     const std::string_view piece = pieces_[id];
+    if (piece.empty()) continue;  // no piece has this id, or only an empty one, into which nothing is cut
     const auto [earlier, is_new] = seen.try_emplace(piece, id);
     require(is_new, [&] {
       return name + ": line " + std::to_string(id + 1) + " repeats \"" + std::string(piece) + "\" of line " +
              std::to_string(earlier->second + 1);
     });
-    if (id >= pieces_of_words) continue;
+    if (id >= word_pieces.size() || word_pieces[id].empty()) continue;
     longest_ = std::max(longest_, piece.size());
     if (piece.starts_with(kContinuation)) continuations_.emplace(piece.substr(2), static_cast<int64_t>(id));
     beginnings_.emplace(piece, static_cast<int64_t>(id));
@@ -69,11 +71,20 @@ WordPiece::WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, co
            "; expected one entry a line, among them " +
            joined(std::vector{options.unknown, options.first, options.last}) + " and " + options.padding;
   });
+  std::vector<AddedToken> as_they_are, normalized;
+  for (AddedToken& token : added) {
+    all_added_.push_back(token);
+    if (token.normalized) token.content = normalized_for_bert(token.content, options_.words);
+    (token.normalized ? normalized : as_they_are).push_back(std::move(token));
+  }
+  added_ = AddedTokens(std::move(as_they_are));
+  added_to_normalized_ = AddedTokens(std::move(normalized));
 }
 
 WordPiece WordPiece::from_json(std::string content, const std::string& name) {
   WordPieceJson read = read_wordpiece_json(content, name);
-  WordPiece made(std::move(read.pieces), read.pieces_of_words, read.options, std::move(read.added), name);
+  WordPiece made(std::move(read.pieces), read.word_pieces, read.options, std::move(read.added), name);
+  if (read.splits_special_tokens) made.specials_ = Specials::are_text;
   made.json_ = std::move(content);
   return made;
 }
@@ -84,8 +95,7 @@ WordPiece WordPiece::load(const std::string& path) {
   require(file.is_open(), [&] { return path + ": cannot open the vocabulary: " + std::strerror(errno); });
   std::vector<std::string> pieces;
   for (std::string line; std::getline(file, line);) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    pieces.push_back(line);
+    pieces.push_back(std::string(without_spaces_at_end(line)));
   }
   require(!file.bad(), [&] { return path + ": cannot read the vocabulary"; });
   require(!pieces.empty(), [&] { return path + ": the vocabulary is empty; expected one entry a line"; });
@@ -100,17 +110,23 @@ std::string WordPiece::content() const {
 }
 
 std::string WordPiece::json() const {
-  return json_.empty() ? wordpiece_json(pieces_, options_, added_.tokens()) : json_;
+  return json_.empty() ? wordpiece_json(pieces_, options_, all_added_) : json_;
 }
 
 std::vector<int64_t> WordPiece::encode(std::string_view text, size_t limit) const {
   std::vector<int64_t> ids;
-  added_.cut(text, Specials::count, [&](std::string_view part, const AddedToken* token) {
+  added_.cut(text, specials_, [&](std::string_view part, const AddedToken* token) {
     if (ids.size() >= limit) return;
-    if (token != nullptr)
-      ids.push_back(token->id);
-    else
-      encode_plain(part, limit, ids);
+    if (token != nullptr) return ids.push_back(token->id);
+    if (added_to_normalized_.tokens().empty()) return encode_plain(part, options_.words, limit, ids);
+    constexpr BertWordOptions kNone{.lower_case = false, .strip_accents = false, .sets_ideographs_apart = false};
+    const std::string normal = normalized_for_bert(part, options_.words);
+    added_to_normalized_.cut(normal, specials_, [&](std::string_view rest, const AddedToken* its) {
+      if (its != nullptr)
+        ids.push_back(its->id);
+      else
+        encode_plain(rest, kNone, limit, ids);
+    });
   });
   ids.resize(std::min(ids.size(), limit));
   return ids;
@@ -127,13 +143,14 @@ std::vector<int64_t> WordPiece::encode_review(std::string_view text, int64_t max
   return ids;
 }
 
-void WordPiece::encode_plain(std::string_view text, size_t limit, std::vector<int64_t>& ids) const {
+void WordPiece::encode_plain(std::string_view text, const BertWordOptions& options, size_t limit,
+                             std::vector<int64_t>& ids) const {
   for_each_bert_word(
       text,
       [&](std::string_view word) {
         if (ids.size() < limit) encode_word(word, ids);
       },
-      options_.words);
+      options);
 }
 
 void WordPiece::encode_word(std::string_view word, std::vector<int64_t>& ids) const {

@@ -74,8 +74,8 @@ class WordPiece {
   int64_t padding_id() const { return padding_; }
 
  private:
-  WordPiece(std::vector<std::string> pieces, size_t pieces_of_words, const WordPieceOptions& options,
-            std::vector<AddedToken> added, const std::string& name);
+  WordPiece(std::vector<std::string> pieces, const std::vector<std::string>& word_pieces,
+            const WordPieceOptions& options, std::vector<AddedToken> added, const std::string& name);
 
   struct Hash {
     using is_transparent = void;
@@ -83,7 +83,8 @@ class WordPiece {
   };
   using Ids = std::unordered_map<std::string, int64_t, Hash, std::equal_to<>>;
 
-  void encode_plain(std::string_view text, size_t limit, std::vector<int64_t>& ids) const;
+  void encode_plain(std::string_view text, const BertWordOptions& options, size_t limit,
+                    std::vector<int64_t>& ids) const;
   void encode_word(std::string_view word, std::vector<int64_t>& ids) const;
 
   std::vector<std::string> pieces_;
@@ -91,7 +92,9 @@ class WordPiece {
   Ids continuations_;  // pieces that continue a word, without their "##"
   size_t longest_ = 0;
   WordPieceOptions options_;
-  AddedTokens added_;
+  std::vector<AddedToken> all_added_;
+  AddedTokens added_, added_to_normalized_;
+  Specials specials_ = Specials::count;
   std::string json_;  // if it was made from one
   int64_t unknown_ = 0, class_ = 0, separator_ = 0, padding_ = 0;
 };

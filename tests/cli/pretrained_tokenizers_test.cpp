@@ -50,9 +50,10 @@ TEST_F(RunWithTokenizer, keeps_a_classifier_s_that_is_not_the_plain_one) {
 TEST_F(RunWithTokenizer, keeps_a_decoder_s) {
   put_tokenizer(data::small_decoder());
   put(tokenizer() / "generation_config.json", R"({"eos_token_id": [20, 0]})");
+  put(tokenizer() / "tokenizer_config.json", R"({"split_special_tokens": true})");
   const std::string decoder =
       "train --model decoder --data sample --samples 20 --preset gpt-tiny --layers 1 --hidden 32 --sequence 32 "
-      "--threads-per-rank 1";
+      "--positions rotary --norm rms --activation swiglu --threads-per-rank 1";
   const Outcome outcome = train(decoder);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto kept = nlohmann::json::parse(contents_of(out() / "vocab.model"));
@@ -63,6 +64,12 @@ TEST_F(RunWithTokenizer, keeps_a_decoder_s) {
   const Outcome written = run("generate --tokens 4 --threads-per-rank 1 --model " + shell_quoted(out()),
                               {.input = (folder_ / "prompts").string()});
   EXPECT_EQ(written.code, 0) << written.err;
+
+  const fs::path exported = folder_ / "exported";
+  const Outcome outcome_of_export = run("export --model " + shell_quoted(out()) + " --out " + shell_quoted(exported));
+  ASSERT_EQ(outcome_of_export.code, 0) << outcome_of_export.err;
+  EXPECT_THAT(contents_of(exported / "tokenizer.json"), ::testing::Not(HasSubstr("adjoin")));
+  EXPECT_EQ(nlohmann::json::parse(contents_of(exported / "tokenizer_config.json"))["split_special_tokens"], true);
 }
 
 TEST_F(RunWithTokenizer, refuses_the_other_kind_in_one_line) {

@@ -7,7 +7,7 @@ OUT/texts: RANDOM_TEXTS random texts and then the reviews; a text, here and belo
 OUT/KIND/: a tokenizer; OUT/KIND.json: what transformers makes of older files in it.
 OUT/KIND.prompts: of the random texts and of all or the first reviews a 32-bit count and 16-bit ids, as tokenizer(text) gives.
 OUT/KIND.documents: of the random texts, as tokenizer(text, add_special_tokens=False, split_special_tokens=True) gives.
-OUT/classes, OUT/numeric: a byte a code point.
+OUT/classes, OUT/numeric, OUT/word_characters: a byte a code point.
 OUT/nfc: pairs of texts, as they are and normalised. OUT/words.OPTIONS: as they are, and BERT's words with line ends between.
 """
 
@@ -81,6 +81,14 @@ def write_code_points(out):
     for number, (piece, _) in enumerate(pieces):  # runs of digits and of others take turns
         numeric[[ord(c) for c in piece]] = (number % 2 == 0) == first
     numeric.tofile(out / "numeric")
+
+    single = Tokenizer(models.BPE({"a": 0}, []))
+    single.add_tokens([AddedToken("#", single_word=True, normalized=False)])
+    words = np.ones(0x110000, dtype=np.uint8)  # those beside which a single word is none
+    for begin, _ in single.encode(" ".join("#" + chr(c) for c in POINTS)).offsets:
+        words[POINTS[begin // 3]] = 0
+    words[0xd800:0xe000] = 0
+    words.tofile(out / "word_characters")
 
     def chunks(points, text_of):
         return ["".join(map(text_of, points[i:i + 4096])) for i in range(0, len(points), 4096)]

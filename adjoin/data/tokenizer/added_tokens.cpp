@@ -48,6 +48,15 @@ std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, size_
   return std::nullopt;
 }
 
+bool AddedTokens::is_within_word(Match match, std::string_view text) {
+  const auto is_of_word = [&](size_t at) {
+    const CodePoint point = decode_utf8(text, at);
+    return point.length > 0 && is_word_character(point.value);
+  };
+  return (match.begin > 0 && is_of_word(character_before(text, match.begin, 0))) ||
+         (match.end < text.size() && is_of_word(match.end));
+}
+
 AddedTokens::Match AddedTokens::with_spaces(Match match, std::string_view text, size_t begin) {
   if (match.token->lstrip)
     while (match.begin > begin) {

@@ -18,7 +18,10 @@ struct AddedToken {
   int64_t id = 0;
   bool special = false;                 // has its meaning in prompts and not in documents
   bool lstrip = false, rstrip = false;  // includes the white space at its left or right
+  bool single_word = false;             // only where no letter, digit or other character of a word is beside it
   bool normalized = false;              // is searched in the normalised text
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 /// Whether special tokens in a text have their meaning, or are ordinary text.
@@ -42,6 +45,7 @@ class AddedTokens {
     for (size_t from = 0; const auto match = find(text, from);) {
       from = match->end;
       if (specials == Specials::are_text && match->token->special) continue;
+      if (match->token->single_word && is_within_word(*match, text)) continue;
       const Match taken = with_spaces(*match, text, begin);
       if (begin < taken.begin) visit(text.substr(begin, taken.begin - begin), static_cast<const AddedToken*>(nullptr));
       visit(text.substr(taken.begin, taken.end - taken.begin), taken.token);
@@ -61,6 +65,7 @@ class AddedTokens {
   };
 
   std::optional<Match> find(std::string_view text, size_t from) const;
+  static bool is_within_word(Match match, std::string_view text);
   static Match with_spaces(Match match, std::string_view text, size_t begin);
 
   std::vector<AddedToken> tokens_;

@@ -52,11 +52,11 @@ class BpeVocabulary final : public TextVocabulary {
     encode(text, Specials::are_text, ids);
   }
   void encode_with_special_tokens(std::string_view text, std::vector<int64_t>& ids) const override {
-    encode(text, Specials::count, ids);
+    encode(text, specials_of_prompts_, ids);
   }
   std::vector<int64_t> encode_prompt(std::string_view text) const override {
     std::vector<int64_t> ids = around_.before;
-    encode(text, Specials::count, ids);
+    encode(text, specials_of_prompts_, ids);
     ids.insert(ids.end(), around_.behind.begin(), around_.behind.end());
     return ids;
   }
@@ -80,10 +80,13 @@ class BpeVocabulary final : public TextVocabulary {
         bpe_(std::move(tokenizer.parts)),
         bytes_(std::move(tokenizer.bytes)),
         ends_(ends_of(json, tokenizer.pieces, name)),
-        around_(surroundings_of(json, std::ssize(bytes_), name)) {
+        around_(surroundings_of(json, std::ssize(bytes_), name)),
+        specials_of_prompts_(flag(field(json, "model"), kSplitsField) ? Specials::are_text : Specials::count) {
     require_known_decoder(json, name);
     for (const int64_t end : ends_) bytes_[static_cast<size_t>(end)].clear();
     std::vector<AddedToken> as_they_are, normalized;
+    std::stable_partition(tokenizer.added.begin(), tokenizer.added.end(),
+                          [](const AddedToken& t) { return t.special; });
     for (AddedToken& token : tokenizer.added) {
       if (token.normalized) token.content = normalizer_(token.content);
       (token.normalized ? normalized : as_they_are).push_back(std::move(token));
@@ -98,7 +101,7 @@ class BpeVocabulary final : public TextVocabulary {
     };
     added_.cut(text, specials, [&](std::string_view part, const AddedToken* token) {
       if (token != nullptr) return ids.push_back(token->id);
-      const bool is_first = part.data() == text.data();
+      const bool is_first = part.data() == text.data() && !normalizer_.removes_first(part);
       if (normalizer_.empty() && added_to_normalized_.tokens().empty()) return words(part, is_first);
       const std::string normal = normalizer_(part);
       added_to_normalized_.cut(normal, specials, [&](std::string_view rest, const AddedToken* its) {
@@ -115,6 +118,7 @@ class BpeVocabulary final : public TextVocabulary {
   std::vector<std::string> bytes_;  // by id
   std::vector<int64_t> ends_;
   Surroundings around_;
+  Specials specials_of_prompts_;
   AddedTokens added_, added_to_normalized_;
 };
 

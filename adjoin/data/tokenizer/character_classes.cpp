@@ -1,5 +1,9 @@
 #include "adjoin/data/tokenizer/character_classes.hpp"
 
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace adjoin::data {
@@ -162,6 +166,13 @@ constexpr CodePointRange kNumbers[] = {
 constexpr CodePointRange kSpaces[] = {
     {0x85, 0x85}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
     {0x205f, 0x205f}, {0x3000, 0x3000}};
+// Circled letters, which are alphabetic symbols, and the marks and digits of Unicode 16.0, which older versions of utf8proc lack.
+constexpr CodePointRange kOfWords[] = {
+    {0x897, 0x897}, {0x24b6, 0x24e9}, {0x10d40, 0x10d49}, {0x10d69, 0x10d6d}, {0x10efc, 0x10efc}, {0x113b8, 0x113c0},
+    {0x113c2, 0x113c2}, {0x113c5, 0x113c5}, {0x113c7, 0x113ca}, {0x113cc, 0x113d0}, {0x113d2, 0x113d2},
+    {0x113e1, 0x113e2}, {0x116d0, 0x116e3}, {0x11bf0, 0x11bf9}, {0x11f5a, 0x11f5a}, {0x1611e, 0x16139},
+    {0x16d70, 0x16d79}, {0x1ccf0, 0x1ccf9}, {0x1e5ee, 0x1e5ef}, {0x1e5f1, 0x1e5fa}, {0x1f130, 0x1f149},
+    {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
 // clang-format on
 
 constexpr size_t kCodePoints = 0x110000;
@@ -189,6 +200,32 @@ CharacterClass class_beyond_ascii(char32_t point) {
 bool is_numeric(char32_t point) {
   const bool came_with_unicode_17 = (point >= 0x11de0 && point <= 0x11de9) || (point >= 0x16ff4 && point <= 0x16ff6);
   return class_of(point) == CharacterClass::number || came_with_unicode_17;
+}
+
+bool is_word_character(char32_t point) {
+  if (class_of(point) == CharacterClass::letter || point == 0x200c || point == 0x200d) return true;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(point))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return std::any_of(std::begin(kOfWords), std::end(kOfWords),
+                         [&](const CodePointRange& range) { return point >= range.first && point <= range.last; });
+  }
+}
+
+std::string_view without_spaces_at_end(std::string_view text) {
+  while (!text.empty()) {
+    size_t at = text.size() - 1;
+    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u) --at;
+    if (character_at(text, at).kind != CharacterClass::space) break;
+    text.remove_suffix(text.size() - at);
+  }
+  return text;
 }
 
 }  // namespace adjoin::data

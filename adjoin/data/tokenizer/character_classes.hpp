@@ -36,6 +36,13 @@ inline CharacterClass class_of(char32_t point) {
 /// Whether a code point is a number (N*) in Unicode 17.0, which the package's Digits step uses.
 bool is_numeric(char32_t point);
 
+/// Whether a code point belongs to words: a letter, a mark, a digit, a connector such as _, or a joiner. (\w of regular
+/// expressions, Unicode Technical Standard 18, annex C.)
+bool is_word_character(char32_t point);
+
+/// A text without the white space at its end.
+std::string_view without_spaces_at_end(std::string_view text);
+
 /// The class and the bytes of the character at a place of a text. A byte that is not UTF-8 is a character of class other.
 struct Character {
   CharacterClass kind = CharacterClass::other;

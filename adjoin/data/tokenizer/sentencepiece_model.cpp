@@ -1,6 +1,8 @@
 #include "adjoin/data/tokenizer/sentencepiece_model.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -26,13 +28,13 @@ class Fields {
         value = take_number();
         break;
       case 1:
-        take(8);
+        bytes = take(8);
         break;
       case 2:
         bytes = take(take_number());
         break;
       case 5:
-        take(4);
+        bytes = take(4);
         break;
       default:
         refuse();
@@ -79,12 +81,59 @@ SentencepieceModel::Piece piece_from(std::string_view message, const std::string
       });
       piece.text = fields.bytes;
     }
+    if (fields.number == 2 && fields.bytes.size() == sizeof piece.score)
+      std::memcpy(&piece.score, fields.bytes.data(), sizeof piece.score);
     if (fields.number != 3) continue;
     require(fields.value >= 1 && fields.value <= 6,
             [&] { return name + ": a piece has the unknown kind " + std::to_string(fields.value); });
     piece.kind = static_cast<SentencepieceModel::Piece::Kind>(fields.value);
   }
   return piece;
+}
+
+/// Reads a message's settings; a later field replaces an earlier one.
+void read_training(std::string_view message, const std::string& name, SentencepieceModel& model) {
+  for (Fields fields(message, name); fields.next();) {
+    const auto id = static_cast<int64_t>(static_cast<int32_t>(fields.value));
+    const std::string text(fields.bytes);
+    switch (fields.number) {
+      case 3:
+        model.is_bpe = fields.value == 2;
+        break;
+      case 35:
+        model.byte_fallback = fields.value != 0;
+        break;
+      case 40:
+        model.unknown_id = id;
+        break;
+      case 41:
+        model.beginning_id = id;
+        break;
+      case 42:
+        model.end_id = id;
+        break;
+      case 45:
+        model.unknown = text.empty() ? "<unk>" : text;
+        break;
+      case 46:
+        model.beginning = text.empty() ? "<s>" : text;
+        break;
+      case 47:
+        model.end = text.empty() ? "</s>" : text;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void read_normalizer(std::string_view message, const std::string& name, SentencepieceModel& model) {
+  for (Fields fields(message, name); fields.next();) {
+    if (fields.number == 2) model.normalizes = !fields.bytes.empty();
+    if (fields.number == 3) model.adds_dummy_prefix = fields.value != 0;
+    if (fields.number == 4) model.removes_extra_spaces = fields.value != 0;
+    if (fields.number == 5) model.escapes_spaces = fields.value != 0;
+  }
 }
 
 bool is_boundary(std::string_view text, size_t at) {
@@ -103,12 +152,8 @@ SentencepieceModel read_sentencepiece_model(std::string_view content, const std:
   SentencepieceModel model;
   for (Fields fields(content, name); fields.next();) {
     if (fields.number == 1) model.pieces.push_back(piece_from(fields.bytes, name));
-    if (fields.number == 2)
-      for (Fields training(fields.bytes, name); training.next();)
-        if (training.number == 3) model.is_bpe = training.value == 2;
-    if (fields.number == 3)
-      for (Fields normalizer(fields.bytes, name); normalizer.next();)
-        if (normalizer.number == 2) model.normalizes = !normalizer.bytes.empty();
+    if (fields.number == 2) read_training(fields.bytes, name, model);
+    if (fields.number == 3) read_normalizer(fields.bytes, name, model);
   }
   require(!model.pieces.empty(), [&] { return name + ": is not a sentencepiece model, or is empty"; });
   return model;
@@ -136,6 +181,28 @@ std::vector<std::pair<std::string, std::string>> merges_of(const SentencepieceMo
     }
   }
   return merges;
+}
+
+std::vector<std::pair<std::string, std::string>> merges_by_score(const SentencepieceModel& model,
+                                                                 const std::vector<std::string>& names) {
+  std::unordered_map<std::string_view, size_t> normal;
+  for (size_t id = 0; id < names.size(); ++id)
+    if (model.pieces[id].kind == SentencepieceModel::Piece::Kind::normal && !names[id].empty()) normal[names[id]] = id;
+  using Merge =
+      std::tuple<float, size_t, std::string_view, std::string_view>;  // minus the score, id, and the two pieces
+  std::vector<Merge> merges;
+  for (const auto& [whole, id] : normal) {
+    const float score = model.pieces[id].score;
+    for (size_t at = 1; at < whole.size(); ++at) {
+      const std::string_view left = whole.substr(0, at), right = whole.substr(at);
+      if (is_boundary(whole, at) && normal.contains(left) && normal.contains(right))
+        merges.emplace_back(std::isfinite(score) ? -score : 0.0f, id, left, right);
+    }
+  }
+  std::sort(merges.begin(), merges.end());
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const auto& [score, id, left, right] : merges) pairs.emplace_back(left, right);
+  return pairs;
 }
 
 }  // namespace adjoin::data

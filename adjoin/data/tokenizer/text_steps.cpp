@@ -20,6 +20,18 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result.append(text.substr(begin));
 }
 
+std::string with_single_spaces(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    if (c != ' ' || !result.ends_with(' ')) result += c;
+  return result;
+}
+
+std::string without_spaces_around(std::string_view text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string_view::npos ? "" : std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
+}
+
 /// The literal text that a part searches. Throws: InvalidArgument where it is a regular expression
 std::string literal_pattern(const TokenizerJson& part, const char* kind, const std::string& name) {
   const TokenizerJson& pattern = part.at("pattern");
@@ -54,6 +66,16 @@ Normalizer::Normalizer(const TokenizerJson& normalizer, const std::string& name)
     } else if (type == "Prepend") {
       steps_.emplace_back(Prepend{part.at("prepend").get<std::string>()});
       growth = std::max(growth, std::get<Prepend>(steps_.back()).text.size());
+    } else if (type == "Replace" && part.at("pattern").contains("Regex")) {
+      const std::string expression = text_field(part.at("pattern"), "Regex"), to = text_field(part, "content");
+      if (expression == kSpacesAround && to.empty())
+        steps_.emplace_back(TrimSpaces{});
+      else if (expression == kSeveralSpaces && to == " ")
+        steps_.emplace_back(JoinSpaces{});
+      else if (expression == kSignFirst && to == std::string(kSpaceSign) + std::string(kSpaceSign))
+        steps_.emplace_back(DoubleFirstSign{});
+      else
+        literal_pattern(part, "normalizer", name);  // refuses it
     } else if (type == "Replace") {
       Replace step{literal_pattern(part, "normalizer", name), part.at("content").get<std::string>()};
       require(!step.from.empty(), [&] { return name + ": normalizer \"Replace\" replaces nothing"; });
@@ -72,12 +94,24 @@ std::string Normalizer::operator()(std::string_view text) const {
   for (const auto& step : steps_) {
     if (std::holds_alternative<ToNfc>(step))
       result = nfc(result);
+    else if (std::holds_alternative<TrimSpaces>(step))
+      result = without_spaces_around(result);
+    else if (std::holds_alternative<JoinSpaces>(step))
+      result = with_single_spaces(result);
+    else if (std::holds_alternative<DoubleFirstSign>(step))
+      result = result.starts_with(kSpaceSign) ? std::string(kSpaceSign) + result : result;
     else if (const auto* prepend = std::get_if<Prepend>(&step))
       result = result.empty() ? result : prepend->text + result;
     else if (const auto* replace = std::get_if<Replace>(&step))
       result = replaced(result, replace->from, replace->to);
   }
   return result;
+}
+
+bool Normalizer::removes_first(std::string_view text) const {
+  return text.starts_with(' ') && std::any_of(steps_.begin(), steps_.end(), [](const auto& step) {
+           return std::holds_alternative<TrimSpaces>(step);
+         });
 }
 
 WordCutting::WordCutting(const TokenizerJson& pre_tokenizer, const std::string& name) {
@@ -100,17 +134,21 @@ void WordCutting::add(const TokenizerJson& part, const std::string& name) {
     const TokenizerJson& pattern = part.at("pattern");
     const std::string expression = text_field(pattern, "Regex");
     const std::optional<WordPattern> known = known_pattern(expression);
-    require(known.has_value(), [&] {
+    std::optional<LiteralPattern> literals = LiteralPattern::read(expression);
+    require(known || literals, [&] {
       return name + ": pre_tokenizer \"Split\" with the pattern " + excerpt(pattern.dump()) +
-             " is not supported; expected that of GPT-2, Llama 3 or Qwen 2";
+             " is not supported; expected that of GPT-2, Llama 3 or Qwen 2, or a list of literal texts";
     });
     // Their words cover the whole text, so keeping the words and dropping what is between them give the same result.
     const std::string behavior = text_field(part, "behavior");
     const bool inverted = flag(part, "invert");
-    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted), [&] {
+    require((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted && known), [&] {
       return name + ": pre_tokenizer \"Split\" with the behavior " + in_quotes(behavior) + " is not supported";
     });
-    steps_.emplace_back(*known);
+    if (known)
+      steps_.emplace_back(*known);
+    else
+      steps_.emplace_back(std::move(*literals));
   } else if (type == "Digits") {
     steps_.emplace_back(Digits{flag(part, "individual_digits")});
   } else if (type == "Metaspace") {
@@ -146,6 +184,7 @@ std::optional<std::string> WordCutting::changed(const Step& step, std::string_vi
 
 size_t WordCutting::end_of(const Step& step, std::string_view text, size_t begin) {
   if (const auto* pattern = std::get_if<WordPattern>(&step)) return word_end(*pattern, text, begin);
+  if (const auto* literals = std::get_if<LiteralPattern>(&step)) return literals->end_of(text, begin);
   if (const auto* digits = std::get_if<Digits>(&step)) return digits_end(text, begin, digits->apart);
   if (const auto* metaspace = std::get_if<Metaspace>(&step); metaspace != nullptr && metaspace->splits) {
     // A sign begins a word. (MergedWithNext: a sign before another sign is a separate word.)

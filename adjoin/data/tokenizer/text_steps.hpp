@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/data/tokenizer/character_classes.hpp"
+#include "adjoin/data/tokenizer/literal_pattern.hpp"
 #include "adjoin/data/tokenizer/tokenizer_json.hpp"
 #include "adjoin/data/tokenizer/word_pattern.hpp"
 
@@ -14,6 +15,10 @@ namespace adjoin::data {
 
 /// The character that sentencepiece writes for a space, U+2581.
 inline constexpr std::string_view kSpaceSign = "\xe2\x96\x81";
+
+/// The regular expressions by which transformers makes what sentencepiece does to a text first: it removes spaces around the
+/// text, writes several spaces as one, and puts its sign also before a text that begins with the sign.
+inline constexpr const char *kSpacesAround = R"(\A +| +\z)", *kSeveralSpaces = " {2,}", *kSignFirst = "\\A\xe2\x96\x81";
 
 /// Changes a text before the tokenizer cuts it.
 class Normalizer {
@@ -24,16 +29,21 @@ class Normalizer {
 
   bool empty() const { return steps_.empty(); }
   std::string operator()(std::string_view text) const;
+  /// Whether it removes the first character of a text. Then the text does not count as the beginning of the whole one.
+  bool removes_first(std::string_view text) const;
 
  private:
   struct ToNfc {};
+  struct TrimSpaces {};
+  struct JoinSpaces {};
+  struct DoubleFirstSign {};
   struct Prepend {
     std::string text;
   };
   struct Replace {
     std::string from, to;
   };
-  std::vector<std::variant<ToNfc, Prepend, Replace>> steps_;
+  std::vector<std::variant<ToNfc, TrimSpaces, JoinSpaces, DoubleFirstSign, Prepend, Replace>> steps_;
 };
 
 /// Cuts a text into words; pieces are merged only within a word.
@@ -60,7 +70,7 @@ class WordCutting {
     enum class Prefix { never, first, always } prefix;
     bool splits;
   };
-  using Step = std::variant<WordPattern, PrefixSpace, Digits, Metaspace>;
+  using Step = std::variant<WordPattern, LiteralPattern, PrefixSpace, Digits, Metaspace>;
 
   void add(const TokenizerJson& part, const std::string& name);
 

@@ -13,26 +13,20 @@ namespace fs = std::filesystem;
 
 constexpr uintmax_t kMostBytes = 256'000'000;  // the largest known tokenizer.json has 35 MB
 
-/// The text of a token, which is a string, or an object with the text and how to search it.
-std::string content_of(const TokenizerJson& token) {
-  if (token.is_null()) return {};
-  return token.is_object() ? token.at("content").get<std::string>() : token.get<std::string>();
-}
-
-AddedToken token_from(const TokenizerJson& token, int64_t id) {
-  return {.content = token.at("content").get<std::string>(),
-          .id = id,
-          .special = flag(token, "special"),
-          .lstrip = flag(token, "lstrip"),
-          .rstrip = flag(token, "rstrip"),
-          .normalized = flag(token, "normalized")};
-}
-
-TokenizerJson read_if_there(const fs::path& path) {
-  if (!is_file(path)) return TokenizerJson::object();
-  TokenizerJson json = parse_json(read_tokenizer_file(path), path.string());
-  require(json.is_object(), [&] { return path.string() + ": expected a JSON object"; });
-  return json;
+JsonFile read_if_there(const fs::path& path) {
+  if (!is_file(path)) return {};
+  JsonFile file;
+  std::string outer;
+  const auto note_key = [&](int depth, TokenizerJson::parse_event_t event, TokenizerJson& parsed) {
+    if (event != TokenizerJson::parse_event_t::key || depth > 2) return true;
+    const auto key = parsed.get<std::string>();
+    if (depth == 1) outer = key;
+    file.keys[depth == 1 ? "" : outer].push_back(key);
+    return true;
+  };
+  file.json = parse_json(read_tokenizer_file(path), path.string(), note_key);
+  require(file.json.is_object(), [&] { return path.string() + ": expected a JSON object"; });
+  return file;
 }
 
 }  // namespace
@@ -63,51 +57,21 @@ std::string read_tokenizer_file(const fs::path& path) {
   return content;
 }
 
-TokenizerSettings::TokenizerSettings(const fs::path& folder)
-    : config_(read_if_there(folder / "tokenizer_config.json")),
-      special_(read_if_there(folder / "special_tokens_map.json")),
-      generation_(read_if_there(folder / "generation_config.json")),
-      added_(read_if_there(folder / "added_tokens.json")) {}
+SideFiles::SideFiles(const fs::path& folder)
+    : folder(folder.string()),
+      config(read_if_there(folder / "tokenizer_config.json")),
+      special(read_if_there(folder / "special_tokens_map.json")),
+      added(read_if_there(folder / "added_tokens.json")),
+      generation(read_if_there(folder / "generation_config.json").json),
+      model(read_if_there(folder / "config.json").json) {}
 
-std::string TokenizerSettings::tokenizer_class() const {
-  std::string name = text_field(config_, "tokenizer_class");
-  if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  return name;
-}
-
-std::string TokenizerSettings::token(const char* key, const std::string& otherwise) const {
-  for (const TokenizerJson* json : {&config_, &special_})
-    if (json->contains(key)) return content_of(field(*json, key));
-  return otherwise;
-}
-
-TokenizerJson TokenizerSettings::ends() const {
+TokenizerJson SideFiles::ends(const std::string& end) const {
   TokenizerJson ends = TokenizerJson::array();
-  if (const std::string end = token("eos_token"); !end.empty()) ends.push_back(end);
-  const TokenizerJson& ids = field(generation_, "eos_token_id");
+  if (!end.empty()) ends.push_back(end);
+  const TokenizerJson& ids = field(generation, "eos_token_id");
   if (ids.is_number()) ends.push_back(ids);
   if (ids.is_array()) ends.insert(ends.end(), ids.begin(), ids.end());
   return ends;
-}
-
-std::vector<std::string> TokenizerSettings::more_special_tokens() const {
-  std::vector<std::string> tokens;
-  for (const TokenizerJson* json : {&config_, &special_})
-    for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
-      if (const TokenizerJson& list = field(*json, key); list.is_array())
-        for (const TokenizerJson& token : list) tokens.push_back(content_of(token));
-  return tokens;
-}
-
-std::vector<AddedToken> TokenizerSettings::added() const {
-  std::vector<AddedToken> tokens;
-  for (const auto& [id, token] : field(config_, "added_tokens_decoder").items())
-    tokens.push_back(token_from(token, number_from<int64_t>(id, "an id in added_tokens_decoder")));
-  for (const auto& [content, id] : added_.items())
-    if (std::none_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) { return token.content == content; }))
-      tokens.push_back({.content = content, .id = id.get<int64_t>(), .special = false, .normalized = true});
-  std::sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
-  return tokens;
 }
 
 }  // namespace adjoin::data

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,38 +17,36 @@ bool is_folder(const std::filesystem::path& path);
 /// The text of a file. Throws: InvalidArgument where it cannot be read or is too large for a tokenizer
 std::string read_tokenizer_file(const std::filesystem::path& path);
 
-/// The settings in the files beside a tokenizer: tokenizer_config.json, special_tokens_map.json, generation_config.json.
-class TokenizerSettings {
- public:
-  explicit TokenizerSettings(const std::filesystem::path& folder);
+/// A JSON object with the order of its keys, which decides ids.
+struct JsonFile {
+  TokenizerJson json = TokenizerJson::object();
+  std::map<std::string, std::vector<std::string>> keys;  // of the object under "", of each object in it under its key
 
-  /// The class that writes older files: "LlamaTokenizer", without the "Fast" that some names have; "" if none is named.
-  std::string tokenizer_class() const;
-  bool flag(const char* key, bool otherwise) const { return data::flag(config_, key, otherwise); }
-
-  /// The text of a token, such as "eos_token"; "" if the settings say that there is none, `otherwise` if they say nothing.
-  std::string token(const char* key, const std::string& otherwise = "") const;
-
-  /// The tokens, or ids, at which a text ends.
-  TokenizerJson ends() const;
-
-  /// Special tokens without a role.
-  std::vector<std::string> more_special_tokens() const;
-  /// Whether tokenizer_config.json has a list of them, which may be empty.
-  bool lists_special_tokens() const { return field(config_, "additional_special_tokens").is_array(); }
-
-  /// The tokens in the lists of added tokens.
-  std::vector<AddedToken> added() const;
-
- private:
-  TokenizerJson config_, special_, generation_, added_;
+  /// Calls `visit` with the keys and values of the object in a field, or with those of the whole file if `name` is "".
+  template <class Visit>
+  void visit(const std::string& name, Visit&& visit) const {
+    const TokenizerJson& object = name.empty() ? json : field(json, name.c_str());
+    std::set<std::string> seen;
+    if (const auto found = keys.find(name); object.is_object() && found != keys.end())
+      for (const std::string& key : found->second)
+        if (seen.insert(key).second) visit(key, object.at(key));
+  }
 };
 
-/// The content of a tokenizer.json that is equivalent to the older files. `settings` are those of their folder.
-/// Throws: InvalidArgument
-std::string from_vocab_txt(const std::filesystem::path& path, const TokenizerSettings& settings);
-std::string from_vocab_json(const std::filesystem::path& vocab, const std::filesystem::path& merges,
-                            const TokenizerSettings& settings);
-std::string from_tokenizer_model(const std::filesystem::path& path, const TokenizerSettings& settings);
+/// The files beside a tokenizer; each is an empty object where the folder lacks it.
+struct SideFiles {
+  explicit SideFiles(const std::filesystem::path& folder);
+
+  std::string folder;
+  JsonFile config;                  // tokenizer_config.json
+  JsonFile special;                 // special_tokens_map.json
+  JsonFile added;                   // added_tokens.json
+  TokenizerJson generation, model;  // generation_config.json, config.json
+
+  bool flag(const char* key, bool otherwise) const { return data::flag(config.json, key, otherwise); }
+
+  /// The tokens, or ids, at which a text ends. `end`: the tokenizer's own, "" if it has none.
+  TokenizerJson ends(const std::string& end) const;
+};
 
 }  // namespace adjoin::data

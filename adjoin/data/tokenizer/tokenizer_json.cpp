@@ -90,9 +90,10 @@ std::string in_quotes(std::string_view text) {
   return '"' + excerpt(text) + '"';
 }
 
-TokenizerJson parse_json(std::string_view text, const std::string& name) {
+TokenizerJson parse_json(std::string_view text, const std::string& name,
+                         const TokenizerJson::parser_callback_t& visit) {
   require(depth_of(text) <= kDeepest, [&] { return name + ": its JSON is nested too deeply for a tokenizer"; });
-  return reading_json(name, [&] { return TokenizerJson::parse(text); });
+  return reading_json(name, [&] { return TokenizerJson::parse(text, visit); });
 }
 
 const TokenizerJson& field(const TokenizerJson& object, const char* key) {
@@ -124,31 +125,34 @@ std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::s
   std::vector<std::string> pieces;
   pieces.reserve(vocabulary.size());
   for (const auto& [piece, id] : vocabulary.items()) {
-    require(!piece.empty(), [&] { return name + ": a piece is empty"; });
     put_piece(pieces, id_from(id, vocabulary.size(), in_quotes(piece), name), piece, name);
   }
   return pieces;
 }
 
+std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer) {
+  std::vector<AddedToken> tokens;
+  for (const TokenizerJson& item : field(tokenizer, "added_tokens"))
+    tokens.push_back({.content = item.at("content").get<std::string>(),
+                      .id = item.at("id").get<int64_t>(),
+                      .special = flag(item, "special"),
+                      .lstrip = flag(item, "lstrip"),
+                      .rstrip = flag(item, "rstrip"),
+                      .single_word = flag(item, "single_word"),
+                      .normalized = flag(item, "normalized")});
+  return tokens;
+}
+
 std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vector<std::string>& pieces,
                                         const std::string& name) {
-  std::vector<AddedToken> tokens;
-  const TokenizerJson& list = field(tokenizer, "added_tokens");
-  const size_t most = pieces.size() + list.size();
+  std::vector<AddedToken> tokens = added_tokens_of(tokenizer);
+  const size_t most = pieces.size() + tokens.size();
   std::unordered_map<std::string_view, size_t> known;
   std::vector<std::string> of_model = pieces;  // its strings do not move
   for (size_t id = 0; id < of_model.size(); ++id) known.emplace(of_model[id], id);
-  for (const TokenizerJson& item : list) {
-    AddedToken token{.content = item.at("content").get<std::string>(),
-                     .special = flag(item, "special"),
-                     .lstrip = flag(item, "lstrip"),
-                     .rstrip = flag(item, "rstrip"),
-                     .normalized = flag(item, "normalized")};
+  for (const AddedToken& token : tokens) {
     require(!token.content.empty(), [&] { return name + ": an added token is empty"; });
-    require(!flag(item, "single_word"), [&] {
-      return name + ": added token " + in_quotes(token.content) + " has single_word set, which is not supported";
-    });
-    const size_t id = id_from(item.at("id"), most, "added token " + in_quotes(token.content), name);
+    const size_t id = id_from(token.id, most, "added token " + in_quotes(token.content), name);
     const auto place = known.find(token.content);
     if (place == known.end())
       put_piece(pieces, id, token.content, name);
@@ -157,14 +161,12 @@ std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer, std::vec
         return name + ": added token " + in_quotes(token.content) + " has id " + std::to_string(id) + ", but " +
                std::to_string(place->second) + " in the vocabulary";
       });
-    token.id = static_cast<int64_t>(id);
-    tokens.push_back(std::move(token));
   }
   return tokens;
 }
 
 TokenizerJson json_of(const AddedToken& token) {
-  return {{"id", token.id},          {"content", token.content}, {"single_word", false},
+  return {{"id", token.id},          {"content", token.content}, {"single_word", token.single_word},
           {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
           {"special", token.special}};
 }

@@ -15,6 +15,10 @@ namespace adjoin::data {
 
 using TokenizerJson = nlohmann::json;
 
+/// The field in the "model" of a tokenizer.json that is true where special tokens in a text are ordinary text
+/// (split_special_tokens). The tokenizers package ignores it.
+inline constexpr const char* kSplitsField = "adjoin_splits_special_tokens";
+
 /// At most 200 bytes of a text that may come from a file, on one line.
 std::string excerpt(std::string_view text);
 /// The same between quotes: "Precompiled".
@@ -32,8 +36,10 @@ auto reading_json(const std::string& name, Read&& read) {
 }
 
 /// The value of a JSON text, whose brackets may not be nested deeper than in any tokenizer.
+/// `visit`: called while the text is parsed, as nlohmann::json calls it.
 /// Throws: InvalidArgument that begins with `name` where the text is not valid
-TokenizerJson parse_json(std::string_view text, const std::string& name);
+TokenizerJson parse_json(std::string_view text, const std::string& name,
+                         const TokenizerJson::parser_callback_t& visit = nullptr);
 
 /// A field of an object; null where it has no such key.
 const TokenizerJson& field(const TokenizerJson& object, const char* key);
@@ -62,6 +68,9 @@ void for_each_part(const TokenizerJson& part, const char* members, Visit&& visit
 /// The pieces of a model's vocabulary by id; "" where an id has none.
 /// Throws: InvalidArgument where two have one id, or an id is far beyond their number
 std::vector<std::string> pieces_of(const TokenizerJson& vocabulary, const std::string& name);
+
+/// The list "added_tokens" of a tokenizer.json.
+std::vector<AddedToken> added_tokens_of(const TokenizerJson& tokenizer);
 
 /// The added tokens of a tokenizer. Those that are missing in `pieces` are put there.
 /// Throws: InvalidArgument where a token has the id of another

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "adjoin/data/tokenizer/added_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_json.hpp"
 
 namespace adjoin::data {
@@ -34,7 +35,6 @@ size_t longest_word_of(const TokenizerJson& model, const std::string& name) {
 /// Reads the names of the tokens before and after a text.
 void read_surroundings(const TokenizerJson& tokenizer, const std::vector<std::string>& pieces, const std::string& name,
                        WordPieceOptions& options) {
-  if (field(tokenizer, "post_processor").is_null()) return;
   const Surroundings around = surroundings_of(tokenizer, std::ssize(pieces), name);
   require(around.before.size() == 1 && around.behind.size() == 1, [&] {
     return name + ": the post-processor puts " + counted(std::ssize(around.before), "token") + " before a text and " +
@@ -59,47 +59,20 @@ WordPieceJson read(const std::string& content, const std::string& name) {
 
   WordPieceJson result;
   result.pieces = pieces_of(field(model, "vocab"), name);
-  result.pieces_of_words = result.pieces.size();
+  result.word_pieces = result.pieces;
   result.added = added_tokens_of(json, result.pieces, name);
-  const auto gap = std::find(result.pieces.begin(), result.pieces.end(), "");
-  require(gap == result.pieces.end(),
-          [&] { return name + ": no piece has the id " + std::to_string(gap - result.pieces.begin()); });
-  for (const AddedToken& token : result.added)
-    require(!token.normalized, [&] {
-      return name + ": added token " + in_quotes(token.content) +
-             " has normalized set, which is not supported with WordPiece";
-    });
+  result.splits_special_tokens = flag(model, kSplitsField);
   WordPieceOptions& options = result.options;
   options.words = word_options_of(json, name);
   options.longest_word = longest_word_of(model, name);
   if (const std::string unknown = text_field(model, "unk_token"); !unknown.empty()) options.unknown = unknown;
+  require(std::find(result.word_pieces.begin(), result.word_pieces.end(), options.unknown) != result.word_pieces.end(),
+          [&] { return name + ": the unknown token, " + in_quotes(options.unknown) + ", is not in the vocabulary"; });
   read_surroundings(json, result.pieces, name, options);
   // Padding is not used here, so a tokenizer may lack it.
   if (std::find(result.pieces.begin(), result.pieces.end(), options.padding) == result.pieces.end())
     options.padding = options.unknown;
   return result;
-}
-
-TokenizerJson special_item(const std::string& token) {
-  return TokenizerJson::object({{"SpecialToken", {{"id", token}, {"type_id", 0}}}});
-}
-
-TokenizerJson post_processor(const WordPieceOptions& options, const std::vector<std::string>& pieces) {
-  const auto sequence = [](const char* id, int type) {
-    return TokenizerJson::object({{"Sequence", {{"id", id}, {"type_id", type}}}});
-  };
-  TokenizerJson tokens = TokenizerJson::object();
-  for (const std::string& token : {options.first, options.last}) {
-    const auto id = std::find(pieces.begin(), pieces.end(), token) - pieces.begin();
-    tokens[token] = {{"id", token}, {"ids", TokenizerJson::array({id})}, {"tokens", TokenizerJson::array({token})}};
-  }
-  TokenizerJson end_of_second = special_item(options.last);
-  end_of_second["SpecialToken"]["type_id"] = 1;
-  const TokenizerJson first = special_item(options.first), last = special_item(options.last);
-  return {{"type", "TemplateProcessing"},
-          {"single", TokenizerJson::array({first, sequence("A", 0), last})},
-          {"pair", TokenizerJson::array({first, sequence("A", 0), last, sequence("B", 1), end_of_second})},
-          {"special_tokens", tokens}};
 }
 
 }  // namespace
@@ -108,30 +81,32 @@ WordPieceJson read_wordpiece_json(const std::string& content, const std::string&
   return reading_json(name, [&] { return read(content, name); });
 }
 
+TokenizerJson wordpiece_parts(const WordPieceOptions& options) {
+  return {{"normalizer",
+           {{"type", "BertNormalizer"},
+            {"clean_text", true},
+            {"handle_chinese_chars", options.words.sets_ideographs_apart},
+            {"strip_accents", options.words.strip_accents},
+            {"lowercase", options.words.lower_case}}},
+          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+          {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+          {"model",
+           {{"type", "WordPiece"},
+            {"unk_token", options.unknown},
+            {"continuing_subword_prefix", "##"},
+            {"max_input_chars_per_word", options.longest_word}}}};
+}
+
 std::string wordpiece_json(const std::vector<std::string>& pieces, const WordPieceOptions& options,
                            const std::vector<AddedToken>& added) {
-  TokenizerJson vocabulary = TokenizerJson::object(), tokens = TokenizerJson::array();
+  TokenizerJson json = wordpiece_parts(options), vocabulary = TokenizerJson::object();
   for (size_t id = 0; id < pieces.size(); ++id) vocabulary[pieces[id]] = id;
-  for (const AddedToken& token : added) tokens.push_back(json_of(token));
-  const TokenizerJson json = {{"version", "1.0"},
-                              {"truncation", nullptr},
-                              {"padding", nullptr},
-                              {"added_tokens", tokens},
-                              {"normalizer",
-                               {{"type", "BertNormalizer"},
-                                {"clean_text", true},
-                                {"handle_chinese_chars", options.words.sets_ideographs_apart},
-                                {"strip_accents", options.words.strip_accents},
-                                {"lowercase", options.words.lower_case}}},
-                              {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                              {"post_processor", post_processor(options, pieces)},
-                              {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-                              {"model",
-                               {{"type", "WordPiece"},
-                                {"unk_token", options.unknown},
-                                {"continuing_subword_prefix", "##"},
-                                {"max_input_chars_per_word", options.longest_word},
-                                {"vocab", vocabulary}}}};
+  json["version"] = "1.0";
+  for (const char* key : {"truncation", "padding"}) json[key] = nullptr;
+  json["added_tokens"] = TokenizerJson::array();
+  for (const AddedToken& token : added) json["added_tokens"].push_back(json_of(token));
+  json["post_processor"] = template_of(options.first, options.last, AddedVocabulary(vocabulary), true);
+  json["model"]["vocab"] = std::move(vocabulary);
   return reading_json("the vocabulary", [&] { return json.dump(); });
 }
 

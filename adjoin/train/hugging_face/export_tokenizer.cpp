@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/data/tokenizer/tokenizer_json.hpp"
 #include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
@@ -22,6 +23,16 @@ Json configuration_of_tokenizer(int64_t context) {
   return json;
 }
 
+/// A tokenizer.json without the fields that adjoin alone knows; what they say goes to the configuration.
+std::string content_for_transformers(const std::string& content, Json& of_tokenizer) {
+  if (content.find("\"adjoin_") == std::string::npos) return content;
+  auto json = nlohmann::json::parse(content);
+  nlohmann::json& model = json["model"];
+  if (model.value(data::kSplitsField, false)) of_tokenizer["split_special_tokens"] = true;
+  for (const char* field : {data::kSplitsField, data::kEndsField}) model.erase(field);
+  return json.dump();
+}
+
 std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Json& config) {
   Json of_tokenizer = configuration_of_tokenizer(context);
   of_tokenizer["unk_token"] = words.piece(words.unknown_id());
@@ -29,7 +40,8 @@ std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Js
   of_tokenizer["sep_token"] = words.piece(words.separator_id());
   of_tokenizer["pad_token"] = words.piece(words.padding_id());
   config["pad_token_id"] = words.padding_id();
-  return {{kTokenizer, words.json()}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
+  const std::string content = content_for_transformers(words.json(), of_tokenizer);
+  return {{kTokenizer, content}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
 }
 
 std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t context, Json& config) {
@@ -37,11 +49,11 @@ std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t c
   config["bos_token_id"] = nullptr;
   config["eos_token_id"] = vocabulary.end_of_document();
   if (!vocabulary.content().starts_with('{')) return {};
-  Json content = Json::parse(vocabulary.content());
-  content["model"].erase(data::kEndsField);
   Json of_tokenizer = configuration_of_tokenizer(context);
+  const std::string content = content_for_transformers(vocabulary.content(), of_tokenizer);
+  const auto added = nlohmann::json::parse(content)["added_tokens"];
   const auto name_token = [&](int64_t id, const char* role) {
-    for (const Json& token : content["added_tokens"])
+    for (const auto& token : added)
       if (token["id"] == id) of_tokenizer[role] = token["content"];
   };
   const std::vector<int64_t> beginning = vocabulary.beginning(), ends = vocabulary.ends();
@@ -51,7 +63,7 @@ std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t c
     name_token(beginning.front(), "bos_token");
     config["bos_token_id"] = beginning.front();
   }
-  return {{kTokenizer, content.dump()}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
+  return {{kTokenizer, content}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "adjoin/data/document_tokens.hpp"
 #include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/literal_pattern.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
@@ -79,6 +80,79 @@ TEST(TokenizerFolder, of_a_vocab_txt_is_cased_where_its_settings_say_so) {
   EXPECT_THAT(WordPiece::load(folder.path()).encode("AB \xc3\x89"), ElementsAre(4, 7));
   folder.write("tokenizer_config.json", R"({"cls_token": "AB"})");
   EXPECT_EQ(WordPiece::load(folder.path()).class_id(), 5);
+}
+
+std::vector<int64_t> ids_in(const TemporaryFolder& folder, const std::string& text) {
+  std::vector<int64_t> ids;
+  load_text_vocabulary(folder.path())->encode_with_special_tokens(text, ids);
+  return ids;
+}
+
+TEST(TokenizerFolder, is_read_by_the_class_that_config_json_implies) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", small_decoder().dump());
+  EXPECT_THAT(ids_in(folder, "12"), ElementsAre(10));  // as it is, with GPT-2's pattern
+  folder.write("config.json", R"({"model_type": "qwen2"})");
+  EXPECT_THAT(ids_in(folder, "12"), ElementsAre(8, 9));  // Qwen 2's pattern sets digits apart
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
+  EXPECT_THAT(ids_in(folder, "12"), ElementsAre(8, 9));  // transformers distrusts it for qwen2
+  folder.write("config.json", R"({"model_type": "gpt2"})");
+  folder.write("tokenizer_config.json", R"({"add_prefix_space": true})");
+  EXPECT_THAT(ids_in(folder, "ab"), ElementsAre(7));
+}
+
+TEST(TokenizerFolder, gives_special_tokens_their_ids_in_the_order_of_the_file) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", small_decoder().dump());
+  folder.write("tokenizer_config.json",
+               R"({"extra_special_tokens": {"z_token": "<z>", "a_token": "<a>"}, "pad_token": "<p>"})");
+  EXPECT_THAT(ids_in(folder, "<a><z>a<p>"), ElementsAre(26, 25, 1, 24));
+  folder.write("tokenizer_config.json", R"({"additional_special_tokens": ["ab", "c"], "split_special_tokens": true})");
+  EXPECT_THAT(ids_in(folder, "<|endoftext|>ab"), ::testing::Not(::testing::Contains(0)));
+  folder.write("tokenizer_config.json",
+               R"({"added_tokens_decoder": {"24": {"content": "e", "single_word": true}, "25": {"content": "<a>"}}})");
+  EXPECT_THAT(ids_in(folder, "e ee"), ElementsAre(21, 6, 21, 21));  // a piece keeps its id
+  EXPECT_THAT(ids_in(folder, "<a>"), ElementsAre(24));              // the file's ids do not count
+}
+
+TEST(TokenizerFolder, of_a_vocab_txt_may_have_empty_lines_and_further_tokens) {
+  const TemporaryFolder folder;
+  folder.write("vocab.txt", "[PAD]\n\n[UNK]\n[CLS] \n[SEP]\nab\n[MASK]\n");
+  EXPECT_THAT(WordPiece::load(folder.path()).encode("ab"), ElementsAre(5));
+  EXPECT_THAT(WordPiece::load(folder.path("vocab.txt")).encode("ab"), ElementsAre(5));
+  folder.write("tokenizer_config.json", R"({"additional_special_tokens": ["<x>"]})");
+  EXPECT_THAT(WordPiece::load(folder.path()).encode("ab<x>"), ElementsAre(5, 7));
+  folder.write("added_tokens.json", R"({"NEW": 7})");  // searched in the normalised text
+  EXPECT_THAT(WordPiece::load(folder.path()).encode("abnew new"), ElementsAre(5, 7, 7));
+}
+
+TEST(TokenizerFolder, is_refused_where_its_class_is_not_known) {
+  const TemporaryFolder folder;
+  const auto expect_refused = [&](const std::string& expected) {
+    EXPECT_THAT(refusal([&] { load_text_vocabulary(folder.path()); }),
+                ::testing::AllOf(::testing::StartsWith(folder.path()), HasSubstr(expected)));
+  };
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nab\n");
+  folder.write("config.json", R"({"model_type": "gpt2"})");
+  expect_refused(
+      "transformers reads a GPT2Tokenizer from tokenizer.json or vocab.json with merges.txt, but there is vocab.txt");
+  folder.write("tokenizer.json", small_classifier().dump());
+  expect_refused("tokenizer.json: model \"WordPiece\" is not supported with GPT2Tokenizer; expected \"BPE\"");
+  folder.write("config.json", R"({"model_type": "roberta"})");
+  expect_refused("config.json: \"model_type\": \"roberta\": its tokenizers are not known");
+  folder.write("tokenizer_config.json", R"({"auto_map": {"AutoTokenizer": ["own.Own", null]}})");
+  expect_refused("tokenizer_config.json: \"auto_map\": ");
+}
+
+TEST(LiteralPattern, is_a_list_of_escaped_texts) {
+  const std::string expression = LiteralPattern::write({"a.b", "|", "<tool>"});
+  EXPECT_EQ(expression, "<tool>|a\\.b|\\|");
+  const auto pattern = LiteralPattern::read(expression);
+  ASSERT_TRUE(pattern.has_value());
+  EXPECT_EQ(pattern->end_of("xxa.bx", 0), 2u);
+  EXPECT_EQ(pattern->end_of("xxa.bx", 2), 5u);
+  EXPECT_EQ(pattern->end_of("axb", 0), 3u);
+  for (const char* other : {"", "a||b", "a+", "\\w", "[ab]", "a\\"}) EXPECT_FALSE(LiteralPattern::read(other)) << other;
 }
 
 TEST(WordPieceJson, is_the_file_of_what_is_not_the_plain_one) {

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
+#include "tests/data/tokenizer/records.hpp"
 #include "tests/support/scale.hpp"
 
 namespace adjoin::data {
@@ -25,42 +25,11 @@ namespace {
 const auto kScale = static_cast<size_t>(test::scale());
 const size_t kRandomTexts = 1'000 * kScale, kReviews = 1'000 * kScale, kFewReviews = 100 * kScale;
 
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Records that the oracle wrote: a 32-bit count, and so many items of so many bytes.
-std::vector<std::string> records(const std::string& path, size_t bytes_an_item) {
-  const std::string all = bytes_of_file(path);
-  EXPECT_FALSE(all.empty()) << path;
-  std::vector<std::string> found;
-  for (size_t at = 0; at + sizeof(uint32_t) <= all.size();) {
-    uint32_t count = 0;
-    std::memcpy(&count, all.data() + at, sizeof count);
-    at += sizeof count;
-    found.push_back(all.substr(at, count * bytes_an_item));
-    at += count * bytes_an_item;
-  }
-  return found;
-}
-
-std::vector<int64_t> ids_of(const std::string& record) {
-  std::vector<int64_t> ids;
-  for (size_t at = 0; at < record.size(); at += 2)
-    ids.push_back(static_cast<unsigned char>(record[at]) | static_cast<unsigned char>(record[at + 1]) << 8);
-  return ids;
-}
-
 /// What the oracle makes in its folder, made once.
 class Oracle {
  public:
   Oracle() {
-    const std::string command = "'" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR "/tests/tools/tokenizers_oracle.py' '" +
-                                real_data("imdb/train.csv.gz") + "' '" + folder_.path() + "' > '" +
-                                folder_.path("printed") + "' 2>&1";
-    if (std::system(command.c_str()) != 0)
-      throw Error(command + " failed; tools/setup installs what it needs:\n" + bytes_of_file(folder_.path("printed")));
+    run_oracle("tokenizers_oracle.py", "'" + real_data("imdb/train.csv.gz") + "' '" + folder_.path() + "'", folder_);
     texts_ = records(path("texts"), 1);
   }
 
@@ -126,14 +95,16 @@ void compare_decoders(const Oracle& oracle) {
 }
 
 void compare_classes(const Oracle& oracle) {
-  const std::string classes = bytes_of_file(oracle.path("classes")), numeric = bytes_of_file(oracle.path("numeric"));
+  const std::string classes = bytes_of_file(oracle.path("classes")), numeric = bytes_of_file(oracle.path("numeric")),
+                    words = bytes_of_file(oracle.path("word_characters"));
   constexpr char32_t kEnd = 0x110000;
   ASSERT_EQ(classes.size(), kEnd);
   ASSERT_EQ(numeric.size(), kEnd);
+  ASSERT_EQ(words.size(), kEnd);
   size_t wrong = 0;
   for (char32_t point = 0; point < kEnd; ++point) {
-    const bool is_right =
-        static_cast<int>(class_of(point)) == classes[point] && is_numeric(point) == (numeric[point] != 0);
+    const bool is_right = static_cast<int>(class_of(point)) == classes[point] &&
+                          is_numeric(point) == (numeric[point] != 0) && is_word_character(point) == (words[point] != 0);
     if (!is_right && ++wrong < 4)
       ADD_FAILURE() << "code point " << static_cast<uint32_t>(point) << " is of another class";
   }
