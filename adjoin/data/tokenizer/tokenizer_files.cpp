@@ -66,7 +66,8 @@ std::string read_tokenizer_file(const fs::path& path) {
 TokenizerSettings::TokenizerSettings(const fs::path& folder)
     : config_(read_if_there(folder / "tokenizer_config.json")),
       special_(read_if_there(folder / "special_tokens_map.json")),
-      generation_(read_if_there(folder / "generation_config.json")),
+      generation_(read_if_there(
+          folder / (is_file(folder / "generation_config.json") ? "generation_config.json" : "config.json"))),
       added_(read_if_there(folder / "added_tokens.json")) {}
 
 std::string TokenizerSettings::tokenizer_class() const {

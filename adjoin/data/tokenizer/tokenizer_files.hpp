@@ -15,7 +15,8 @@ bool is_folder(const std::filesystem::path& path);
 /// The text of a file. Throws: InvalidArgument where it cannot be read or is too large for a tokenizer
 std::string read_tokenizer_file(const std::filesystem::path& path);
 
-/// The settings in the files beside a tokenizer: tokenizer_config.json, special_tokens_map.json, generation_config.json.
+/// The settings in the files beside a tokenizer: tokenizer_config.json, special_tokens_map.json, and generation_config.json or,
+/// where there is none, the model's config.json.
 class TokenizerSettings {
  public:
   explicit TokenizerSettings(const std::filesystem::path& folder);
