@@ -108,6 +108,8 @@ TEST_F(BadPretrained, folders_without_what_a_model_needs_are_refused) {
   begin(PretrainedFolders::llama());
   fs::remove(model() / "tokenizer.json");
   refuses(model().string() + ": is a folder without a tokenizer; expected tokenizer.json");
+  put(model() / "adapter_config.json", "{}");
+  refuses((model() / "adapter_config.json").string() + ": adapters are not supported");
   refuses_command("train --data sample --from /none" + into(out()), "/none: there is no such folder");
   refuses_command("train --data sample --from ''" + into(out()), "--from is empty, expected the folder of a model");
 }
