@@ -103,6 +103,7 @@ Json window_of(const Family& family, const Json& config) {
   const Json window = config.contains("sliding_window") ? config["sliding_window"] : has_one ? Json(4096) : Json();
   require(window.is_null() || (is_size(window) && window >= 2),
           [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
+  if (!family.is_rotary && !window.is_null()) refuse("sliding_window", window, "null");  // its table has all positions
   return window;
 }
 

@@ -87,8 +87,9 @@ class Finder {
   }
   /// Ignores separate scores in the file if they are tied to the embedding: they are the same numbers again.
   void pass_over_tied_scores() {
+    if (!is_tied_) return;
     const auto separate = place(scores()), embedding = place(tensors_of(family_, "embedding.weight").front());
-    if (!is_tied_ || !separate || !embedding) return;
+    if (!separate || !embedding) return;
     const auto& [name, file] = **separate;
     const auto& [tied_to, other] = **embedding;
     require(hold_the_same(*file, file->find(name), *other, other->find(tied_to)), [&] {
