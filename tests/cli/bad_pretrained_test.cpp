@@ -141,34 +141,6 @@ TEST_F(BadPretrained, keys_that_change_results_are_refused_by_name_and_value) {
   refuses_in_config("rope_scaling", {{"type", "dynamic"}, {"factor", 2}}, "\"rope_type\": \"dynamic\"", llama);
   refuses_in_config("partial_rotary_factor", 0.5, "\"partial_rotary_factor\": 0.5 is not supported", llama);
   refuses_in_config("hidden_act", "gelu", "\"hidden_act\": \"gelu\" is not supported; expected \"silu\"", llama);
-  for (const auto& [key, value] : std::map<std::string, json>{{"attention_chunk_size", 8},
-                                                              {"configuration_files", {"config.4.json"}},
-                                                              {"is_causal", false},
-                                                              {"is_encoder_decoder", true},
-                                                              {"kv_sharing_modes", {"store", "reuse"}},
-                                                              {"layer_types", {"full_attention", "chunked_attention"}},
-                                                              {"num_kv_shared_layers", 1},
-                                                              {"per_layer_config", {{"1", {{"rms_norm_eps", 1}}}}},
-                                                              {"pruned_heads", {{"0", {1}}}},
-                                                              {"transformers_weights", "other.safetensors"}})
-    refuses_in_config(key, value, "\"" + key + "\": " + value.dump() + " is not supported; expected ", llama);
-}
-
-TEST_F(BadPretrained, rotary_positions_are_refused_in_each_place_where_transformers_reads_them) {
-  const json yarn = {{"rope_type", "yarn"}, {"factor", 2}}, usual = {{"rope_type", "default"}};
-  const auto refuses_both = [&](const json& scaling, const json& parameters, const std::string& expected) {
-    SCOPED_TRACE(scaling.dump() + " and " + parameters.dump());
-    begin(PretrainedFolders::llama());
-    set("rope_scaling", scaling);
-    set("rope_parameters", parameters);
-    refuses_command(train(), config() + ": " + expected);
-  };
-  refuses_both(yarn, usual, "\"rope_type\": \"yarn\" is not supported");
-  refuses_both(json::object(), yarn, "\"rope_type\": \"yarn\" is not supported");
-  refuses_both(nullptr, yarn, "\"rope_type\": \"yarn\" is not supported");
-  refuses_both(nullptr, {{"full_attention", usual}}, "\"rope_parameters\": {\"full_attention\":");
-  refuses_both({{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}}, nullptr, "\"type\": \"yarn\"");
-  refuses_both(5, nullptr, "\"rope_scaling\": 5: expected an object");
 }
 
 TEST_F(BadPretrained, a_sequence_beyond_the_window_or_the_positions_is_refused_by_their_key) {
@@ -329,26 +301,6 @@ TEST_F(BadPretrained, exports_into_a_folder_in_use_or_of_what_no_family_has_are_
   ASSERT_EQ(run(kSmallRun + "--steps 1 --pooling mean" + into(of_run)).code, 0);
   refuses_command("export --model " + shell_quoted(of_run) + into(out()),
                   of_run.string() + ": transformers has no such model: bert has no --pooling mean");
-}
-
-TEST_F(BadPretrained, the_export_of_a_qwen2_with_a_tokenizer_that_transformers_would_replace_is_refused) {
-  const fs::path vocabulary = folder_ / "vocabulary", of_run = folder_ / "run";
-  fs::create_directories(vocabulary);
-  const json sound = tokenizer_of_qwen2();
-  std::vector<json> others{tokenizer_of_bytes(), sound, sound, sound};
-  others[1]["normalizer"] = nullptr;
-  others[2]["model"]["ignore_merges"] = true;
-  others[3]["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true;
-  for (const json& other : others) {
-    put(vocabulary / "tokenizer.json", other.dump());
-    ASSERT_EQ(run("train --data sample --samples 16 --steps 1 --batch 8 --threads-per-rank 1 --overwrite " +
-                  std::string(PretrainedFolders::kLlama) + "--attention-bias qkv --vocab " + shell_quoted(vocabulary) +
-                  into(of_run))
-                  .code,
-              0);
-    refuses_command("export --model " + shell_quoted(of_run) + into(out()),
-                    "transformers gives every qwen2 the tokenizer of Qwen 2");
-  }
 }
 
 }  // namespace

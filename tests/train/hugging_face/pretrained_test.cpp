@@ -11,6 +11,7 @@
 #include "adjoin/models/model.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/storage/read_piece.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 #include "adjoin/train/trainer.hpp"
