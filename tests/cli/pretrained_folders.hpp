@@ -38,11 +38,9 @@ inline nlohmann::json tokenizer_of_qwen2() {
   nlohmann::json bytes = json["pre_tokenizer"];
   bytes["use_regex"] = false;
   json["normalizer"] = {{"type", "NFC"}};
-  json["pre_tokenizer"] = {
-      {"type", "Sequence"},
-      {"pretokenizers",
-       {{{"type", "Split"}, {"pattern", {{"Regex", data::kQwen2Pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
-        bytes}}};
+  const nlohmann::json words = {
+      {"type", "Split"}, {"pattern", {{"Regex", data::kQwen2Pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array({words, bytes})}};
   return json;
 }
 
@@ -63,11 +61,11 @@ class PretrainedFolders {
   /// The options of a run that is exported as a llama.
   static constexpr const char* kLlama =
       "--model decoder --preset gpt-tiny --words 300 --layers 2 --hidden 24 --heads 4 --key-heads 2 --sequence 48 "
-      "--context 64 --positions rotary --norm rms --activation swiglu --attention-bias none --no-feed-forward-bias "
+      "--context 64 --positions rotary --norm rms --activation swiglu --no-feed-forward-bias "
       "--no-tied-scores ";
   static const std::filesystem::path& llama() {
     static const std::filesystem::path made = [] {
-      export_run("llama", std::string(kLlama) + "--vocab bytes");
+      export_run("llama", std::string(kLlama) + "--attention-bias none --vocab bytes");
       put(root() / "llama" / "tokenizer.json", tokenizer_of_bytes().dump());
       put(root() / "llama" / "tokenizer_config.json",
           R"({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})");
