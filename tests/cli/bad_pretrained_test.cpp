@@ -108,6 +108,8 @@ TEST_F(BadPretrained, folders_without_what_a_model_needs_are_refused) {
   begin(PretrainedFolders::llama());
   fs::remove(model() / "tokenizer.json");
   refuses(model().string() + ": is a folder without a tokenizer; expected tokenizer.json");
+  put(model() / "adapter_config.json", "{}");
+  refuses((model() / "adapter_config.json").string() + ": adapters are not supported");
   refuses_command("train --data sample --from /none" + into(out()), "/none: there is no such folder");
   refuses_command("train --data sample --from ''" + into(out()), "--from is empty, expected the folder of a model");
 }
@@ -187,9 +189,9 @@ TEST_F(BadPretrained, weights_that_are_none_are_refused) {
   change([&](Weights& weights) { weights.at(bias)[3] = 1e5; });
   refuses_command("export --precision fp16 --model " + quoted() + into(out()), "they would become infinite");
   change([&](Weights& weights) { weights.erase(bias); });
-  refuses(model().string() + ": there is no tensor 'encoder.layer.1.output.dense.bias'");
+  refuses(model().string() + ": there is no tensor 'bert.encoder.layer.1.output.dense.bias'");
   change([&](Weights& weights) { weights[bias] = at::zeros({24}, at::kLong); });
-  refuses("tensor 'encoder.layer.1.output.dense.bias' is of Long, expected floating-point numbers");
+  refuses("tensor 'bert.encoder.layer.1.output.dense.bias' is of Long, expected floating-point numbers");
   begin(PretrainedFolders::bert());
   fs::resize_file(model() / "model.safetensors", 50'000);
   refuses((model() / "model.safetensors").string() + ": tensor ");

@@ -7,6 +7,7 @@
 
 #include "adjoin/train/storage/safetensors.hpp"
 #include "tests/cli/pretrained_folders.hpp"
+#include "tests/support/safetensors.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -177,6 +178,55 @@ TEST(FromTransformers, a_run_is_resumed_when_the_folder_is_gone) {
     EXPECT_EQ(run("export" + of(resumed) + into(folder / "exported")).code, 0);
     for (const char* name : {"whole", "resumed", "exported"}) fs::remove_all(folder / name);
   }
+}
+
+/// Writes a folder's weights as `change` leaves them.
+void change_weights(const fs::path& folder, const std::function<void(std::map<std::string, at::Tensor>&)>& change) {
+  std::map<std::string, at::Tensor> weights;
+  {
+    const train::SafetensorsFile file(folder / "model.safetensors");
+    for (const auto& [name, shape] : file.shapes()) weights.emplace(name, file.read(name));
+  }
+  change(weights);
+  fs::remove(folder / "model.safetensors");
+  train::write_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()});
+}
+
+TEST(FromTransformers, tensors_that_are_one_here_may_have_different_types) {
+  const TemporaryFolder folder;
+  const fs::path mixed = copy_of(llama(), folder / "mixed"), rounded = copy_of(llama(), folder / "rounded");
+  const auto is_rounded = [](const std::string& name) {
+    return name.find("k_proj") != name.npos || name.find("up_proj") != name.npos;
+  };
+  for (const auto& [model, type] : {std::pair(mixed, at::kBFloat16), {rounded, at::kFloat}})
+    change_weights(model, [&, type = type](auto& weights) {
+      for (auto& [name, tensor] : weights)
+        if (is_rounded(name)) tensor = tensor.to(at::kBFloat16).to(type);
+    });
+  const std::string evaluate = "evaluate --data sample --samples 16 --threads-per-rank 1 ";
+  const double loss = printed_json(evaluate + of(rounded)).at("loss");
+  for (const char* layout : {"", "--tp 2"})
+    EXPECT_NEAR(printed_json(evaluate + layout + of(mixed)).at("loss").get<double>(), loss, 1e-5) << layout;
+  run_well("export" + of(mixed) + into(folder / "exported"));
+  EXPECT_EQ(bits_of(folder / "exported"), bits_of(mixed));
+  const json config = json::parse(contents_of(folder / "exported" / "config.json"));
+  EXPECT_EQ(config.at("torch_dtype"), "float32") << "transformers rounds to it";
+}
+
+TEST(FromTransformers, a_tied_model_may_have_the_scores_instead_of_the_embedding) {
+  const TemporaryFolder folder;
+  const fs::path usual = copy_of(llama(), folder / "usual"), other = copy_of(llama(), folder / "other");
+  for (const fs::path& model : {usual, other})
+    PretrainedFolders::change_config(model, [](json& config) { config["tie_word_embeddings"] = true; });
+  change_weights(usual, [](auto& weights) { weights.erase("lm_head.weight"); });
+  change_weights(other, [](auto& weights) {
+    weights.at("lm_head.weight") = weights.at("model.embed_tokens.weight");
+    weights.erase("model.embed_tokens.weight");
+  });
+  for (const fs::path& model : {usual, other}) run_well("export" + of(model) + into(model / "exported"));
+  EXPECT_EQ(bits_of(other / "exported"), bits_of(usual / "exported"));
+  change_weights(other, [](auto& weights) { weights.erase("lm_head.weight"); });
+  EXPECT_THAT(run("generate the --tokens 2" + of(other)).err, HasSubstr("no tensor 'model.embed_tokens.weight'"));
 }
 
 TEST(Export, of_a_folder_in_float32_gives_its_bits) {

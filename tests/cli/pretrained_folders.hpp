@@ -6,6 +6,7 @@
 #include <string>
 
 #include "adjoin/data/tokenizer/byte_alphabet.hpp"
+#include "adjoin/data/tokenizer/word_pattern.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
 
@@ -31,6 +32,18 @@ inline nlohmann::json tokenizer_of_bytes() {
   return json;
 }
 
+/// The same with what transformers gives every qwen2.
+inline nlohmann::json tokenizer_of_qwen2() {
+  nlohmann::json json = tokenizer_of_bytes();
+  nlohmann::json bytes = json["pre_tokenizer"];
+  bytes["use_regex"] = false;
+  json["normalizer"] = {{"type", "NFC"}};
+  const nlohmann::json words = {
+      {"type", "Split"}, {"pattern", {{"Regex", data::kQwen2Pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array({words, bytes})}};
+  return json;
+}
+
 /// Folders of a small BERT and a small Llama as transformers has them, made once a program, without Python.
 class PretrainedFolders {
  public:
@@ -45,13 +58,14 @@ class PretrainedFolders {
     }();
     return made;
   }
+  /// The options of a run that is exported as a llama.
+  static constexpr const char* kLlama =
+      "--model decoder --preset gpt-tiny --words 300 --layers 2 --hidden 24 --heads 4 --key-heads 2 --sequence 48 "
+      "--context 64 --positions rotary --norm rms --activation swiglu --no-feed-forward-bias "
+      "--no-tied-scores ";
   static const std::filesystem::path& llama() {
     static const std::filesystem::path made = [] {
-      export_run(
-          "llama",
-          "--model decoder --preset gpt-tiny --vocab bytes --words 300 --layers 2 --hidden 24 --heads 4 --key-heads "
-          "2 --sequence 48 --context 64 --positions rotary --norm rms --activation swiglu --attention-bias none "
-          "--no-feed-forward-bias --no-tied-scores");
+      export_run("llama", std::string(kLlama) + "--attention-bias none --vocab bytes");
       put(root() / "llama" / "tokenizer.json", tokenizer_of_bytes().dump());
       put(root() / "llama" / "tokenizer_config.json",
           R"({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})");

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using namespace test;
 using nlohmann::json;
 
-const std::vector<std::string> kTexts{"The film is long and dull.", "a wonderful story"};
+const std::vector<std::string> kTexts{"The film is long and dull.", "a wonderful story of 1234"};
 
 /// A folder that adjoin exported, and what transformers is to find in it.
 struct Exported {
@@ -69,13 +69,27 @@ TEST(Transformers, opens_what_is_exported_and_computes_the_same_of_texts) {
   exported(shell_quoted(folder / "run-gpt2") + " --precision bf16", "gpt2-bf16");
   exported(shell_quoted(PretrainedFolders::bert()) + " --precision fp64", "bert-of-adjoin");
   exported(shell_quoted(PretrainedFolders::llama()), "llama-of-adjoin");
+  fs::copy(PretrainedFolders::llama(), folder / "mistral", fs::copy_options::recursive);
+  PretrainedFolders::change_config(folder / "mistral", [](json& config) {
+    config["model_type"] = "mistral";
+    config["sliding_window"] = 40;
+  });
+  exported(shell_quoted(folder / "mistral"), "mistral-with-a-window");
+  put(folder / "tokenizer.json", tokenizer_of_qwen2().dump());
+  run_well(train + PretrainedFolders::kLlama + "--attention-bias qkv --vocab " +
+           shell_quoted(folder / "tokenizer.json") + into(folder / "run-qwen2"));
+  exported(shell_quoted(folder / "run-qwen2"), "qwen2-trained");
+  exported(shell_quoted(folder / "qwen2-trained"), "qwen2-itself");
   const Exported all[] = {{"bert-itself", "BertForSequenceClassification"},
                           {"gpt2-in-shards", "GPT2LMHeadModel"},
                           {"bert-trained", "BertForSequenceClassification"},
                           {"gpt2-at-step-2", "GPT2LMHeadModel"},
                           {"gpt2-bf16", "GPT2LMHeadModel"},
                           {"bert-of-adjoin", "BertForSequenceClassification"},
-                          {"llama-of-adjoin", "LlamaForCausalLM"}};
+                          {"llama-of-adjoin", "LlamaForCausalLM"},
+                          {"mistral-with-a-window", "MistralForCausalLM"},
+                          {"qwen2-trained", "Qwen2ForCausalLM"},
+                          {"qwen2-itself", "Qwen2ForCausalLM"}};
   std::string folders;
   for (const Exported& one : all) folders += " " + shell_quoted(folder / one.name);
   put(folder / "texts.json", json(kTexts).dump());
@@ -84,7 +98,8 @@ TEST(Transformers, opens_what_is_exported_and_computes_the_same_of_texts) {
   ASSERT_EQ(lines.size(), std::size(all));
   for (size_t i = 0; i < lines.size(); ++i) {
     SCOPED_TRACE(all[i].name);
-    const json found = json::parse(lines[i]);
+    const json found = json::parse(lines[i]), config = json::parse(contents_of(folder / all[i].name / "config.json"));
+    for (const auto& [key, value] : config.items()) EXPECT_FALSE(value.is_null()) << key;
     EXPECT_EQ(found.at("architecture"), all[i].architecture);
     const json classes = found.contains("classes") ? found.at("classes") : json();
     if (!classes.is_null()) {

@@ -5,7 +5,8 @@ usage: hugging_face_oracle.py write FOLDER [--only CASE...]
 
 `write` makes FOLDER/cases.json, and for each case FOLDER/<case>/model/, as save_pretrained writes it, and the files
 expected.safetensors and expected.json beside it: inputs and what the model computes from them in float64, which are logits,
-loss, gradients, the losses of 20 steps of training, and greedy continuations of prompts.
+loss, gradients, the losses of 20 steps of training, and greedy continuations of prompts. Without --only it also writes 40
+models with random changes of config.json into FOLDER/variations, or ADJOIN_TEST_SCALE times as many.
 
 `check` prints a JSON line for each exported folder. It fails, with one line that says why, where a key is missing, unexpected
 or of another shape. --input is a JSON list of samples, each a list of ids: the logits of the first exported folder then go to
@@ -34,9 +35,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from hugging_face_cases import CASES, old_spelling
+from hugging_face_variations import write_variation
 
 LENGTHS, PROMPTS = [7, 1, 12, 3, 9], [5, 9]  # tokens of a batch's samples, and of the prompts
-NEW_TOKENS, STEPS = 64, 20
+NEW_TOKENS, STEPS, VARIATIONS = 64, 20, 40
 SMALLEST_GAP = 1e-6  # between the best logit and the next: no rounding of float64 can then change a greedy token
 ROTARY = {"llama", "mistral", "qwen2"}
 
@@ -242,6 +244,8 @@ def write(folder, only):
         if case.family == "bert":
             listed[-1] |= {"task": "classifier", "classes": case.classes or classes_of(folder / case.name / "model")}
     (folder / "cases.json").write_text(json.dumps(listed, indent=1) + "\n")
+    for seed in range(0 if only else VARIATIONS * int(os.environ.get("ADJOIN_TEST_SCALE") or 1)):
+        write_variation(folder / "variations" / str(seed), seed)
 
 
 def measured(model, tokenizer, text):

@@ -24,8 +24,8 @@ void require_bpe(const TokenizerJson& tokenizer, const std::string& name);
 /// Throws: InvalidArgument that begins with `name`
 BpeTokenizer read_bpe(const TokenizerJson& tokenizer, BpeParts::Unit unit, const std::string& name);
 
-/// The ids of a list of tokens, which may also be ids; each id once.
-/// Throws: InvalidArgument where one is not valid
+/// The ids of a list of tokens, which may also be ids; each id once. Ids beyond the vocabulary are left out, as no text has them.
+/// Throws: InvalidArgument for a token that is not in the vocabulary
 std::vector<int64_t> ids_of_names(const TokenizerJson& names, const std::vector<std::string>& pieces,
                                   const std::string& name);
 

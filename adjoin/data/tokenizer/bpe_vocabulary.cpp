@@ -26,9 +26,8 @@ std::vector<int64_t> ends_of(const TokenizerJson& tokenizer, const std::vector<s
                              const std::string& name) {
   const TokenizerJson& named = field(field(tokenizer, "model"), kEndsField);
   if (!named.is_null()) {
-    std::vector<int64_t> ends = ids_of_names(named, pieces, name);
-    require(!ends.empty(), [&] { return name + ": the list of end-of-text tokens is empty"; });
-    return ends;
+    require(!named.empty(), [&] { return name + ": the list of end-of-text tokens is empty"; });
+    if (std::vector<int64_t> ends = ids_of_names(named, pieces, name); !ends.empty()) return ends;
   }
   for (const char* usual : kUsualEnds)
     if (const auto found = std::find(pieces.begin(), pieces.end(), usual); found != pieces.end())

@@ -41,7 +41,7 @@ struct SideFiles {
   JsonFile config;                  // tokenizer_config.json
   JsonFile special;                 // special_tokens_map.json
   JsonFile added;                   // added_tokens.json
-  TokenizerJson generation, model;  // generation_config.json, config.json
+  TokenizerJson generation, model;  // generation_config.json or, where there is none, config.json; config.json
 
   bool flag(const char* key, bool otherwise) const { return data::flag(config.json, key, otherwise); }
 

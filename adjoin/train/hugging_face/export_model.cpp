@@ -91,7 +91,9 @@ std::vector<ExportedTensor> exported_tensors(const Family& family, const SavedMo
       std::vector<int64_t> of_part = shape;
       of_part.front() = rows[i];
       if (theirs[i].is_transposed) std::reverse(of_part.begin(), of_part.end());
-      const at::ScalarType type = precision ? product_type(*precision) : stacked.dtype();
+      const at::ScalarType type = precision                               ? product_type(*precision)
+                                  : stacked.parts.size() == theirs.size() ? stacked.parts[i].dtype()
+                                                                          : stacked.dtype();
       const std::string name = (theirs[i].is_head ? "" : std::string(family.prefix)) + theirs[i].name;
       exported.push_back({{name, type, of_part}, ours, first, rows[i], theirs[i].is_transposed});
       first += rows[i];
@@ -204,17 +206,20 @@ ExportResult export_model(const ExportRequest& request) {
   const auto shards = shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);
   ExportResult result{.architecture = std::string(family.architecture), .files = std::ssize(shards)};
   Json places;
+  at::ScalarType widest =
+      shards.front().front().entry.dtype;  // transformers makes all weights of the type in config.json
   for (size_t i = 0; i < shards.size(); ++i)
     for (const ExportedTensor& tensor : shards[i]) {
       ++result.tensors;
       result.bytes += bytes_of(tensor.entry);
+      widest = c10::promoteTypes(widest, tensor.entry.dtype);
       places[tensor.entry.name] = shard_name(i, shards.size());
     }
   Json config =
       to_config(family, saved.configuration, sources.at("embedding.weight").shape().front(), classes_of(*saved.task));
-  config["torch_dtype"] = name_of(shards.front().front().entry.dtype);
+  config["torch_dtype"] = name_of(widest);
   const std::vector<TaskFile> of_tokenizer =
-      saved.weights ? copied_tokenizer_files(saved.place.run, config)
+      saved.weights ? copied_tokenizer_files(saved.place.run, *saved.task, config)
                     : tokenizer_files(*saved.task, context_of(saved.configuration), config);
   result.has_tokenizer = !of_tokenizer.empty();
   on_disk([&] {

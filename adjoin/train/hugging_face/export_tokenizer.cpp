@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_json.hpp"
+#include "adjoin/data/tokenizer/word_pattern.hpp"
 #include "adjoin/train/hugging_face/pretrained.hpp"
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
@@ -44,11 +46,41 @@ std::vector<TaskFile> files_of(const data::WordPiece& words, int64_t context, Js
   return {{kTokenizer, content}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
 }
 
+/// Whether transformers 5 gives the ids of a tokenizer also as that of a qwen2, of which it reads only the pieces, merges, added
+/// tokens and post-processor: the rest is in its class Qwen2Tokenizer, which adds "<|endoftext|>" where it is missing.
+bool is_of_qwen2(const data::TokenizerJson& tokenizer) {
+  const data::TokenizerJson& model = data::field(tokenizer, "model");
+  bool has_nfc = false, has_others = data::flag(model, "ignore_merges"), has_pattern = false;
+  data::for_each_part(data::field(tokenizer, "normalizer"), "normalizers", [&](const data::TokenizerJson& part) {
+    (data::type_of(part) == "NFC" ? has_nfc : has_others) = true;
+  });
+  data::for_each_part(data::field(tokenizer, "pre_tokenizer"), "pretokenizers", [&](const data::TokenizerJson& part) {
+    const std::string type = data::type_of(part);
+    if (type == "Split" && data::text_field(data::field(part, "pattern"), "Regex") == data::kQwen2Pattern)
+      has_pattern = true;
+    else if (type != "ByteLevel" || data::flag(part, "add_prefix_space", true) || data::flag(part, "use_regex", true))
+      has_others = true;
+  });
+  const data::TokenizerJson& added = data::field(tokenizer, "added_tokens");
+  return has_nfc && has_pattern && !has_others && std::ranges::any_of(added, [](const data::TokenizerJson& token) {
+           return data::text_field(token, "content") == "<|endoftext|>";
+         });
+}
+
+/// For ids that are missing in config.json transformers would use its own. A text without a beginning of its own begins behind
+/// the end of another.
+void name_ends(const data::TextVocabulary& vocabulary, Json& config) {
+  const std::vector<int64_t> beginning = vocabulary.beginning(), ends = vocabulary.ends();
+  config["bos_token_id"] = beginning.empty() ? vocabulary.end_of_document() : beginning.front();
+  config["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+}
+
 std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t context, Json& config) {
-  // For ids that are missing in config.json transformers would use its own.
-  config["bos_token_id"] = nullptr;
-  config["eos_token_id"] = vocabulary.end_of_document();
+  name_ends(vocabulary, config);
   if (!vocabulary.content().starts_with('{')) return {};
+  require(config.at("model_type") != "qwen2" || is_of_qwen2(data::TokenizerJson::parse(vocabulary.content())),
+          "transformers gives every qwen2 the tokenizer of Qwen 2, whose tokens are others than those of this model's "
+          "vocabulary; --attention-bias none or all makes a llama, which may have any tokenizer");
   Json of_tokenizer = configuration_of_tokenizer(context);
   const std::string content = content_for_transformers(vocabulary.content(), of_tokenizer);
   const auto added = nlohmann::json::parse(content)["added_tokens"];
@@ -56,13 +88,9 @@ std::vector<TaskFile> files_of(const data::TextVocabulary& vocabulary, int64_t c
     for (const auto& token : added)
       if (token["id"] == id) of_tokenizer[role] = token["content"];
   };
-  const std::vector<int64_t> beginning = vocabulary.beginning(), ends = vocabulary.ends();
   name_token(vocabulary.end_of_document(), "eos_token");
-  config["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
-  if (!beginning.empty()) {
+  if (const std::vector<int64_t> beginning = vocabulary.beginning(); !beginning.empty())
     name_token(beginning.front(), "bos_token");
-    config["bos_token_id"] = beginning.front();
-  }
   return {{kTokenizer, content}, {kTokenizerConfig, of_tokenizer.dump(2) + "\n"}};
 }
 
@@ -76,15 +104,16 @@ std::vector<TaskFile> tokenizer_files(const Task& task, int64_t context, Json& c
   return {};
 }
 
-std::vector<TaskFile> copied_tokenizer_files(const std::filesystem::path& folder, Json& config) {
+std::vector<TaskFile> copied_tokenizer_files(const std::filesystem::path& folder, const Task& task, Json& config) {
   std::vector<TaskFile> files;
   for (const char* name :
        {kTokenizer, kTokenizerConfig, "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json",
         "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json"})
     if (std::filesystem::exists(folder / name)) files.push_back({name, read_text(folder / name)});
+  if (const auto* decoder = dynamic_cast<const LanguageModelling*>(&task)) name_ends(decoder->vocabulary(), config);
   const Json original = read_config(folder);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
-    if (original.contains(key)) config[key] = original[key];
+    if (const auto found = original.find(key); found != original.end() && !found->is_null()) config[key] = *found;
   return files;
 }
 

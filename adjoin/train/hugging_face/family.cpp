@@ -6,8 +6,9 @@
 #include <type_traits>
 #include <variant>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/train/hugging_face/config_values.hpp"
+#include "adjoin/train/hugging_face/rotary_positions.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
@@ -15,28 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The value of a key; null counts as missing.
-Json value_of(const Json& config, std::string_view key, std::string_view standard) {
-  const auto found = config.find(std::string(key));
-  return found == config.end() || found->is_null() ? Json::parse(standard) : *found;
-}
-
-constexpr double kMostTokens = 1 << 30;
-
-std::string with_value(std::string_view key, const Json& value) {
-  return "\"" + std::string(key) + "\": " + value.dump();
-}
-
-[[noreturn]] void refuse(std::string_view key, const Json& value, const std::string& expected) {
-  throw InvalidArgument(with_value(key, value) + " is not supported; expected " + expected);
-}
-
 bool is_size(const Json& value) {
   return value.is_number_integer() && value >= 1 && value <= INT64_MAX;
 }
 
 /// Sets a field to a value of its own type.
-void assign(const Field& field, const FamilyKey& key, const Json& value, Configuration& into) {
+void assign(const Field& field, std::string_view key, const Json& value, Configuration& into) {
   std::visit(
       [&](auto member) {
         using Value = std::decay_t<decltype(into.*member)>;
@@ -45,7 +30,7 @@ void assign(const Field& field, const FamilyKey& key, const Json& value, Configu
                           : is_truth ? value.is_boolean()
                                      : std::is_same_v<Value, int64_t> && value.is_number_integer();
         require(fits && (is_number ? value.get<double>() >= 0 : is_size(value) || is_truth), [&] {
-          return with_value(key.theirs, value) + ": expected " +
+          return with_value(key, value) + ": expected " +
                  (is_number  ? "a number of 0 or more"
                   : is_truth ? "true or false"
                              : "an integer of 1 or more");
@@ -55,56 +40,25 @@ void assign(const Field& field, const FamilyKey& key, const Json& value, Configu
       field.member);
 }
 
+/// The name by which a config.json gives a key.
+std::string_view name_in(const Json& config, const FamilyKey& key) {
+  const bool has_alias = !key.alias.empty() && !value_of(config, key.alias, "null").is_null();
+  return has_alias ? key.alias : key.theirs;
+}
+
 void read_key(const FamilyKey& key, const Json& config, Configuration& into) {
-  const Json value = value_of(config, key.theirs, key.standard);
-  const bool has_as_many_key_heads =
-      key.ours == "key_heads" && config.contains(key.theirs) && config[key.theirs].is_null();
+  const std::string_view name = name_in(config, key);
+  const Json value = value_of(config, name, key.standard);
+  const bool has_as_many_key_heads = key.ours == "key_heads" && config.contains(name) && config[name].is_null();
   if (value.is_null() || has_as_many_key_heads) return;
   const Field& field = field_named(key.ours);
-  if (key.values.empty()) return assign(field, key, value, into);
+  if (key.values.empty()) return assign(field, name, value, into);
   std::vector<std::string> known;
   for (const auto& [theirs, ours] : key.values) {
     if (Json::parse(theirs) == value) return set(field, ours, into);
     known.emplace_back(theirs);
   }
-  refuse(key.theirs, value, joined(known, " or "));
-}
-
-double number_of(const Json& object, const char* key, std::optional<double> otherwise = {}) {
-  const auto found = object.find(key);
-  if ((found == object.end() || found->is_null()) && otherwise) return *otherwise;
-  require(found != object.end() && found->is_number(), [&] {
-    return "\"" + std::string(key) + "\" of the rotary positions: expected a number, got " +
-           (found == object.end() ? "none" : found->dump());
-  });
-  return found->get<double>();
-}
-
-/// Rotary positions: transformers 5 writes them as "rope_parameters", transformers 4 as "rope_theta" and "rope_scaling".
-void read_rotary(const Json& config, Configuration& into) {
-  Json rope = value_of(config, "rope_parameters", "null");
-  if (rope.is_null()) rope = value_of(config, "rope_scaling", "{}");
-  require(rope.is_object(), [&] { return "the rotary positions are " + rope.dump() + ", expected an object"; });
-  into.rotary_base = number_of(rope, "rope_theta", number_of(config, "rope_theta", 10000));
-  const Json type = rope.contains("rope_type") ? rope["rope_type"] : value_of(rope, "type", R"("default")");
-  if (type == "linear" || type == "llama3") {
-    into.rotary_scaling = type.get<std::string>();
-    into.rotary_factor = number_of(rope, "factor");
-  } else if (type != "default") {
-    refuse("rope_type", type, R"("default", "linear" or "llama3")");
-  }
-  if (type == "llama3") {
-    into.rotary_low_turns = number_of(rope, "low_freq_factor");
-    into.rotary_high_turns = number_of(rope, "high_freq_factor");
-    const double trained = number_of(rope, "original_max_position_embeddings");
-    if (!(trained >= 1 && trained <= kMostTokens))
-      refuse("original_max_position_embeddings", rope["original_max_position_embeddings"],
-             "1 to " + shown(kMostTokens));
-    into.rotary_trained = static_cast<int64_t>(trained);
-  }
-  for (const Json& object : {rope, config})
-    if (number_of(object, "partial_rotary_factor", 1) != 1)
-      refuse("partial_rotary_factor", object["partial_rotary_factor"], "1");
+  refuse(name, value, joined(known, " or "));
 }
 
 /// The names that transformers gives to classes without names.
@@ -117,39 +71,48 @@ std::vector<std::string> numbered_classes(const Json& count) {
   return names;
 }
 
-Json rotary_to_config(const Configuration& c) {
-  if (c.rotary_scaling == "none") return nullptr;
-  Json rope = {{"rope_type", c.rotary_scaling}, {"factor", c.rotary_factor}};
-  if (c.rotary_scaling == "llama3") {
-    rope["low_freq_factor"] = c.rotary_low_turns;
-    rope["high_freq_factor"] = c.rotary_high_turns;
-    rope["original_max_position_embeddings"] = c.rotary_trained;
-  }
-  return rope;
+/// The kinds of attention of a decoder's layers; null where the file does not list them.
+Json kinds_of_layers(const Json& config) {
+  const Json kinds = value_of(config, "layer_types", "null");
+  const auto is_known = [](const Json& kind) { return kind == "full_attention" || kind == "sliding_attention"; };
+  if (!kinds.is_null() && !(kinds.is_array() && std::ranges::all_of(kinds, is_known)))
+    refuse("layer_types", kinds, R"("full_attention" or "sliding_attention" for each layer)");
+  return kinds;
 }
 
 /// For a qwen2: whether any of its layers has a window.
 bool has_sliding_layers(const Json& config) {
-  const Json types = value_of(config, "layer_types", "null");
-  if (types.is_array()) return std::ranges::find(types, Json("sliding_attention")) != types.end();
+  if (const Json kinds = kinds_of_layers(config); !kinds.is_null())
+    return std::ranges::find(kinds, Json("sliding_attention")) != kinds.end();
   const Json first = value_of(config, "max_window_layers", "28");
   require(first.is_number_integer(), [&] { return with_value("max_window_layers", first) + ": expected an integer"; });
   const Json layers = value_of(config, "num_hidden_layers", "32");
   return layers > first;
 }
 
-/// The window within which tokens attend to each other; null if there is none.
+/// The window within which the tokens of a decoder attend to each other; null if there is none.
 Json window_of(const Family& family, const Json& config) {
-  if (family.model_type != "mistral" && family.model_type != "qwen2") return nullptr;
+  if (family.model != "decoder") return nullptr;
+  kinds_of_layers(config);
   if (family.model_type == "qwen2") {
     const Json uses = value_of(config, "use_sliding_window", "false");
     require(uses.is_boolean(), [&] { return with_value("use_sliding_window", uses) + ": expected true or false"; });
     if (!uses.get<bool>() || !has_sliding_layers(config)) return nullptr;
   }
-  const Json window = config.contains("sliding_window") ? config["sliding_window"] : Json(4096);
+  const bool has_one = family.model_type == "mistral" || family.model_type == "qwen2";
+  const Json window = config.contains("sliding_window") ? config["sliding_window"] : has_one ? Json(4096) : Json();
   require(window.is_null() || (is_size(window) && window >= 2),
           [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
+  if (!family.is_rotary && !window.is_null()) refuse("sliding_window", window, "null");  // its table has all positions
   return window;
+}
+
+/// Refuses what changes results in transformers, each key with its only value, as JSON, that is supported.
+void check_keys(const std::vector<std::pair<std::string_view, std::string_view>>& supported, const Json& config) {
+  for (const auto& [key, value] : supported) {
+    const Json found = value_of(config, key, value);
+    if (found != Json::parse(value)) refuse(key, found, std::string(value));
+  }
 }
 
 /// The family's value for the value of a field.
@@ -190,26 +153,33 @@ const Family& family_of(const Json& config) {
 void read_model(const Family& family, const Json& config, Configuration& into) {
   if (const Json quantized = value_of(config, "quantization_config", "null"); !quantized.is_null())
     throw InvalidArgument("\"quantization_config\" is not supported: weights must be floating-point numbers");
-  for (const auto& [key, value] : family.supported) {
-    const Json found = value_of(config, key, value);
-    if (found != Json::parse(value)) refuse(key, found, std::string(value));
-  }
+  check_keys({{"configuration_files", "null"},   // files to be read instead of this one
+              {"transformers_weights", "null"},  // a file of weights by another name
+              {"is_encoder_decoder", "false"},
+              {"per_layer_config", "{}"},
+              {"pruned_heads", "{}"}},
+             config);
+  if (family.model == "decoder")
+    check_keys({{"is_causal", "true"},
+                {"attention_chunk_size", "null"},
+                {"kv_sharing_modes", "null"},
+                {"num_kv_shared_layers", "0"}},
+               config);
+  check_keys(family.supported, config);
   into.model = family.model;
   for (const auto& [field, value] : family.fixed) set(field_named(field), value, into);
   for (const FamilyKey& key : family.keys) read_key(key, config, into);
-  if (family.is_rotary) {
-    read_rotary(config, into);
-    // Texts are never longer than a window.
-    if (const Json window = window_of(family, config); !window.is_null())
-      into.context = std::min(into.context, window.get<int64_t>());
-  }
+  if (family.is_rotary) read_rotary(config, into);
+  // Texts are never longer than a window.
+  if (const Json window = window_of(family, config); !window.is_null())
+    into.context = std::min(into.context, window.get<int64_t>());
 }
 
 std::string limit_of_tokens(const Family& family, const Json& config) {
   const auto key = std::ranges::find(family.keys, "context", &FamilyKey::ours);
-  const Json context = value_of(config, key->theirs, key->standard), window = window_of(family, config);
-  return !window.is_null() && window < context ? with_value("sliding_window", window)
-                                               : with_value(key->theirs, context);
+  const std::string_view name = name_in(config, *key);
+  const Json context = value_of(config, name, key->standard), window = window_of(family, config);
+  return !window.is_null() && window < context ? with_value("sliding_window", window) : with_value(name, context);
 }
 
 std::string in_words_of(const Family& family, std::string text) {
@@ -258,12 +228,12 @@ Json to_config(const Family& family, const Configuration& c, int64_t words, cons
   for (const FamilyKey& key : family.keys) {
     const Field& field = field_named(key.ours);
     const bool is_left_open = key.standard == "null" && text_of(field, completed) == text_of(field, defaults);
-    config[std::string(key.theirs)] = is_left_open ? Json() : theirs(key, completed);
+    if (!is_left_open) config[std::string(key.theirs)] = theirs(key, completed);
   }
   if (family.is_rotary) {
-    config["rope_theta"] = c.rotary_base;
-    config["rope_scaling"] = rotary_to_config(c);
-    if (family.model_type == "mistral") config["sliding_window"] = nullptr;
+    write_rotary(c, config);
+    // A missing window would be one of 4,096 tokens; null, "none", is not understood by all who read such files.
+    if (family.model_type == "mistral") config["sliding_window"] = completed.context;
     if (family.model_type == "qwen2") config["use_sliding_window"] = false;
   }
   for (const auto& [key, value] : family.supported)

@@ -18,6 +18,7 @@ struct FamilyKey {
   std::string_view standard;  ///< the value, as JSON, that a missing key stands for; null: the field keeps its default
   /// Their values, as JSON, and ours, where the two differ; other values are not supported.
   std::vector<std::pair<std::string_view, std::string_view>> values = {};
+  std::string_view alias = "";  ///< another name of the key; transformers prefers it if a config.json has both
 };
 
 /// The names of a module's tensors here and in a family's files, without "weight" and "bias".
@@ -40,8 +41,8 @@ struct Family {
   std::vector<FamilyKey> keys;
   /// What all models of the family have in common: fields and their values, in the form of the command line.
   std::vector<std::pair<std::string_view, std::string_view>> fixed;
-  /// Keys that change what a model computes, each with the only value, as JSON, that is supported; a missing key means this
-  /// value.
+  /// Keys that only some families have and that change what a model computes, each with the only value, as JSON, that is
+  /// supported; a missing key means this value. (The keys of all families are in read_model.)
   std::vector<std::pair<std::string_view, std::string_view>> supported;
   std::vector<FamilyModule> modules;
 };

@@ -48,6 +48,11 @@ std::string_view recipe_of(std::string_view model) {
 
 Configuration read_pretrained(const fs::path& folder) {
   const Json config = read_config(folder);
+  const fs::path adapter = folder / "adapter_config.json";  // transformers applies it to the weights
+  require(!fs::exists(adapter), [&] {
+    return adapter.string() +
+           ": adapters are not supported; in Python, merge_and_unload of peft puts one into the weights";
+  });
   return naming_config(folder, [&] {
     const Family& family = family_of(config);
     Configuration configuration = configuration_of(recipe_of(family.model));

@@ -18,7 +18,8 @@ nlohmann::ordered_json read_config(const std::filesystem::path& folder);
 
 /// The model of a folder; all other fields come from its recipe, the preset fine-tune or fine-tune-gpt. Texts are as long as in
 /// the recipe, if the model has enough positions.
-/// Throws: InvalidArgument, with the name of the file, also where the weights have another embedding or fewer blocks
+/// Throws: InvalidArgument, with the name of the file, also where the weights have another embedding or fewer blocks, or where
+///         an adapter is beside them
 Configuration read_pretrained(const std::filesystem::path& folder);
 
 /// The entry of its config.json that limits the length of a text: "FOLDER/config.json has "sliding_window": 16".

@@ -70,12 +70,15 @@ bool hold_the_same(const SafetensorsFile& a, const StoredTensor& x, const Safete
 
 class Finder {
  public:
-  Finder(const Family& family, const WeightFiles& files) : family_(family), files_(files) {}
+  /// `is_tied`: the scores of a decoder are computed by its embedding.
+  Finder(const Family& family, const WeightFiles& files, bool is_tied)
+      : family_(family), files_(files), is_tied_(is_tied) {}
 
   StackedTensor find(const std::string& ours) {
     StackedTensor stacked;
     for (const FamilyTensor& tensor : tensors_of(family_, ours)) {
-      const auto found = place(tensor);
+      auto found = place(tensor);
+      if (!found && is_tied_ && ours == "embedding.weight") found = place(scores());
       if (!found) return {};
       used_.insert((*found)->first);
       stacked.parts.push_back({(*found)->second, (*found)->first, tensor.is_transposed});
@@ -84,10 +87,10 @@ class Finder {
   }
   /// Ignores separate scores in the file if they are tied to the embedding: they are the same numbers again.
   void pass_over_tied_scores() {
-    const auto scores = place(tensors_of(family_, "scores.weight").front()),
-               embedding = place(tensors_of(family_, "embedding.weight").front());
-    if (!scores || !embedding) return;
-    const auto& [name, file] = **scores;
+    if (!is_tied_) return;
+    const auto separate = place(scores()), embedding = place(tensors_of(family_, "embedding.weight").front());
+    if (!separate || !embedding) return;
+    const auto& [name, file] = **separate;
     const auto& [tied_to, other] = **embedding;
     require(hold_the_same(*file, file->find(name), *other, other->find(tied_to)), [&] {
       return "tensor '" + name + "' is not equal to '" + tied_to +
@@ -95,12 +98,13 @@ class Finder {
     });
     used_.insert(name);
   }
-  /// The name of our tensor in the folder, for an error: that of its first part that is missing, else of its first part.
-  std::string name(const std::string& ours) const {
+  /// The name that the first missing part of our tensor should have in the folder, for an error.
+  std::string missing_name(const std::string& ours) const {
+    const bool has_prefix =
+        std::ranges::any_of(files_, [&](const auto& file) { return file.first.starts_with(family_.prefix); });
     const std::vector<FamilyTensor> tensors = tensors_of(family_, ours);
-    for (const FamilyTensor& tensor : tensors)
-      if (!place(tensor)) return tensor.name;
-    return tensors.front().name;
+    const auto missing = std::ranges::find_if(tensors, [&](const FamilyTensor& tensor) { return !place(tensor); });
+    return (has_prefix && !missing->is_head ? std::string(family_.prefix) : "") + missing->name;
   }
   std::vector<std::string> left_out() const {
     std::set<std::string> heads;
@@ -116,6 +120,7 @@ class Finder {
   }
 
  private:
+  FamilyTensor scores() const { return tensors_of(family_, "scores.weight").front(); }
   std::optional<WeightFiles::const_iterator> place(const FamilyTensor& tensor) const {
     for (const std::string_view prefix : {tensor.is_head ? std::string_view() : family_.prefix, std::string_view()}) {
       const std::string name = std::string(prefix) + tensor.name;
@@ -133,15 +138,16 @@ class Finder {
 
   const Family& family_;
   const WeightFiles& files_;
+  bool is_tied_;
   std::set<std::string> used_;
 };
 
-void check_shape(const Finder& finder, const std::string& ours, const StackedTensor& found,
-                 const std::vector<int64_t>& shape) {
+void check_shape(const StackedTensor& found, const std::vector<int64_t>& shape) {
   const std::vector<int64_t> stored = found.shape();
   require(stored == shape, [&] {
-    return "tensor '" + finder.name(ours) + "'" + (found.parts.size() > 1 ? ", with the tensors stacked on it," : "") +
-           " has the shape [" + joined(stored) + "], expected [" + joined(shape) + "] by config.json";
+    return "tensor '" + found.parts.front().name + "'" +
+           (found.parts.size() > 1 ? ", with the tensors stacked on it," : "") + " has the shape [" + joined(stored) +
+           "], expected [" + joined(shape) + "] by config.json";
   });
 }
 
@@ -178,13 +184,14 @@ WeightFiles open_weight_files(const fs::path& folder) {
 }
 
 void check_sizes(const Family& family, const WeightFiles& files, const Configuration& c) {
-  Finder finder(family, files);
+  Finder finder(family, files, c.tied_scores);
   const auto check = [&](const std::string& ours, const std::vector<int64_t>& shape) {
     const StackedTensor found = finder.find(ours);
     require(!found.parts.empty(), [&] {
-      return "describes " + counted(c.layers, "layer") + ", and the weights have no tensor '" + finder.name(ours) + "'";
+      return "describes " + counted(c.layers, "layer") + ", and the weights have no tensor '" +
+             finder.missing_name(ours) + "'";
     });
-    check_shape(finder, ours, found, shape);
+    check_shape(found, shape);
   };
   check("embedding.weight", {c.words, c.hidden});
   for (int64_t block = 0; block < c.layers; ++block)
@@ -194,22 +201,22 @@ void check_sizes(const Family& family, const WeightFiles& files, const Configura
 FamilyWeights find_weights(const Family& family, const WeightFiles& files,
                            const std::map<std::string, std::vector<int64_t>>& shapes) {
   FamilyWeights weights;
-  Finder finder(family, files);
+  Finder finder(family, files, family.model == "decoder" && !shapes.contains("scores.weight"));
   for (const auto& [ours, shape] : shapes) {
     const StackedTensor found = finder.find(ours);
     if (found.parts.empty() && ours.starts_with("classifier.")) {
       weights.lacking.push_back(ours);
       continue;
     }
-    require(!found.parts.empty(), [&] { return "there is no tensor '" + finder.name(ours) + "'"; });
-    check_shape(finder, ours, found, shape);
-    require(at::isFloatingType(found.dtype()), [&] {
-      return "tensor '" + finder.name(ours) + "' is of " + c10::toString(found.dtype()) +
-             ", expected floating-point numbers";
-    });
+    require(!found.parts.empty(), [&] { return "there is no tensor '" + finder.missing_name(ours) + "'"; });
+    check_shape(found, shape);
+    for (const StackedTensor::Part& part : found.parts)
+      require(at::isFloatingType(part.dtype()), [&] {
+        return "tensor '" + part.name + "' is of " + c10::toString(part.dtype()) + ", expected floating-point numbers";
+      });
     weights.tensors.emplace(ours, found);
   }
-  if (family.model == "decoder" && !shapes.contains("scores.weight")) finder.pass_over_tied_scores();
+  finder.pass_over_tied_scores();
   weights.left_out = finder.left_out();
   return weights;
 }

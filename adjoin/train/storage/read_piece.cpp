@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -87,7 +88,8 @@ Run within(const Run& run, const Range& range) {
   return {run.local + begin - run.global, begin, std::max<int64_t>(0, end - begin)};
 }
 
-/// `range`: the place of the part in the stacked tensor.
+/// Reads the elements of the piece that are in a part. `range`: the place of the part in the stacked tensor. `into` has the
+/// shape of the piece and the type of the part.
 void read_part(const StackedTensor::Part& part, const Range& range, const nn::Parameter& piece,
                const at::Tensor& into) {
   const Range all{0, into.numel()};
@@ -118,14 +120,19 @@ std::vector<int64_t> StackedTensor::Part::shape() const {
   return shape;
 }
 
+at::ScalarType StackedTensor::dtype() const {
+  at::ScalarType type = parts.front().dtype();
+  for (const Part& part : parts) type = c10::promoteTypes(type, part.dtype());
+  return type;
+}
+
 std::vector<int64_t> StackedTensor::shape() const {
   std::vector<int64_t> shape = parts.front().shape();
   for (size_t i = 1; i < parts.size(); ++i) {
     std::vector<int64_t> other = parts[i].shape();
-    require(!shape.empty() && other.size() == shape.size() &&
-                std::equal(shape.begin() + 1, shape.end(), other.begin() + 1) &&
-                parts[i].file->dtype(parts[i].name) == dtype(),
-            [&] { return "'" + parts[i].name + "' cannot be stacked under '" + parts.front().name + "'"; });
+    require(
+        !shape.empty() && other.size() == shape.size() && std::equal(shape.begin() + 1, shape.end(), other.begin() + 1),
+        [&] { return "'" + parts[i].name + "' cannot be stacked under '" + parts.front().name + "'"; });
     shape[0] += other[0];
   }
   return shape;
@@ -133,15 +140,24 @@ std::vector<int64_t> StackedTensor::shape() const {
 
 void read_piece(const StackedTensor& stacked, const nn::Parameter& piece) {
   const bool fits = piece.tensor.scalar_type() == stacked.dtype() && piece.tensor.is_contiguous();
-  const at::Tensor into = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stacked.dtype());
+  const at::Tensor whole = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stacked.dtype());
   int64_t first = 0;
   for (const StackedTensor::Part& part : stacked.parts) {
-    const StoredTensor& stored = part.file->find(part.name);
-    const int64_t count = (stored.end - stored.begin) / static_cast<int64_t>(into.element_size());
-    read_part(part, {first, first + count}, piece, into);
-    first += count;
+    const Range range{first, first + c10::multiply_integers(part.shape())};
+    first = range.end;
+    if (part.dtype() == whole.scalar_type()) {
+      read_part(part, range, piece, whole);
+      continue;
+    }
+    const at::Tensor in_file = at::empty(whole.sizes(), part.dtype());
+    read_part(part, range, piece, in_file);
+    const at::Tensor from = in_file.view(-1), to = whole.view(-1);
+    visit_runs(piece, {0, whole.numel()}, [&](const Run& run) {
+      const Run here = within(run, range);
+      if (here.count > 0) to.narrow(0, here.local, here.count).copy_(from.narrow(0, here.local, here.count));
+    });
   }
-  if (!fits) piece.tensor.copy_(into);
+  if (!fits) piece.tensor.copy_(whole);
 }
 
 at::Tensor read(const StackedTensor& stacked) {

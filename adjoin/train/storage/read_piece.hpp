@@ -23,15 +23,18 @@ struct StackedTensor {
     std::string name;
     bool is_transposed = false;
     std::vector<int64_t> shape() const;  ///< by its rows here, not as in the file
+    at::ScalarType dtype() const { return file->dtype(name); }
   };
-  std::vector<Part> parts;  // all of one type
+  std::vector<Part> parts;
 
   /// Throws: InvalidArgument where the parts differ in more than their number of rows
   std::vector<int64_t> shape() const;
-  at::ScalarType dtype() const { return parts.front().file->dtype(parts.front().name); }
+  /// The type to which LibTorch promotes those of the parts, so that it holds all their numbers.
+  at::ScalarType dtype() const;
 };
 
-/// Reads this worker's piece of such a tensor. Needs memory for a whole part where one is transposed.
+/// Reads this worker's piece of such a tensor. Needs memory for a whole part where one is transposed, and for the piece where
+/// the file has another type.
 /// Throws: DamagedFile
 void read_piece(const StackedTensor& stacked, const nn::Parameter& piece);
 /// The whole tensor.

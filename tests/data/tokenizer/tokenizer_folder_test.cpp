@@ -49,6 +49,13 @@ TEST(TokenizerFolder, names_the_ends_of_a_text_in_the_content) {
   EXPECT_EQ(vocabulary->end_of_document(), 25);
   EXPECT_EQ(vocabulary->bytes_of(25), "");
 
+  folder.write("config.json", R"({"model_type": "llama", "eos_token_id": 24})");
+  EXPECT_THAT(load_text_vocabulary(folder.path())->ends(), ElementsAre(25, 0)) << "generation_config.json decides";
+  std::filesystem::remove(folder.path("generation_config.json"));
+  EXPECT_THAT(load_text_vocabulary(folder.path())->ends(), ElementsAre(25, 24));
+  folder.write("config.json", R"({"model_type": "llama", "eos_token_id": [24, 0, 50256, -1]})");
+  EXPECT_THAT(load_text_vocabulary(folder.path())->ends(), ElementsAre(25, 24, 0)) << "no text has the others";
+
   const std::string kept = folder.write("kept", vocabulary->content());  // without the other files
   EXPECT_THAT(load_text_vocabulary(kept)->ends(), ElementsAre(25, 0));
   EXPECT_EQ(load_text_vocabulary(kept)->hash(), vocabulary->hash());

@@ -11,6 +11,7 @@
 #include "adjoin/models/model.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/storage/read_piece.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -200,6 +201,66 @@ TEST(Pretrained, writes_texts_as_transformers_does) {
                   text.at("tokens").get<models::Tokens>());
     }
   });
+}
+
+/// The logits of a text with the model of a folder.
+at::Tensor logits_with(const std::filesystem::path& folder, const at::Tensor& ids) {
+  Configuration c = read_pretrained(folder);
+  c.dropout = c.attention_dropout = c.embedding_dropout = c.classifier_dropout = 0;
+  const models::TransformerOptions options = transformer_options(c, 1);
+  const auto classes = std::ssize(read_pretrained_classes(folder));
+  models::Model model(c.model == "decoder" ? models::decoder(options, c.tied_scores)
+                                           : models::text_classifier(options, classifier_options(c, classes)),
+                      Grid(Communicator(), grid_sizes(c).shape()), at::kDouble);
+  const std::vector<nn::Parameter> parameters = parameters_of(model);
+  const FamilyWeights weights = find_pretrained_weights(folder, shapes_of(parameters));
+  const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& parameter : parameters) read_piece(weights.tensors.at(parameter.name), parameter);
+  const int64_t tokens = std::min(ids.numel(), c.context);
+  return model(ids.narrow(0, 0, tokens), ForwardPass{.rows = LocalRows(Rows::balanced({tokens}, 1))});
+}
+
+/// Whether an error names one of the keys of a config.json, or an entry of its value.
+bool names_one_of(const std::string& error, const nlohmann::json& keys, const nlohmann::json& config) {
+  const auto names = [&](const std::string& key) { return error.find('"' + key + '"') != error.npos; };
+  return std::ranges::any_of(keys, [&](const std::string& key) {
+    if (names(key)) return true;
+    const nlohmann::json value = config.value(key, nlohmann::json());
+    return value.is_object() &&
+           std::ranges::any_of(value.items(), [&](const auto& entry) { return names(entry.key()); });
+  });
+}
+
+/// What transformers refuses may be refused here, or be a model.
+TEST(Pretrained, has_the_logits_of_transformers_under_random_configurations_or_names_a_key) {
+  int compared = 0, refused = 0;
+  const auto folder = pretrained_cases().front().folder.parent_path() / "variations";
+  for (int64_t seed = 0; std::filesystem::exists(folder / std::to_string(seed)); ++seed) {
+    PretrainedCase one;
+    one.folder = folder / std::to_string(seed);
+    const auto expected = nlohmann::json::parse(test::contents_of(one.folder / "expected.json"));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", changed " + expected.at("changed").dump() + " to " +
+                 expected.at("config").dump());
+    const bool is_model = SafetensorsFile(one.tensors()).contains("ids");
+    const at::Tensor ids = is_model ? expected_tensor(one, "ids") : at::ones({4}, at::kLong);
+    at::Tensor logits;
+    try {
+      logits = logits_with(one.folder / "model", ids);
+    } catch (const InvalidArgument& error) {
+      ++refused;
+      EXPECT_TRUE(!is_model || names_one_of(error.what(), expected.at("changed"), expected.at("config")))
+          << error.what();
+      continue;
+    }
+    if (!is_model) continue;
+    ++compared;
+    for (const char* name : {"logits", "logits.cached"}) {
+      if (!SafetensorsFile(one.tensors()).contains(name)) continue;
+      EXPECT_LT(difference(logits, expected_tensor(one, name).narrow(0, 0, logits.size(0))), 1e-3) << name;
+    }
+  }
+  EXPECT_GT(compared, refused / 4);
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace

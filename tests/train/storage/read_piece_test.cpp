@@ -95,5 +95,28 @@ TEST(ReadPiece, gives_numbers_of_another_type) {
   }
 }
 
+TEST(ReadPiece, stacks_tensors_of_different_types) {
+  const TemporaryFolder folder;
+  const at::Tensor q = counting({6, 4}).to(at::kBFloat16), k = -counting({3, 4}).to(at::kHalf),
+                   v = 0.1 * counting({3, 4}), all = at::cat({q, k, v});
+  write_safetensors(folder / "parts", {{"q", q}, {"k", k}, {"v", v}});
+  write_safetensors(folder / "whole", {{"x", all}});
+  const auto file = std::make_shared<const SafetensorsFile>(folder / "parts");
+  const SafetensorsFile whole(folder / "whole");
+  const StackedTensor stacked{{{file, "q"}, {file, "k"}, {file, "v"}}};
+  EXPECT_EQ(stacked.dtype(), at::kFloat);
+  EXPECT_TRUE(read(stacked).equal(all));
+  const std::vector<std::vector<Range>> heads{{{0, 3}, {6, 8}, {9, 11}}, {{3, 6}, {8, 9}, {11, 12}}};
+  for (const Split& split : {Split::balanced(12, 2, 0), Split::balanced(4, 2, 1), Split::of_ranges(heads, 12, 0)})
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+      for (int rank = 0; rank < 2; ++rank) {
+        const nn::Parameter piece = piece_of(rank, 2, {12, 4}, {{split, {"a"}}}, type),
+                            expected = piece_of(rank, 2, {12, 4}, {{split, {"a"}}}, type);
+        read_piece(stacked, piece);
+        read_piece(whole, expected);
+        EXPECT_TRUE(piece.tensor.equal(expected.tensor)) << piece.tensor << expected.tensor;
+      }
+}
+
 }  // namespace
 }  // namespace adjoin::train
