@@ -6,10 +6,10 @@
 #include <span>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/predictor.hpp"
 
@@ -29,7 +29,7 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
     if (!prediction.label.empty()) fields["label"] = prediction.label;
     fields[prediction.what] = prediction.value;
     std::string line;
-    if (!prediction.label.empty()) line = printable(prediction.label) + "\t";
+    if (!prediction.label.empty()) line = shown_text(prediction.label) + "\t";
     char value[32];
     std::snprintf(value, sizeof value, "%.4f", prediction.value);
     line += value;
@@ -38,9 +38,9 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
       fields["probabilities"][name] = probability;
       if (name == prediction.label) continue;
       std::snprintf(value, sizeof value, "%.4f", probability);
-      line.append("\t").append(printable(name)).append("\t").append(value);
+      line.append("\t").append(shown_text(name)).append("\t").append(value);
     }
-    std::puts((options.json ? fields.dump() : line).c_str());
+    write_line(options.json ? json_line(fields) : line);
   }
   flush_output();
 }
@@ -75,8 +75,9 @@ void add_predict(Program& program) {
   command->add_flag("--all", options->all,
                     "Print after it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object per line: label and probability, or bits_per_byte [false]");
+  command->add_flag(
+      "--json", options->json,
+      "Print one JSON object per line: label and probability, or bits_per_byte [false]");
   add_text(*command, "text", program.texts, "TEXT ...",
            "Texts; without any, each line of standard input is one, answered as it comes. A text that "
            "begins with two dashes comes after --");
