@@ -86,7 +86,6 @@ void check_model(const Configuration& c) {
   refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
   refuse(!is_decoder && c.activation == "swiglu", "--activation swiglu", "decoder");
   refuse(!is_decoder && !c.tied_scores, "--no-tied-scores", "decoder");
-  refuse(!is_decoder && !c.test.empty(), "--test", "decoder");
   refuse(is_decoder && c.pooling != "mean", "--pooling " + c.pooling, "classifier");
   refuse(is_decoder && c.token_dropout != 0, "--token-dropout", "classifier");
   refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
@@ -150,7 +149,7 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": some would be empty on all ranks";
   });
-  traced_steps(c);  // throws for an invalid range
+  traced_steps(c);          // throws for an invalid range
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
