@@ -144,7 +144,8 @@ std::string TextClassification::report(std::span<const double> tally, size_t col
 
 nlohmann::ordered_json TextClassification::details(std::span<const double> tally) const {
   const ClassCounts counts = counts_of(input_, tally);
-  nlohmann::ordered_json json = {{"classes", input_.classes.names()}, {"f1", nlohmann::json::array()}};
+  nlohmann::ordered_json json = {
+      {"classes", input_.classes.names()}, {"f1", nlohmann::json::array()}, {"macro_f1", counts.macro_f1()}};
   for (int64_t c = 0; c < counts.classes(); ++c) json["f1"].push_back(counts.f1(c));
   for (int64_t actual = 0; counts.has_pairs() && actual < counts.classes(); ++actual) {
     nlohmann::ordered_json row;
