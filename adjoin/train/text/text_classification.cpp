@@ -117,9 +117,18 @@ void TextClassification::read_test(const TextSource& source) {
 
 void TextClassification::take_texts(std::span<const std::string> texts) {
   data::TokenStoreBuilder builder(input_.tokenizer.size());
-  for (const std::string& text : texts)
+  text_tokens_.clear();
+  for (const std::string& text : texts) {
     builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
+    text_tokens_.push_back(std::ssize(input_.tokenizer.encode(text)));
+  }
   input_.test = builder.finish();
+}
+
+std::optional<CutText> TextClassification::cut_of(int64_t text) const {
+  const int64_t tokens = text_tokens_.at(static_cast<size_t>(text));
+  const int64_t most = configuration_.sequence - 2;  // besides [CLS] and [SEP]
+  return tokens <= most ? std::nullopt : std::optional(CutText{.tokens = tokens, .at_once = most});
 }
 
 std::vector<Prediction> TextClassification::predictions(const at::Tensor& scores, const MicroBatch&,

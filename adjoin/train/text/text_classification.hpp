@@ -37,10 +37,11 @@ class TextClassification : public Task {
 
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
+  std::optional<CutText> cut_of(int64_t text) const override;
   /// The likeliest class, and all classes. Throws: Error where the scores are not finite
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;
-  /// F1 of each class and the confusion matrix.
+  /// F1 of each class, their mean, and the confusion matrix.
   std::string report(std::span<const double> tally, size_t columns) const override;
   nlohmann::ordered_json details(std::span<const double> tally) const override;
 
@@ -51,6 +52,7 @@ class TextClassification : public Task {
 
   Configuration configuration_;
   TrainingInput input_;
+  std::vector<int64_t> text_tokens_;  // of each text of take_texts, before it was cut
 };
 
 }  // namespace adjoin::train
