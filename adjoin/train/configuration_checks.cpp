@@ -4,6 +4,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/text/class_weights.hpp"
 #include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::train {
@@ -97,6 +98,7 @@ void check_model(const Configuration& c) {
   refuse(is_decoder && c.pooler, "--pooler", "classifier");
   refuse(is_decoder && c.classifier_dropout != C().classifier_dropout, "--classifier-dropout", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
+  refuse(is_decoder && !c.class_weights.empty(), "--class-weights", "classifier");
   check_experts(c);
   check_rotary(c);
   if (c.key_heads == 0) return;
@@ -150,6 +152,7 @@ void validate(const Configuration& c) {
            ": some would be empty on all ranks";
   });
   traced_steps(c);          // throws for an invalid range
+  listed_class_weights(c);  // likewise for what is no list
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

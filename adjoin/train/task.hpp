@@ -31,6 +31,7 @@ struct MicroBatch {
   int64_t tokens = 0;  ///< number of tokens
   bool output_is_per_token =
       false;               ///< the last segment's output and the target have a row for each token, not for each sample
+  double loss_factor = 1;  ///< for a task whose samples weigh differently: what makes the loss their weighted mean
 };
 
 /// A model's parameters and buffers on the grid {dp, ep, cp, tp} of its stage. Those of a plain module of torch::nn are copied
