@@ -81,6 +81,7 @@ class Watch {
   /// Looks once; returns false if the run has ended.
   bool look() {
     const bool is_held = train::OutputFolder::is_held(folder_);  // before the files are read, so that these are final
+    if (!configuration_) configuration_ = train::read_beginning(folder_);
     metrics_.read([&] { begin(); }, [&](const std::string& line) { take(line); });
     is_first_look_ = false;
     const bool has_summary = fs::exists(folder_ / train::kSummary);
@@ -105,7 +106,7 @@ class Watch {
     step_ = 0;
     loss_ = {};
     seconds_.clear();
-    configuration_.reset();
+    configuration_ = train::read_beginning(folder_);
     said_.clear();
   }
 
@@ -116,7 +117,6 @@ class Watch {
       return;
     }
     step_ = line_.step;
-    if (!configuration_) configuration_ = train::read_beginning(folder_);
     if (configuration_ && step_ == configuration_->first_step + 1)
       loss_ = {};  // training forgets it when it is resumed
     loss_.add(line_.number("loss", NAN));

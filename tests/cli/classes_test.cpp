@@ -116,7 +116,7 @@ TEST(ClassWeights, give_the_same_losses_on_every_layout) {
   int runs = 0;
   const auto losses = [&](const std::string& arguments) {
     const fs::path out = folder / std::to_string(++runs);
-    const Outcome outcome = run(kSmallRun + "--precision fp64 --steps 3 --batch 7 " + arguments + into(out));
+    const Outcome outcome = run(kSmallRun + "--precision fp64 --steps 3 " + arguments + into(out));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return losses_of(out);
   };

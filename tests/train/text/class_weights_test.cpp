@@ -80,7 +80,7 @@ TEST(ClassWeights, make_the_loss_of_any_parts_of_a_batch_the_weighted_mean_of_to
     }
     return sum / task.loss_denominator(part, samples);
   };
-  const at::Tensor weights = at::tensor({0.5, 4, 1.5}, at::kDouble);
+  const at::Tensor weights = at::tensor({0.5, 4.0, 1.5}, at::kDouble);
   const double mean = at::cross_entropy_loss(scores, labels, weights).item<double>();
   for (const int parts : {1, 2, 3, 8, 11}) EXPECT_NEAR(loss_in_parts(data::Part::train, parts, true), mean, 1e-12);
   const double plain =
