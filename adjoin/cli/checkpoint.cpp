@@ -7,6 +7,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/train/storage/checkpoint_report.hpp"
 
 namespace adjoin::cli {
@@ -42,7 +43,7 @@ nlohmann::ordered_json to_json(const std::vector<train::CheckpointReport>& repor
 void run_checkpoint(const CheckpointOptions& options) {
   require_given(options.run, "RUN");
   const auto reports = train::report_checkpoints(options.run, options.verify);
-  if (prints() && options.json) std::puts(to_json(reports).dump().c_str());
+  if (prints() && options.json) write_line(json_line(to_json(reports)));
   if (prints() && !options.json) print(reports, options.verify);
   flush_output();
   std::string causes;

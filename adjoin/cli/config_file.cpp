@@ -96,14 +96,15 @@ void apply_config_file(CLI::App& command, const std::string& path) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + name);
-    require(option != nullptr && name != "config" && name != "help" && !name.starts_with("no-"), [&] {
+    require(option != nullptr && name != "config" && name != "help", [&] {
       return where + "unknown key \"" + name + "\"" + key_meant(command, name) + "; " + full_name(command) +
              " --help lists the options";
     });
     try {
-      const bool is_flag = option->get_expected_min() == 0;
+      const bool is_flag = option->get_expected_min() == 0, is_negated = is_flag && name.starts_with("no-");
       require(is_flag == node.is_boolean(), is_flag ? "expected true or false" : "expected a string or a number");
-      set_option(*option, text_of(node));
+      require(!is_negated || !table.contains(name.substr(3)), [&] { return name.substr(3) + " is given too"; });
+      set_option(*option, is_negated ? (**node.as_boolean() ? "false" : "true") : text_of(node));
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(where + name + ": " + error.what());
     }

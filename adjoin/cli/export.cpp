@@ -6,6 +6,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/hugging_face/export_model.hpp"
@@ -57,7 +58,7 @@ void run_export(ExportOptions& options) {
                                          {"files", result.files},
                                          {"tokenizer", result.has_tokenizer},
                                          {"out", request.out}};
-    std::puts(json.dump().c_str());
+    write_line(json_line(json));
   } else {
     const std::string text =
         result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") +

@@ -14,6 +14,7 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/lab/flight_comparison.hpp"
 
@@ -182,7 +183,7 @@ void print_flight_json(const std::filesystem::path& run, const JobRecord& job, s
                   {"last_event", job.last_event}, {"differences", differences},
                   {"records", records},           {"missing", job.missing},
                   {"damage", job.damage}};
-  std::puts(json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  write_line(json_line(json));
 }
 
 }  // namespace adjoin::cli

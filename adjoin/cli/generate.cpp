@@ -1,7 +1,7 @@
 #include <unistd.h>
 
-#include <cstdio>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/generator.hpp"
 
@@ -24,13 +24,15 @@ struct GenerateCommand {
   std::optional<double> temperature, top_p;
   std::optional<int64_t> top_k, seed;
   std::vector<std::string> prompts;
-  bool json = false;
+  bool is_whole = false, json = false;
 };
 
-/// The prompts on the command line; if there are none, the lines of standard input.
+/// The prompts on the command line; if there are none, the lines of standard input, or all of it.
 std::vector<std::string> prompts_of(const GenerateCommand& options) {
+  require(options.prompts.empty() || !options.is_whole, "--whole makes one prompt of standard input: give no others");
   if (!options.prompts.empty()) return options.prompts;
   require(!started_by_mpi(), "a prompt is needed, in quotes: under mpirun it cannot come from standard input");
+  if (options.is_whole) return {std::string(std::istreambuf_iterator<char>(std::cin), {})};
   std::vector<std::string> prompts;
   if (::isatty(STDIN_FILENO) == 0)
     for (std::string line; std::getline(std::cin, line); prompts.push_back(line))
@@ -40,9 +42,7 @@ std::vector<std::string> prompts_of(const GenerateCommand& options) {
 }
 
 std::string line_of(const train::WrittenText& text) {
-  const nlohmann::ordered_json json = {
-      {"prompt", printable(text.prompt)}, {"text", printable(text.continuation)}, {"tokens", text.tokens}};
-  return json.dump();
+  return json_line({{"prompt", text.prompt}, {"text", text.continuation}, {"tokens", text.tokens}});
 }
 
 void run_generate(GenerateCommand& options) {
@@ -72,22 +72,22 @@ void run_generate(GenerateCommand& options) {
   train::Readers readers;
   if (options.json)
     readers.whole = [](const train::WrittenText& text) {
-      std::puts(line_of(text).c_str());
+      write_line(line_of(text));
       flush_output();
     };
   else if (is_lone)
     readers.piece = [](std::string_view text) {
-      std::fputs(printable(text).c_str(), stdout);
+      write_out(shown_text(text));
       flush_output();
     };
   else
     readers.whole = [is_first = true](const train::WrittenText& text) mutable {
-      std::printf("%s%s%s\n", std::exchange(is_first, false) ? "" : "\n", printable(text.prompt).c_str(),
-                  printable(text.continuation).c_str());
+      write_out(std::exchange(is_first, false) ? "" : "\n");
+      write_line(shown_text(text.prompt + text.continuation));
       flush_output();
     };
   train::generate(request, readers);
-  if (prints() && is_lone && !options.json) std::puts("");
+  if (prints() && is_lone && !options.json) write_line("");
 }
 
 }  // namespace
@@ -112,12 +112,14 @@ void add_generate(Program& program) {
   add_number(*command, "--top-p", options->top_p,
              "Draw among only the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
   add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
+  command->add_flag("--whole", options->is_whole, "Take all of standard input as one prompt, to the byte [false]");
   command->add_flag(
       "--json", options->json,
       "Print one JSON object per text: prompt, text (what follows it), and tokens, the number written [false]");
   command
       ->add_option("prompt", options->prompts,
-                   "The beginning of each text, in quotes; without any, each line of standard input is one")
+                   "The beginning of each text, in quotes, also of several lines; without any, each line of standard "
+                   "input is one")
       ->option_text("PROMPT...");
   add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request);
 }

@@ -35,6 +35,7 @@ std::string metavariable(const Field& field) {
   if (field.name == "pipeline") return "NAME";
   if (field.name == "stages") return "N,N,...";
   if (field.name == "trace") return "N-N";
+  if (field.name == "class_weights") return "balanced|N,N,...";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 

@@ -6,11 +6,13 @@
 #include <span>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/utf8.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/predictor.hpp"
 
 namespace adjoin::cli {
@@ -23,13 +25,23 @@ struct PredictRequest : train::ModelUse {
   const CLI::App* command = nullptr;
 };
 
-void answer(std::span<const train::Prediction> predictions, const PredictRequest& options) {
+/// Says where the model has cut a text.
+void warn_of_cut(int64_t text, const train::CutText& cut) {
+  const std::string all = counted(cut.tokens, "token"), at_once = std::to_string(cut.at_once);
+  train::warn("text " + std::to_string(text) + ": has " + all +
+              (cut.goes_on ? ", which the model reads in pieces of " + at_once + " that do not see each other"
+                           : ", of which the model reads the first " + at_once));
+}
+
+/// `answered`: how many texts have come before.
+void answer(std::span<const train::Prediction> predictions, const PredictRequest& options, int64_t& answered) {
   for (const train::Prediction& prediction : predictions) {
+    ++answered;
     nlohmann::ordered_json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;
     fields[prediction.what] = prediction.value;
     std::string line;
-    if (!prediction.label.empty()) line = printable(prediction.label) + "\t";
+    if (!prediction.label.empty()) line = shown_text(prediction.label) + "\t";
     char value[32];
     std::snprintf(value, sizeof value, "%.4f", prediction.value);
     line += value;
@@ -38,9 +50,12 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
       fields["probabilities"][name] = probability;
       if (name == prediction.label) continue;
       std::snprintf(value, sizeof value, "%.4f", probability);
-      line.append("\t").append(printable(name)).append("\t").append(value);
+      line.append("\t").append(shown_text(name)).append("\t").append(value);
     }
-    std::puts((options.json ? fields.dump() : line).c_str());
+    if (prediction.cut)
+      fields.update({{"tokens", prediction.cut->tokens}, {"tokens_at_once", prediction.cut->at_once}});
+    if (prediction.cut && !options.json) warn_of_cut(answered, *prediction.cut);
+    write_line(options.json ? json_line(fields) : line);
   }
   flush_output();
 }
@@ -57,7 +72,8 @@ void run_predict(PredictRequest options, std::span<const std::string> texts) {
     rest = rest.subspan(now.size());
     return std::vector<std::string>(now.begin(), now.end());
   };
-  train::predict(options, {next, [&](const auto& predictions) { answer(predictions, options); }});
+  int64_t answered = 0;
+  train::predict(options, {next, [&](const auto& predictions) { answer(predictions, options, answered); }});
 }
 
 }  // namespace
@@ -75,8 +91,10 @@ void add_predict(Program& program) {
   command->add_flag("--all", options->all,
                     "Print after it the other classes with their probabilities, the likeliest first; with --json "
                     "probabilities, of each class by its name [false]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object per line: label and probability, or bits_per_byte [false]");
+  command->add_flag(
+      "--json", options->json,
+      "Print one JSON object per line: label and probability, or bits_per_byte; of a text that the model does "
+      "not read at once also its tokens and tokens_at_once [false]");
   add_text(*command, "text", program.texts, "TEXT ...",
            "Texts; without any, each line of standard input is one, answered as it comes. A text that "
            "begins with two dashes comes after --");

@@ -40,6 +40,7 @@ Encoder encoder_of(const std::string& vocab) {
       return ids;
     };
   };
+  if (vocab == "bytes") return with_texts(data::byte_vocabulary());
   if (data::is_text_vocabulary(vocab)) return with_texts(data::load_text_vocabulary(vocab));
   if (!data::is_tokenizer(vocab)) return with_words(data::WordPiece::load(vocab));
   std::string content = data::read_tokenizer(vocab);
@@ -106,7 +107,8 @@ void add_tokenize(Program& program) {
            "New folder for the tokens: vocab.model, train.tokens and test.tokens");
   add_text(*command, "--data", options->source.data, "PATH",
            "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
-           ".txt files of a folder or the rows of its others, or \"sample\" (required with --out)");
+           ".txt files of a folder and the rows of its tables, all texts of a folder without these, or \"sample\" "
+           "(required with --out)");
   add_text(*command, "--test", options->source.test, "PATH",
            "Documents of the test part; without it the test part of a folder with train and test files, else the "
            "last 5 % are held out");

@@ -17,11 +17,14 @@ size_t bytes_of(std::string_view text, size_t characters) {
   return at;
 }
 
-/// Where to break a text that is longer than `width`: at the last space before which the text fits.
+/// Where to break a text that is longer than `width`: at the last space before which the text fits; within a word only if it is
+/// longer, and there between its parts if it has any: "small|", "--bucket,".
 size_t break_of(std::string_view text, size_t width, size_t first_word) {
   const size_t most = bytes_of(text, width);
   const size_t space = text.rfind(' ', most);
-  return space == text.npos || space <= first_word ? most : space;
+  if (space != text.npos && space > first_word) return space;
+  const size_t mark = text.substr(0, most).find_last_of("|,/");
+  return mark == text.npos || mark < first_word ? most : mark + 1;
 }
 
 void append_wrapped(std::string& out, std::string_view line, size_t width, size_t hanging) {

@@ -5,6 +5,18 @@
 
 namespace adjoin::data {
 
+Separator separator_of_csv(const std::string& path) {
+  TextFile file(path);
+  file.skip_empty_lines();
+  bool is_quoted = false, has_semicolon = false;
+  for (int c = file.take(); c != TextFile::kEnd && (is_quoted || c != '\n'); c = file.take()) {
+    if (c == '"') is_quoted = !is_quoted;
+    if (!is_quoted && c == ',') return Separator::comma;
+    has_semicolon = has_semicolon || (!is_quoted && c == ';');
+  }
+  return has_semicolon ? Separator::semicolon : Separator::comma;
+}
+
 bool CsvReader::next(std::vector<std::string>& fields) {
   if (!file_.skip_empty_lines()) return false;
   record_line_ = file_.line();
@@ -40,8 +52,9 @@ void CsvReader::read_quoted(std::string& field) {
     }
     if (file_.peek() != separator_ && file_.peek() != TextFile::kEnd && !file_.at_line_end())
       fail(opened, "a quote opens here and closes before '" +
-                       printable(std::string(1, static_cast<char>(file_.peek()))) +
-                       "' instead of a comma or the end of the line; a quote inside a field is written twice");
+                       printable(std::string(1, static_cast<char>(file_.peek()))) + "' instead of a " +
+                       (separator_ == ',' ? "comma" : "semicolon") +
+                       " or the end of the line; a quote inside a field is written twice");
     return;
   }
 }

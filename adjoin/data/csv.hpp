@@ -8,11 +8,16 @@
 
 namespace adjoin::data {
 
-enum class Separator : char { comma = ',', tab = '\t' };
+enum class Separator : char { comma = ',', semicolon = ';', tab = '\t' };
 
-/// Reads the records of a file of separated fields one after the other; the file may be gzipped (".gz"). With commas, quoted
-/// fields may contain commas, newlines and doubled quotes; with tabs, fields are used as they are. Lines end in LF or CRLF; a
-/// byte order mark and empty lines are skipped. Every record must have as many fields as the first.
+/// What separates the fields of a CSV file: semicolons if its first line has some and no comma outside quotes, as spreadsheets
+/// write where numbers have decimal commas; else commas.
+/// Throws: InvalidArgument where the file cannot be read
+Separator separator_of_csv(const std::string& path);
+
+/// Reads the records of a file of separated fields one after the other; the file may be gzipped (".gz"). With commas and
+/// semicolons, quoted fields may contain these, newlines and doubled quotes; with tabs, fields are used as they are. Lines end in
+/// LF or CRLF; a byte order mark and empty lines are skipped. Every record must have as many fields as the first.
 /// Source: RFC 4180; text/tab-separated-values, IANA.
 class CsvReader {
  public:
@@ -33,7 +38,7 @@ class CsvReader {
   [[noreturn]] void fail(int64_t line, const std::string& what) { file_.fail(line, what); }
 
  private:
-  bool has_quotes() const { return separator_ == static_cast<char>(Separator::comma); }
+  bool has_quotes() const { return separator_ != static_cast<char>(Separator::tab); }
   void read_record(std::vector<std::string>& fields);
   void read_quoted(std::string& field);
   void read_plain(std::string& field);

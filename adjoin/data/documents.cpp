@@ -1,7 +1,9 @@
 #include "adjoin/data/documents.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -32,22 +34,32 @@ class Paragraphs final : public SampleReader {
 
   bool next(Sample& sample) override {
     sample.text.clear();
-    if (!file_.skip_empty_lines()) return false;
-    line_ = file_.line();
-    while (file_.peek() != TextFile::kEnd && !file_.at_line_end()) {
-      if (!sample.text.empty()) sample.text += '\n';
-      file_.take_until('\n', sample.text);
-      file_.take();
-      if (sample.text.ends_with('\r')) sample.text.pop_back();
+    while (file_.peek() != TextFile::kEnd) {
+      const int64_t number = file_.line();
+      read_line();
+      if (text_.find_first_not_of(" \t\v\f\r") == text_.npos) {  // the line separates paragraphs
+        if (!sample.text.empty()) return true;
+        continue;
+      }
+      if (sample.text.empty()) line_ = number;
+      sample.text.append(sample.text.empty() ? "" : "\n").append(text_);
     }
-    return true;
+    return !sample.text.empty();
   }
 
   void fail(const std::string& what) override { file_.fail(line_, what); }
 
  private:
+  void read_line() {
+    text_.clear();
+    file_.take_until('\n', text_);
+    file_.take();
+    if (text_.ends_with('\r')) text_.pop_back();
+  }
+
   TextFile file_;
-  int64_t line_ = 0;
+  std::string text_;  // of a line
+  int64_t line_ = 0;  // where the paragraph begins
 };
 
 /// Several readers as one, opened one after another, without empty texts; of the remaining texts only a range.
@@ -86,22 +98,38 @@ class Chain final : public SampleReader {
   std::unique_ptr<SampleReader> reader_;
 };
 
+/// Whether a file's beginning has no byte 0, which is how git tells a text too.
+bool is_text_file(const fs::path& file) {
+  std::array<char, 8000> beginning{};
+  std::ifstream in(file, std::ios::binary);
+  in.read(beginning.data(), beginning.size());
+  const auto end = beginning.begin() + in.gcount();
+  return std::find(beginning.begin(), end, '\0') == end;
+}
+
+/// All texts in a folder and its subfolders, such as source code, but tables and what is hidden.
+std::vector<fs::path> texts_under(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
+    if (entry->path().filename().string().starts_with('.'))
+      entry.disable_recursion_pending();
+    else if (entry->is_regular_file() && !holds_rows(entry->path()) && is_text_file(entry->path()))
+      files.push_back(entry->path());
+  }
+  return files;
+}
+
 std::vector<fs::path> files_of_folder(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".txt" || holds_rows(entry.path())) files.push_back(entry.path());
+  if (files.empty()) files = texts_under(folder);
   std::sort(files.begin(), files.end());
   require(!files.empty(), [&] {
-    return folder.string() + ": no documents; expected .txt, .csv, .tsv or .jsonl files (the last three also .gz)";
+    return folder.string() +
+           ": no documents; expected .txt, .csv, .tsv or .jsonl files (the last three also .gz), or texts of any kind";
   });
   return files;
-}
-
-/// The files of a part, or of all documents if the folder does not separate parts.
-std::vector<fs::path> document_files(const std::string& path, Part part) {
-  require(fs::exists(path), [&] { return path + ": no such file or folder"; });
-  if (!fs::is_directory(path)) return {path};
-  return has_samples(path, part) ? sample_files(path, part) : files_of_folder(path);
 }
 
 std::unique_ptr<SampleReader> open_file(const fs::path& file, bool whole, const Columns& columns) {
@@ -127,11 +155,21 @@ std::unique_ptr<SampleReader> open_chain(const std::string& path, Part part, con
   return std::make_unique<Chain>(path, count, std::move(open), begin, end);
 }
 
+}  // namespace
+
+std::vector<fs::path> document_files(const std::string& path, Part part) {
+  require(fs::exists(path), [&] { return path + ": no such file or folder"; });
+  if (!fs::is_directory(path)) return {path};
+  return has_samples(path, part) ? sample_files(path, part) : files_of_folder(path);
+}
+
+bool has_paragraphs(const std::string& path) {
+  return path != "sample" && !fs::is_directory(path) && !holds_rows(path);
+}
+
 bool tells_parts(const std::string& path) {
   return path != "sample" && fs::is_directory(path) && has_samples(path, Part::train) && has_samples(path, Part::test);
 }
-
-}  // namespace
 
 Documents::Documents(DocumentSource source) : source_(std::move(source)) {
   if (source_.test.empty() && tells_parts(source_.data)) source_.test = source_.data;

@@ -209,7 +209,7 @@ std::string listed(const std::vector<std::string>& names, size_t most) {
 std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns) {
   const std::string_view name = without_gz(file);
   if (name.ends_with(".jsonl")) return std::make_unique<JsonLineSamples>(file, columns);
-  const Separator separator = name.ends_with(".tsv") ? Separator::tab : Separator::comma;
+  const Separator separator = name.ends_with(".tsv") ? Separator::tab : separator_of_csv(file);
   return std::make_unique<SeparatedSamples>(file, separator, columns);
 }
 

@@ -26,20 +26,40 @@ std::vector<std::string> file_names(Part part) {
   return names;
 }
 
+bool is_text(const fs::directory_entry& entry) {
+  return entry.path().extension() == ".txt";
+}
+
 std::vector<fs::path> text_files(const fs::path& folder) {
   require(fs::is_directory(folder), [&] { return folder.string() + ": missing; expected a folder of .txt files"; });
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+    if (is_text(entry)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   require(!files.empty(), [&] { return folder.string() + ": no texts; expected .txt files"; });
   return files;
 }
 
+/// The subfolders of a folder that are classes. The tree of aclImdb has a folder beside pos and neg that is none.
+std::vector<fs::path> class_folders(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return {};
+  if (fs::is_directory(folder / "pos") || fs::is_directory(folder / "neg")) return {folder / "pos", folder / "neg"};
+  std::vector<fs::path> classes;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const bool is_hidden = entry.path().filename().string().starts_with('.');
+    if (!is_hidden && entry.is_directory() && std::any_of(fs::directory_iterator(entry), {}, is_text))
+      classes.push_back(entry.path());
+  }
+  std::sort(classes.begin(), classes.end());
+  return classes;
+}
+
 std::vector<fs::path> tree_files(const fs::path& folder) {
+  const std::vector<fs::path> classes = class_folders(folder);
+  require(!classes.empty(), [&] { return folder.string() + ": expected a folder of .txt files for each class"; });
   std::vector<fs::path> files;
-  for (const char* name : {"pos", "neg"})
-    for (fs::path& file : text_files(folder / name)) files.push_back(std::move(file));
+  for (const fs::path& name : classes)
+    for (fs::path& file : text_files(name)) files.push_back(std::move(file));
   return files;
 }
 
@@ -58,12 +78,20 @@ fs::path named_file(const fs::path& folder, Part part) {
   return found.empty() ? fs::path() : folder / found;
 }
 
+/// Whether a folder has classes and neither a training part nor a test part.
+bool is_folder_of_classes(const fs::path& folder) {
+  for (const Part part : {Part::train, Part::test})
+    if (fs::is_directory(folder / tree_name(part)) || !named_file(folder, part).empty()) return false;
+  return !class_folders(folder).empty();
+}
+
 std::vector<fs::path> files_of_folder(const fs::path& folder, Part part) {
   if (const fs::path file = named_file(folder, part); !file.empty()) return {file};
+  if (is_folder_of_classes(folder)) return tree_files(folder);
   const std::string tree = tree_name(part);
   require(fs::is_directory(folder / tree), [&] {
     return folder.string() + ": no " + tree + "ing samples; expected one of " + listed(file_names(part), kMostFiles) +
-           " or a folder " + tree + " with pos/*.txt and neg/*.txt";
+           ", a folder " + tree + " with CLASS/*.txt, or CLASS/*.txt";
   });
   return tree_files(folder / tree);
 }
@@ -77,7 +105,11 @@ std::vector<fs::path> sample_files(const std::string& path, Part part) {
 }
 
 bool has_samples(const std::string& folder, Part part) {
-  return !named_file(folder, part).empty() || fs::is_directory(fs::path(folder) / tree_name(part) / "pos");
+  return !named_file(folder, part).empty() || !class_folders(fs::path(folder) / tree_name(part)).empty();
+}
+
+bool is_one_source(const std::string& path) {
+  return fs::is_regular_file(path) || (fs::is_directory(path) && is_folder_of_classes(path));
 }
 
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns) {

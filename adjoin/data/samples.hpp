@@ -42,11 +42,15 @@ class SampleReader {
 };
 
 /// The files of one part of a data set. `path` may be a folder that has, for the training part, one of these: train.csv,
-/// train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/{pos,neg}/*.txt; and for the test part test.*,
-/// dataset_val.* and test/ likewise. Or it is one such file, for both parts. The files of a tree come in the order of their
-/// names, positive ones first.
+/// train.tsv, train.jsonl, dataset_train.csv, …, each also with .gz, or train/CLASS/*.txt; and for the test part test.*,
+/// dataset_val.* and test/ likewise. Or it is one source for both parts: one such file, or a folder CLASS/*.txt. Where there is a
+/// class pos or neg, these two are the only classes, and positive texts come first; else classes and files come in the order of
+/// their names.
 /// Throws: InvalidArgument where there are none, and where there are two such files (except a file and its .gz).
 std::vector<std::filesystem::path> sample_files(const std::string& path, Part part);
+
+/// Whether a path is one source for both parts: a file, or a folder of classes.
+bool is_one_source(const std::string& path);
 
 /// Whether a folder has files of a part that sample_files would find.
 bool has_samples(const std::string& folder, Part part);
@@ -55,7 +59,8 @@ bool has_samples(const std::string& folder, Part part);
 /// Throws: InvalidArgument as sample_files does, and where a file cannot be opened or lacks a column.
 std::unique_ptr<SampleReader> open_samples(const std::string& path, Part part, const Columns& columns = {});
 
-/// Opens one file of samples by the end of its name: .jsonl, .tsv, or any other for CSV, each also with .gz.
+/// Opens one file of samples by the end of its name: .jsonl, .tsv, or any other for CSV, each also with .gz. The fields of a CSV
+/// file are separated by commas, or by semicolons (separator_of_csv).
 /// Throws: InvalidArgument where it cannot be opened or lacks a column.
 std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Columns& columns);
 

@@ -114,6 +114,7 @@ std::string page_of(const std::vector<Run>& runs, const std::vector<PlannedMemor
                      "</style></head><body>\n<h1>" + escaped_markup(title) +
                      "</h1>\n<p class=\"note\">A report of adjoin " + kVersion + "</p>\n";
   page += section("Results", results_table(runs));
+  page += section("Classes", figures(runs, [&](size_t run) { return class_table(runs[run]); }));
   page += section("Failures", figures(
                                   runs, [&](size_t run) { return failure_html(runs[run]); }, "failures"));
   page += section("Curves", charts(runs, data));

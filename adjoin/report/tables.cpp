@@ -137,6 +137,24 @@ std::string results_table(const std::vector<Run>& runs) {
   return table.html();
 }
 
+std::string class_table(const Run& run) {
+  constexpr size_t kMostClasses = 100, kMostPaired = 32;
+  const Json &names = run.fact("test_classes"), &f1 = run.fact("test_f1"), &pairs = run.fact("test_confusion");
+  const auto at = [](const Json& list, size_t place) {
+    return list.is_array() && place < list.size() ? list[place] : Json();
+  };
+  if (!names.is_array() || names.size() > kMostClasses) return "";
+  Table table("class");
+  for (size_t actual = 0; actual < names.size(); ++actual) {
+    table.begin_row(fact_text(names[actual]));
+    table.set("F1", fact_text(at(f1, actual)));
+    for (size_t taken = 0; names.size() <= kMostPaired && taken < names.size(); ++taken)
+      if (const Json& name = names[taken]; name.is_string())
+        table.set("taken for " + name.get<std::string>(), fact_text(at(at(pairs, actual), taken)));
+  }
+  return table.is_empty() ? "" : table.html();
+}
+
 std::string configuration_tables(const std::vector<Run>& runs) {
   std::vector<train::Configuration> known, presets;
   for (const Run& run : runs)

@@ -12,6 +12,9 @@ namespace adjoin::report {
 /// A row for each run: its state and its results.
 std::string results_table(const std::vector<Run>& runs);
 
+/// F1 of each class in the test samples, and the confusion matrix unless there are many classes.
+std::string class_table(const Run& run);
+
 /// The options: first, marked, those in which the runs differ (for a single run, those that differ from its preset), then,
 /// folded, the others.
 std::string configuration_tables(const std::vector<Run>& runs);

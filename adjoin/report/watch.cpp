@@ -23,6 +23,7 @@
 #include "adjoin/train/measure.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "adjoin/train/storage/run_files.hpp"
 
@@ -80,6 +81,7 @@ class Watch {
   /// Looks once; returns false if the run has ended.
   bool look() {
     const bool is_held = train::OutputFolder::is_held(folder_);  // before the files are read, so that these are final
+    if (!configuration_) configuration_ = train::read_beginning(folder_);
     metrics_.read([&] { begin(); }, [&](const std::string& line) { take(line); });
     is_first_look_ = false;
     const bool has_summary = fs::exists(folder_ / train::kSummary);
@@ -102,9 +104,9 @@ class Watch {
  private:
   void begin() {
     step_ = 0;
-    loss_.reset();
+    loss_ = {};
     seconds_.clear();
-    configuration_.reset();
+    configuration_ = train::read_beginning(folder_);
     said_.clear();
   }
 
@@ -115,7 +117,9 @@ class Watch {
       return;
     }
     step_ = line_.step;
-    if (const double loss = line_.number("loss", NAN); std::isfinite(loss)) loss_ = loss;
+    if (configuration_ && step_ == configuration_->first_step + 1)
+      loss_ = {};  // training forgets it when it is resumed
+    loss_.add(line_.number("loss", NAN));
     seconds_.push_back(line_.number("step_seconds", 0));
     if (seconds_.size() > kSteps) seconds_.pop_front();
     is_news_ = true;
@@ -138,8 +142,7 @@ class Watch {
   }
 
   train::Progress progress() {
-    if (!configuration_) configuration_ = train::read_beginning(folder_);
-    train::Progress progress{.step = step_, .steps = 0, .loss = loss_};
+    train::Progress progress{.step = step_, .steps = 0, .loss = loss_.value()};
     if (!configuration_) return progress;
     const double seconds = seconds_of_step();
     progress.steps = configuration_->steps;
@@ -218,7 +221,7 @@ class Watch {
   train::MetricsLine line_;
   bool is_first_look_ = true, is_line_open_ = false, is_news_ = false, waits_ = false;
   int64_t step_ = 0;
-  std::optional<double> loss_;
+  train::SmoothedLoss loss_;
   std::deque<double> seconds_;  // of the last steps
   std::optional<train::RunBeginning> configuration_;
   std::optional<Clock::time_point> printed_;
@@ -228,7 +231,10 @@ class Watch {
 }  // namespace
 
 void watch(const std::string& folder, const WatchScreen& screen) {
-  check_is_run(folder);
+  require(!folder.empty(), "the name of a folder is empty");
+  const bool may_begin =
+      train::on_disk([&] { return !fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)); });
+  if (!may_begin) check_is_run(folder);
   int signal = 0;
   {
     const train::InterruptGuard guard("");

@@ -19,6 +19,7 @@
 #include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/text/measured_texts.hpp"
 #include "adjoin/train/traced_steps.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
@@ -158,8 +159,14 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   const Configuration configuration = configured(saved, options);
   stages_of(configuration, saved.task->segments());  // throws for too many
   check_workers(worker_options(configuration));
-  if (!make || !options.source.data.empty()) saved.task->read_test(options.source);
   EvaluationResult result{.task = saved.task, .evaluation = {}};
+  if (!make) {
+    const MeasuredTexts texts = measured_texts(options.source, options.test, saved.configuration, options.model);
+    saved.task->read_test(texts.source);
+    result.texts = texts.name;
+  } else if (!options.source.data.empty()) {
+    saved.task->read_test(options.source);
+  }
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();

@@ -25,18 +25,21 @@ void dry_run(const Configuration& configuration);
 
 /// The options of `adjoin evaluate`.
 struct EvaluateOptions : ModelUse {
-  TextSource source;  // column names default to those of the training run
-  int64_t batch = 0;  // samples computed at once, over all ranks; 0: as in the training run
+  TextSource source;   // column names default to those of the training run
+  std::string test{};  // a file or folder of test texts, instead of the test part of the source
+  int64_t batch = 0;   // samples computed at once, over all ranks; 0: as in the training run
 };
 
 struct EvaluationResult {
   std::shared_ptr<const Task> task;  // the task whose test part was evaluated
   Evaluation evaluation;
   double seconds = 0;
+  std::string texts{};  // which texts were evaluated: "all texts in more.csv"; "" for your own task's
 };
 
-/// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job. For a
-/// model of your own task, `make` gives the task; its test part is used unless the options name texts.
+/// The mean loss and the measures of a trained model over the test samples; the same on every process of an MPI job. If the
+/// options name no texts, they are those that training held out (measured_texts). For a model of your own task, `make` gives the
+/// task; its test part is used unless the options name texts.
 /// Throws: Error where the loss is not finite
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make = {});
 

@@ -20,10 +20,11 @@ constexpr double kLarge = 1 << 24;  // products of two sizes below it stay far b
 // clang-format off
 constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most
-    {"Data", "data", &C::data, "Training and test texts: a folder with train and test files (.csv, .tsv or .jsonl, also .gz), the folder tree of aclImdb, one such file, of which a tenth is then held out for testing, or \"sample\" for the embedded corpus; for a decoder also a file of paragraphs, a folder of .txt files, or a folder that adjoin tokenize wrote (required)", ""},
-    {"Data", "test", &C::test, "File or folder of a decoder's test texts; without it the last 20th of the documents are held out", ""},
+    {"Data", "data", &C::data, "Training and test texts: a folder with train and test files (.csv, .tsv or .jsonl, also .gz), folders train/CLASS/*.txt and test/CLASS/*.txt, one such file or a folder CLASS/*.txt, of which a tenth is then held out for testing, or \"sample\" for the embedded corpus; for a decoder also a file of paragraphs, a folder of .txt files or of source code, or a folder that adjoin tokenize wrote (required)", ""},
+    {"Data", "test", &C::test, "File or folder of test texts; without it the test part of a folder that has one, else every tenth text of each class is held out, of a decoder's documents the last 20th", ""},
     {"Data", "text_column", &C::text_column, "Name of the column of texts; without it \"text\" or \"review\"", ""},
     {"Data", "label_column", &C::label_column, "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", ""},
+    {"Data", "class_weights", &C::class_weights, "Weights of the classes in the loss of training: \"balanced\", so that all classes weigh equally, however many texts they have, or a number above 0 for each, in the order of the classes, as 1,2.5; without it all texts weigh equally", ""},
     {"Data", "vocab", &C::vocab, "What turns texts into tokens: a WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the vocab.model of a run or of adjoin tokenize; for either a tokenizer of Hugging Face's transformers, its folder or its tokenizer.json. Without it a vocabulary is learned from the training texts", ""},
     {"Data", "samples", &C::samples, "Training and test samples to use: a classifier's in a balanced order, a decoder's first sequences; 0: all", "", 0, kMany},
     {"Data", "bucket", &C::bucket, "Put samples of similar length into one batch, so that ranks have about equal work", ""},

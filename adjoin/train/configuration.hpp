@@ -18,6 +18,7 @@ struct Configuration {
   std::string test{};
   std::string text_column{};
   std::string label_column{};
+  std::string class_weights{};
   std::string vocab{};
   int64_t samples = 0;
   bool bucket = true;

@@ -4,6 +4,7 @@
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/train/text/class_weights.hpp"
 #include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::train {
@@ -86,7 +87,6 @@ void check_model(const Configuration& c) {
   refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
   refuse(!is_decoder && c.activation == "swiglu", "--activation swiglu", "decoder");
   refuse(!is_decoder && !c.tied_scores, "--no-tied-scores", "decoder");
-  refuse(!is_decoder && !c.test.empty(), "--test", "decoder");
   refuse(is_decoder && c.pooling != "mean", "--pooling " + c.pooling, "classifier");
   refuse(is_decoder && c.token_dropout != 0, "--token-dropout", "classifier");
   refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
@@ -98,6 +98,7 @@ void check_model(const Configuration& c) {
   refuse(is_decoder && c.pooler, "--pooler", "classifier");
   refuse(is_decoder && c.classifier_dropout != C().classifier_dropout, "--classifier-dropout", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
+  refuse(is_decoder && !c.class_weights.empty(), "--class-weights", "classifier");
   check_experts(c);
   check_rotary(c);
   if (c.key_heads == 0) return;
@@ -150,7 +151,8 @@ void validate(const Configuration& c) {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
            ": some would be empty on all ranks";
   });
-  traced_steps(c);  // throws for an invalid range
+  traced_steps(c);          // throws for an invalid range
+  listed_class_weights(c);  // likewise for what is no list
   check_model(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);

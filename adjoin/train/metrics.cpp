@@ -35,8 +35,9 @@ void MetricsFile::add(const StepMetrics& metrics) {
   nlohmann::ordered_json line = {
       {"kind", "step"}, {"step", metrics.step}, {"epoch", metrics.epoch}, {"loss", metrics.loss}};
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
-  line.update({{"learning_rate", metrics.learning_rate},
-               {"tokens_per_second", metrics.tokens_per_second},
+  line["learning_rate"] = metrics.learning_rate;
+  if (metrics.gradient_norm) line["gradient_norm"] = *metrics.gradient_norm;
+  line.update({{"tokens_per_second", metrics.tokens_per_second},
                {"step_seconds", metrics.step_seconds},
                {"waiting_seconds", metrics.times.waiting_seconds},
                {"communicating_seconds", metrics.times.communicating_seconds},

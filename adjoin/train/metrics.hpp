@@ -22,7 +22,8 @@ struct StepMetrics {
   double loss = 0;
   std::vector<Measure> measures{};
   double learning_rate = 0;
-  double tokens_per_second = 0;  // over all ranks
+  std::optional<double> gradient_norm{};  // of all gradients, before clipping
+  double tokens_per_second = 0;           // over all ranks
   double step_seconds = 0;
   StepTimes times{};
   std::optional<double> flops_per_second{};  // over all ranks; none where the model's operations are not known

@@ -53,7 +53,7 @@ std::vector<Prediction> gathered(const std::vector<Prediction>& mine, const Comm
   std::vector<Prediction> predictions;
   for (const std::string& of_rank : texts_of_all(rows.dump(), world))
     for (const Json& row : Json::parse(of_rank))
-      predictions.push_back({row[0], row[1], row[2], row[3].get<decltype(Prediction::classes)>()});
+      predictions.push_back({row[0], row[1], row[2], row[3].get<decltype(Prediction::classes)>(), {}});
   return predictions;
 }
 
@@ -87,6 +87,8 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
       auto predictions = saved.task->predictions(trainer.output(batch), batch, trainer.grid());
       if (trainer.grid().coordinate("tp") != 0) predictions.clear();
       predictions = gathered(predictions, world);
+      for (size_t i = 0; is_root && i < predictions.size(); ++i)
+        predictions[i].cut = saved.task->cut_of(static_cast<int64_t>(i));
       try {
         if (is_root) conversation.answer(predictions);
       } catch (...) {

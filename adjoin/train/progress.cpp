@@ -14,7 +14,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr size_t kLongestBar = 24, kShortestBar = 6, kAroundBar = 3;  // characters; "[", "]" and a space
-constexpr double kMemory = 0.95;  // weight of the loss shown before, as single batches are noisy
+constexpr double kMemory = 0.95;                                      // weight of the loss shown before
 
 std::string bar(const Progress& progress, size_t width) {
   const double fraction = static_cast<double>(progress.step) / std::max<double>(1, static_cast<double>(progress.steps));
@@ -62,6 +62,10 @@ Parts shown_parts_of(const Progress& progress) {
 
 }  // namespace
 
+void SmoothedLoss::add(double loss) {
+  if (std::isfinite(loss)) value_ = value_ ? kMemory * *value_ + (1 - kMemory) * loss : loss;
+}
+
 std::string progress_line(const Progress& progress) {
   const auto [step, loss, speed, left] = shown_parts_of(progress);
   return step + loss + speed + left;
@@ -92,8 +96,7 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::update(int64_t step, std::optional<double> loss, int64_t samples) {
   samples_ += samples;
-  if (loss && std::isfinite(*loss))
-    smoothed_loss_ = smoothed_loss_ ? kMemory * *smoothed_loss_ + (1 - kMemory) * *loss : *loss;
+  if (loss) loss_.add(*loss);
   const Clock::time_point now = Clock::now();
   const double since = std::chrono::duration<double>(now - printed_).count();
   if (step < steps_ && since < 0.1) return;
@@ -104,7 +107,7 @@ void ProgressBar::update(int64_t step, std::optional<double> loss, int64_t sampl
   const auto done = static_cast<double>(step - first_step_);
   const Progress progress{.step = step,
                           .steps = steps_,
-                          .loss = smoothed_loss_,
+                          .loss = loss_.value(),
                           .samples_per_second = static_cast<double>(samples_) / seconds,
                           .seconds_left = seconds / done * static_cast<double>(steps_ - step)};
   line_open_ = columns > 0;

@@ -9,6 +9,18 @@
 
 namespace adjoin::train {
 
+/// The loss that a run's progress shows: smoothed, since single batches are noisy.
+class SmoothedLoss {
+ public:
+  /// Counts the loss of the next step; one that is not finite does not count.
+  void add(double loss);
+  /// None before the first loss.
+  const std::optional<double>& value() const { return value_; }
+
+ private:
+  std::optional<double> value_;
+};
+
 /// How far a run has come.
 struct Progress {
   int64_t step = 0, steps = 0;
@@ -52,7 +64,7 @@ class ProgressBar {
   std::function<int()> columns_;
   bool line_open_ = false;
   int64_t samples_ = 0;
-  std::optional<double> smoothed_loss_;
+  SmoothedLoss loss_;
   Clock::time_point begun_ = Clock::now(), printed_ = begun_;
 };
 

@@ -101,6 +101,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                  {"test_loss", summary.test_loss}};
   json["machine"] = to_json(origin.machine);
   for (const Measure& measure : summary.test_measures) json["test_" + measure.name] = measure.value;
+  for (const auto& [key, value] : summary.test_details.items()) json["test_" + key] = value;
   if (!summary.expert_rows.empty()) json["expert_rows"] = summary.expert_rows;
   json["train_seconds"] = summary.train_seconds;
   json["skipped_steps"] = summary.skipped_steps;

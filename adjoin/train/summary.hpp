@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +46,8 @@ struct Summary {
   double train_loss = 0;  // mean over the samples of the last epoch, without skipped steps
   double test_loss = 0;
   std::vector<Measure> test_measures;
+  nlohmann::ordered_json
+      test_details{};  // what the task says besides: of a classifier the classes, their F1, the confusion matrix
   RowsOfExperts expert_rows{};  // in the test samples
   double train_seconds = 0;
   int64_t skipped_steps = 0;  // steps whose gradients were not finite

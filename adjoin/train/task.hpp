@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ struct MicroBatch {
   ForwardPass pass;    ///< the step, and the rows of the input
   int64_t tokens = 0;  ///< number of tokens
   bool output_is_per_token =
-      false;  ///< the last segment's output and the target have a row for each token, not for each sample
+      false;               ///< the last segment's output and the target have a row for each token, not for each sample
+  double loss_factor = 1;  ///< for a task whose samples weigh differently: what makes the loss their weighted mean
 };
 
 /// A model's parameters and buffers on the grid {dp, ep, cp, tp} of its stage. Those of a plain module of torch::nn are copied
@@ -41,12 +43,19 @@ struct TaskFile {
   std::string name, content;
 };
 
+/// A text that a model does not read at once.
+struct CutText {
+  int64_t tokens = 0, at_once = 0;  ///< of the text, and as many as the model reads
+  bool goes_on = false;             ///< the rest is read too, separately
+};
+
 /// What a model predicts for a text.
 struct Prediction {
   std::string label{};               ///< the name of the class, if there are classes
   std::string what = "probability";  ///< the name of the value
   double value = 0;
   std::vector<std::pair<std::string, double>> classes{};  ///< all, the likeliest first, with their probabilities
+  std::optional<CutText> cut{};                           ///< where the text was longer than the model reads at once
 };
 
 /// How the rows of a configuration's model are split.
@@ -109,6 +118,8 @@ class Task {
   /// Throws: InvalidArgument where the source cannot be read, or the task does not work on texts
   virtual void read_test(const TextSource& source);
   virtual void take_texts(std::span<const std::string> texts);
+  /// Where a text that take_texts got last is longer than the model reads at once.
+  virtual std::optional<CutText> cut_of(int64_t /*text*/) const { return std::nullopt; }
   /// The predictions for each sample of a micro-batch, on each rank along tp.
   virtual std::vector<Prediction> predictions(const at::Tensor& output, const MicroBatch& batch,
                                               const Grid& grid) const;

@@ -111,5 +111,27 @@ TEST_F(ThreeClasses, of_a_model_saved_before_are_negative_and_positive) {
   }
 }
 
+TEST(ClassWeights, give_the_same_losses_on_every_layout) {
+  const TemporaryFolder folder;
+  int runs = 0;
+  const auto losses = [&](const std::string& arguments) {
+    const fs::path out = folder / std::to_string(++runs);
+    const Outcome outcome = run(kSmallRun + "--precision fp64 --steps 3 " + arguments + into(out));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return losses_of(out);
+  };
+  const std::string weights = "--class-weights 1,3 ";
+  const std::vector<double> one = losses(weights);
+  EXPECT_NE(one, losses(""));
+  for (const char* layout : {"--dp 2", "--cp 2 --microbatches 3", "--pp 2 --tp 2"}) {
+    const std::vector<double> found = losses(weights + layout);
+    ASSERT_EQ(found.size(), one.size());
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(found[i], one[i], 1e-9 * one[i]) << layout;
+  }
+  EXPECT_EQ(run(kSmallRun + "--class-weights balanced --dry-run").code, 0);
+  EXPECT_THAT(run(kSmallRun + "--class-weights 1,2,3" + into(folder / "none")).err,
+              HasSubstr("--class-weights 1,2,3: expected 2 weights, of \"negative\", \"positive\", got 3"));
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -94,6 +94,58 @@ TEST_F(TrainedDecoder, writes_several_texts_on_over_the_stages_of_a_pipeline) {
   EXPECT_THAT(generate("--pp 4 'A'").err, HasSubstr("--pp 4 makes 4 stages, but the model has only 3 segments"));
 }
 
+TEST_F(TrainedDecoder, writes_to_a_file_what_it_was_given_and_wrote_to_the_byte) {
+  const std::string tabs = "a\tb \\t\x1b[1m \xc2\x85\xff";
+  const TemporaryFolder folder;
+  put(folder / "prompt", tabs + "\n");
+  const Surroundings from_file{.input = (folder / "prompt").string()};
+  const std::string generate = "generate --tokens 1 --model " + shell_quoted(model());
+  EXPECT_THAT(run_well(generate, from_file).out, ::testing::StartsWith(tabs));
+  const std::string object = run_well(generate + " --json", from_file).out;
+  EXPECT_EQ(json::parse(object).at("prompt"), "a\tb \\t\x1b[1m \xc2\x85\ufffd");
+  EXPECT_THAT(object, HasSubstr(R"("a\tb \\t\u001b[1m \u0085)"));  // safe on a terminal
+  put(folder / "prompts", tabs + "\nA\n");
+  const std::string both = run_well(generate, {.input = (folder / "prompts").string()}).out;
+  EXPECT_THAT(both, ::testing::StartsWith(tabs));
+}
+
+TEST_F(TrainedDecoder, takes_a_prompt_of_several_lines) {
+  const TemporaryFolder folder;
+  put(folder / "prompt", "The ship sails on.\r\n\n\tThe ");
+  const Surroundings from_file{.input = (folder / "prompt").string()};
+  const std::string generate = "generate --tokens 1 --json --model " + shell_quoted(model());
+  EXPECT_EQ(json::parse(run_well(generate + " --whole", from_file).out).at("prompt"), contents_of(folder / "prompt"));
+  EXPECT_EQ(json::parse(run_well(generate + " $'two\\nlines'").out).at("prompt"), "two\nlines");
+  const Outcome both = run(generate + " --whole A", from_file);
+  EXPECT_EQ(both.code, 2);
+  EXPECT_EQ(both.err, "adjoin: --whole makes one prompt of standard input: give no others\n");
+  EXPECT_EQ(run(generate + " --whole").err, "adjoin: the prompt is empty\n");
+}
+
+TEST_F(TrainedDecoder, says_that_it_reads_a_long_text_in_pieces) {
+  const std::string text(100, 'a'), predict = "predict --model " + shell_quoted(model());
+  EXPECT_EQ(run(predict + " ab " + text).err,
+            "adjoin: warning: text 2: has 100 tokens, which the model reads in pieces of 48 that do not see each "
+            "other\n");
+  EXPECT_EQ(json::parse(run_well(predict + " --json " + text).out).at("tokens_at_once"), 48);
+}
+
+TEST_F(TrainedDecoder, is_evaluated_on_what_training_held_out_or_on_all_of_another_file) {
+  const auto evaluated = [&](const std::string& arguments) {
+    return printed_json("evaluate --model " + shell_quoted(model()) + arguments);
+  };
+  const json summary = json::parse(contents_of(model() / "summary.json")), own = evaluated("");
+  EXPECT_NEAR(own.at("loss").get<double>(), summary.at("test_loss").get<double>(), 1e-9);
+  EXPECT_EQ(own.at("texts"), "the last 20th of the documents in " + data().string() + ", which training held out");
+  put(*folder_ / "more.txt", verses());
+  const json more = evaluated(" --data " + shell_quoted(*folder_ / "more.txt"));
+  EXPECT_EQ(more.at("texts"), "all texts in " + (*folder_ / "more.txt").string());
+  EXPECT_GT(more.at("samples"), own.at("samples"));
+  const Outcome warned = run("evaluate --json --model " + shell_quoted(model()) + " --test " + shell_quoted(data()));
+  EXPECT_THAT(warned.err, HasSubstr("verses.txt: the model was trained on texts of it"));
+  EXPECT_EQ(json::parse(warned.out).at("samples"), more.at("samples"));
+}
+
 TEST_F(TrainedDecoder, answers_the_texts_before_one_that_it_refuses) {
   const TemporaryFolder folder;
   std::string texts;

@@ -66,8 +66,9 @@ TEST_F(TrainedModel, evaluates_to_the_summarys_loss_in_every_layout) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     ASSERT_EQ(lines_of(outcome.out).size(), 1u) << outcome.out;
     const json result = json::parse(outcome.out);
-    EXPECT_EQ(keys_of(result),
-              (std::set<std::string>{"samples", "loss", "accuracy", "seconds", "classes", "f1", "confusion"}));
+    EXPECT_EQ(keys_of(result), (std::set<std::string>{"samples", "loss", "accuracy", "seconds", "texts", "classes",
+                                                      "f1", "macro_f1", "confusion"}));
+    EXPECT_EQ(result.at("texts"), "the test texts in sample");
     EXPECT_EQ(result.at("samples"), 48);
     EXPECT_NEAR(result.at("loss").get<double>(), summary.at("test_loss").get<double>(), 1e-6);
     EXPECT_EQ(result.at("accuracy"), summary.at("test_accuracy"));
@@ -182,12 +183,36 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
     EXPECT_EQ(keys_of(object),
               kinds.back() == "step"
                   ? (std::set<std::string>{"kind", "step", "epoch", "loss", "accuracy", "learning_rate",
-                                           "tokens_per_second", "step_seconds", "waiting_seconds",
+                                           "gradient_norm", "tokens_per_second", "step_seconds", "waiting_seconds",
                                            "communicating_seconds", "slowest_rank", "flops_per_second", "skipped"})
                   : (std::set<std::string>{"kind", "step", "loss", "accuracy"}));
   }
   const std::string s = "step", e = "evaluation";
   EXPECT_EQ(kinds, (std::vector<std::string>{s, s, e, s, s, e, s, s, e}));  // 48 samples in batches of 8
+}
+
+TEST_F(TrainedModel, says_in_its_summary_what_it_takes_each_class_for) {
+  const json summary = json_of(model() / "summary.json"), found = printed_json("evaluate" + of_model());
+  for (const char* key : {"classes", "f1", "macro_f1", "confusion"})
+    EXPECT_EQ(found.at(key), summary.at(std::string("test_") + key)) << key;
+  EXPECT_NEAR(found.at("macro_f1").get<double>(),
+              (found.at("f1")[0].get<double>() + found.at("f1")[1].get<double>()) / 2, 1e-12);
+}
+
+TEST_F(TrainedModel, says_where_it_cuts_a_text) {
+  const std::string long_text = [] {
+    std::string words;
+    for (int i = 0; i < 31; ++i) words += "? ";
+    return words;
+  }();
+  const Outcome lines = run("predict '? ?' '" + long_text + "'" + of_model());
+  EXPECT_EQ(lines_of(lines.out).size(), 2u);
+  EXPECT_EQ(lines.err, "adjoin: warning: text 2: has 31 tokens, of which the model reads the first 30\n");
+  const auto objects = lines_of(run_well("predict --json '? ?' '" + long_text + "'" + of_model()).out);
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(keys_of(json::parse(objects[0])), (std::set<std::string>{"label", "probability"}));
+  EXPECT_EQ(json::parse(objects[1]).at("tokens"), 31);
+  EXPECT_EQ(json::parse(objects[1]).at("tokens_at_once"), 30);
 }
 
 TEST(InvalidUtf8, in_reviews_gives_one_warning) {

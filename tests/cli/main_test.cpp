@@ -61,7 +61,7 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"bench step --recompute --steps 3", "--recompute needs a value, got the option --steps"},
       {"train --config /none/run.toml", "/none/run.toml: cannot be read"},
       {"evaluate --data x", "--model is needed"},
-      {"evaluate --model x", "--data is needed"},
+      {"evaluate --model x", "x: there is no such folder"},
       {"evaluate --model x --data y --dp -1", "--dp is -1"},
       {"predict word", "--model is needed"},
       {"tokenize", "--vocab is needed"},

@@ -170,6 +170,12 @@ eval-every = 1_000
             expected);
 }
 
+TEST_F(ConfigFile, sets_flags_by_their_negations_too) {
+  EXPECT_FALSE(with("no-bucket = true\n").bucket);
+  EXPECT_TRUE(with("no-bucket = false\n").bucket);
+  EXPECT_TRUE(with("no-bucket = true\n", {"--bucket"}).bucket);
+}
+
 TEST_F(ConfigFile, loses_to_the_command_line) {
   const auto configuration = with("layers = 5\nfinal-norm = false\nlr = 0.5\n", {"--layers", "7", "--final-norm"});
   EXPECT_EQ(configuration.layers, 7);
@@ -186,7 +192,9 @@ TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
   EXPECT_THAT(refusal("layers = [1, 2]\n"), HasSubstr("layers: expected a string, a number or a boolean"));
   EXPECT_THAT(refusal("final-norm = 1\n"), HasSubstr("final-norm: expected true or false"));
   EXPECT_THAT(refusal("config = \"other\"\n"), HasSubstr("unknown key \"config\""));
-  EXPECT_THAT(refusal("no-final-norm = true\n"), HasSubstr("unknown key \"no-final-norm\""));
+  EXPECT_THAT(refusal("no-final-norm = 1\n"), HasSubstr("no-final-norm: expected true or false"));
+  EXPECT_THAT(refusal("no-bucket = true\nbucket = true\n"), HasSubstr("no-bucket: bucket is given too"));
+  EXPECT_THAT(refusal("no-layers = true\n"), HasSubstr("unknown key \"no-layers\""));
   EXPECT_THAT(refusal("[sizes]\nlayers = 2\n"), HasSubstr("unknown key \"sizes\""));
   EXPECT_THAT(refusal("layers = 2\nlayers 3\n"), HasSubstr(path() + ":2: is not TOML: "));
   EXPECT_THAT(refusal("layers = 2\nlayers = 3\n"), HasSubstr(path() + ":2: is not TOML: "));

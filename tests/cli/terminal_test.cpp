@@ -16,6 +16,7 @@ namespace adjoin::cli {
 namespace {
 
 using namespace test;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -63,6 +64,21 @@ TEST(Help, fits_the_terminal) {
 TEST(Help, is_80_columns_wide_where_there_is_no_terminal) {
   EXPECT_LE(width_of(run("train --help").out), 80u);
   EXPECT_GT(width_of(run("train --help").out), 70u);
+}
+
+TEST(Generate, shows_no_control_characters) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(
+      run("train --model decoder --data sample --samples 8 --preset gpt-tiny --layers 1 --hidden 16 --sequence 16 "
+          "--vocab bytes --steps 1" +
+          into(folder / "run"))
+          .code,
+      0);
+  for (const std::string form : {"", "--json "})
+    EXPECT_THAT(shown_on_terminal(80, "xterm",
+                                  "generate --tokens 1 " + form + "--model " + shell_quoted(folder / "run") +
+                                      " $'a\\x1b[1m\\xc2\\x9b'"),
+                AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\xc2\x9b")), HasSubstr("1b[1m")));
 }
 
 TEST(Progress, fits_the_terminal) {

@@ -120,6 +120,11 @@ TEST_F(Tokenize, takes_a_decoder_s_tokenizer_into_its_folder) {
           "model \"WordPiece\" is not supported in a decoder");
 }
 
+TEST_F(Tokenize, prints_bytes_as_ids) {
+  put(folder_ / "texts", "a\tb\n\xff\n");
+  EXPECT_EQ(run_well("tokenize --vocab bytes", {.input = (folder_ / "texts").string()}).out, "97 9 98\n255\n");
+}
+
 TEST_F(Tokenize, wants_a_folder_for_documents) {
   EXPECT_THAT(run("tokenize --data sample").err, HasSubstr("--out is needed"));
 }

@@ -17,8 +17,14 @@ TEST(Wrapped, breaks_long_lines_at_spaces) {
 }
 
 TEST(Wrapped, breaks_words_that_are_longer_than_a_line) {
-  EXPECT_EQ(wrapped("tiny|small|large", 6, 0), "tiny|s\nmall|l\narge");
-  EXPECT_EQ(wrapped("  --a tiny|small|large", 12, 4), "  --a\n    tiny|sma\n    ll|large");
+  EXPECT_EQ(wrapped("tinysmalllarge", 6, 0), "tinysm\nalllar\nge");
+  EXPECT_EQ(wrapped("  --a tinysmalllarge", 12, 4), "  --a\n    tinysmal\n    llarge");
+}
+
+TEST(Wrapped, breaks_a_long_word_between_its_parts) {
+  EXPECT_EQ(wrapped("tiny|small|large", 6, 0), "tiny|\nsmall|\nlarge");
+  EXPECT_EQ(wrapped("  --a tiny|small|large", 12, 4), "  --a\n    tiny|\n    small|\n    large");
+  EXPECT_EQ(wrapped("  --text-column,--no-text-column", 20, 4), "  --text-column,\n    --no-text-column");
 }
 
 TEST(Wrapped, counts_characters_and_not_bytes) {

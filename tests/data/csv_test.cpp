@@ -37,6 +37,27 @@ std::string long_content() {  // many times the reader's buffer, CRLF at every p
   return content;
 }
 
+TEST(CsvReader, finds_semicolons_where_the_first_line_has_no_comma_outside_quotes) {
+  const TemporaryFolder folder;
+  const auto separator_of = [&](const std::string& content) {
+    return separator_of_csv(folder.write("a.csv", content));
+  };
+  EXPECT_EQ(separator_of("text;label\na,b;1\n"), Separator::semicolon);
+  EXPECT_EQ(separator_of("\n\"text, or\n\"\"so\"\"\";label\n"), Separator::semicolon);
+  EXPECT_EQ(separator_of("text;more,label\n"), Separator::comma);
+  EXPECT_EQ(separator_of("\"a;b\"\nc;d\n"), Separator::comma);
+  EXPECT_EQ(separator_of(""), Separator::comma);
+  CsvReader csv(folder.write("a.csv", "\"text\";label\n\"a;\nb\";0,5\n"), Separator::semicolon);
+  std::vector<std::string> fields;
+  EXPECT_TRUE(csv.next(fields) && csv.next(fields));
+  EXPECT_EQ(fields, (std::vector<std::string>{"a;\nb", "0,5"}));
+  EXPECT_THAT(refusal([&] {
+                CsvReader broken(folder.write("a.csv", "\"a\"b;c\n"), Separator::semicolon);
+                broken.next(fields);
+              }),
+              HasSubstr("instead of a semicolon"));
+}
+
 TEST(CsvReader, reads_quoted_commas_quotes_and_newlines) {
   EXPECT_EQ(parse("text,label\n\"a, \"\"b\"\"\nc\",1\nplain,0\n"),
             (Records{{"text", "label"}, {"a, \"b\"\nc", "1"}, {"plain", "0"}}));

@@ -39,6 +39,16 @@ TEST(Documents, are_paragraphs_between_empty_lines) {
   EXPECT_THAT(documents_of(folder.path("a.gz")), ElementsAre("one\ntwo", "three"));
 }
 
+TEST(Documents, are_separated_by_lines_of_white_space) {
+  const TemporaryFolder folder;
+  // As WikiText has them.
+  EXPECT_THAT(documents_of(folder.write("a.txt", " \n = One = \n \none \n\t\v\f\r\n  two\n \n")),
+              ElementsAre(" = One = ", "one ", "  two"));
+  EXPECT_THAT(documents_of(folder.write("a.txt", "\n \none\n \t")), ElementsAre("one"));
+  EXPECT_THAT(documents_of(folder.write("a.txt", "one\n\u00a0\ntwo\n")), ElementsAre("one\n\u00a0\ntwo"));
+  EXPECT_THAT(refusal([&] { documents_of(folder.write("a.txt", " \n\t\n")); }), HasSubstr("a.txt: holds no text"));
+}
+
 TEST(Documents, keep_bytes_that_are_not_utf8_and_carriage_returns_within_a_line) {
   const TemporaryFolder folder;
   EXPECT_THAT(documents_of(folder.write("a", "a\xff\rb\n\n\xc3(\n")), ElementsAre("a\xff\rb", "\xc3("));
@@ -60,6 +70,22 @@ TEST(Documents, are_files_of_a_folder_and_rows_of_its_tables_in_the_order_of_nam
   folder.write("d.txt", "");
   folder.write("readme.md", "no document");
   EXPECT_THAT(documents_of(folder.path()), ElementsAre("two", "row 1", "row 2", "one\n\nand the same\n"));
+}
+
+TEST(Documents, are_all_texts_of_a_folder_that_has_no_text_files_nor_tables) {
+  const TemporaryFolder folder;
+  folder.write("src/b.py", "two\n\ntwo\n");
+  folder.write("src/deep/c.rs", "three");
+  folder.write("README.md", "one");
+  folder.write("src/table.csv", "a,b\n");
+  folder.write("src/program.bin", std::string("\x7f"
+                                              "ELF\0",
+                                              5));
+  folder.write("src/empty.py", "");
+  folder.write(".git/config", "hidden");
+  EXPECT_THAT(documents_of(folder.path()), ElementsAre("one", "two\n\ntwo\n", "three"));
+  folder.write("only.txt", "text");
+  EXPECT_THAT(documents_of(folder.path()), ElementsAre("text"));
 }
 
 TEST(Documents, of_a_folder_that_tells_parts_are_in_these) {

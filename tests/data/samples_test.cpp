@@ -64,6 +64,30 @@ TEST(OpenSamples, reads_the_folder_tree_in_the_order_of_file_names) {
   EXPECT_THAT(described(folder.path(), Part::test), ElementsAre("pos p\n", "neg n"));
 }
 
+TEST(OpenSamples, reads_a_folder_for_each_class) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"train/sport/2.txt", "train/art/1.txt", "train/art/0.txt", "test/art/0.txt", "train/.git/0.txt"})
+    folder.write(name, name);
+  folder.write("train/none/readme", "not a text");
+  EXPECT_THAT(described(folder.path(), Part::train),
+              ElementsAre("art train/art/0.txt", "art train/art/1.txt", "sport train/sport/2.txt"));
+  EXPECT_THAT(described(folder.path(), Part::test), ElementsAre("art test/art/0.txt"));
+  EXPECT_TRUE(has_samples(folder.path(), Part::test));
+  EXPECT_FALSE(is_one_source(folder.path()));
+  EXPECT_EQ(described(folder.path("train"), Part::test), described(folder.path(), Part::train));  // one for both
+  EXPECT_TRUE(is_one_source(folder.path("train")));
+  folder.write("empty/train/readme", "");
+  EXPECT_THAT(refusal([&] { described(folder.path("empty"), Part::train); }),
+              HasSubstr("empty/train: expected a folder of .txt files for each class"));
+}
+
+TEST(OpenSamples, reads_fields_between_semicolons) {
+  const TemporaryFolder folder;
+  folder.write("train.csv", "text;label\r\n\"a; b\";x\r\nc, d;y\r\n");
+  EXPECT_THAT(described(folder.path(), Part::train), ElementsAre("x a; b", "y c, d"));
+}
+
 TEST(OpenSamples, takes_one_file_for_either_part) {
   const TemporaryFolder folder;
   const std::string path = folder.write("my.csv", "text,label\nfine,1\n");

@@ -114,6 +114,27 @@ TEST(ReportPage, draws_times_memory_beside_its_plan_layout_and_pipeline) {
               HasSubstr("Without its plan: /nowhere: no such data"));
 }
 
+TEST(ReportPage, shows_f1_and_the_confusion_matrix_of_classes) {
+  const TemporaryFolder folder;
+  make_run(folder / "a", 5);
+  nlohmann::ordered_json summary = test::summary_of(test::tiny_with_ranks(1, 1, 1));
+  summary["test_classes"] = {"<b>", "F1"};
+  summary["test_f1"] = {0.25, 0.75};
+  summary["test_macro_f1"] = 0.5;
+  summary["test_confusion"] = {{1, 2}, {3, 4}};
+  test::put_summary(folder / "a", summary);
+  const std::string page = page_of_folder(folder / "a");
+  EXPECT_THAT(page, HasSubstr("<th scope=\"col\">test macro f1</th>"));
+  EXPECT_THAT(page, HasSubstr("<th scope=\"col\">class</th><th scope=\"col\">F1</th><th scope=\"col\">taken for "
+                              "&lt;b&gt;</th><th scope=\"col\">taken for F1</th>"));
+  EXPECT_THAT(page, HasSubstr("<th scope=\"row\">&lt;b&gt;</th><td>0.2500</td><td>1</td><td>2</td>"));
+  EXPECT_THAT(page, HasSubstr("<th scope=\"row\">F1</th><td>0.7500</td><td>3</td><td>4</td>"));
+  summary["test_confusion"] = {{1}, "?"};  // damaged
+  summary["test_f1"] = "?";
+  test::put_summary(folder / "a", summary);
+  EXPECT_THAT(page_of_folder(folder / "a"), HasSubstr("<th scope=\"row\">&lt;b&gt;</th><td>1</td>"));
+}
+
 TEST(ReportPage, leaves_out_what_older_runs_do_not_tell) {
   const TemporaryFolder folder;
   make_run(folder / "a", 5);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/train/progress.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "run_folders.hpp"
 
@@ -37,7 +38,7 @@ TEST(Watch, of_a_finished_run_says_how_it_ended) {
   begin_run(folder / "a", 2);
   test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
   EXPECT_EQ(watched(folder / "a"),
-            "step 2/2  loss 0.5000  256.0 samples/s  0:00 left\n"
+            "step 2/2  loss 0.9750  256.0 samples/s  0:00 left\n"
             "finished  test loss 0.2500  test accuracy 0.7500\n");
 }
 
@@ -59,9 +60,9 @@ TEST(Watch, follows_a_run_until_it_ends) {
   watch((folder / "a").string(), {out, [] { return 0; }});
   training.join();
   const std::string text = out.str();
-  EXPECT_THAT(text, testing::StartsWith("the run has not taken a step yet\nstep 2/4  loss 0.5000"));
+  EXPECT_THAT(text, testing::StartsWith("the run has not taken a step yet\nstep 2/4  loss 0.9750"));
   EXPECT_THAT(text, HasSubstr("step 4  validation loss 7.0000  accuracy 0.5000\n"));
-  EXPECT_THAT(text, HasSubstr("step 4/4  loss 3.0000"));
+  EXPECT_THAT(text, HasSubstr("step 4/4  loss 1.1724"));
   EXPECT_THAT(text, testing::EndsWith("finished  test loss 0.2500  test accuracy 0.7500\n"));
 }
 
@@ -70,7 +71,7 @@ TEST(Watch, redraws_its_line_on_a_terminal_and_keeps_within_it) {
   begin_run(folder / "a", 2);
   test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
   const std::string text = watched(folder / "a", 40);
-  EXPECT_EQ(text.substr(0, text.find('\n')), "\rstep 2/2  loss 0.5000  0:00 left\x1b[K");
+  EXPECT_EQ(text.substr(0, text.find('\n')), "\rstep 2/2  loss 0.9750  0:00 left\x1b[K");
 }
 
 TEST(Watch, of_a_run_that_has_ended_early_says_so) {
@@ -94,10 +95,48 @@ TEST(Watch, waits_for_a_run_that_has_not_begun) {
   training.join();
 }
 
+TEST(Watch, waits_for_a_folder_that_does_not_exist_or_is_empty) {
+  for (const bool is_empty : {false, true}) {
+    const TemporaryFolder folder;
+    if (is_empty) std::filesystem::create_directory(folder / "a");
+    std::thread training([&] {
+      std::this_thread::sleep_for(kNextLook);
+      const train::OutputFolder held(folder / "a");
+      begin_run(folder / "a", 2);
+      test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+    });
+    EXPECT_THAT(watched(folder / "a"), testing::StartsWith("the run has not begun; waiting for it\n"));
+    training.join();
+  }
+}
+
 TEST(Watch, refuses_what_is_no_run) {
   const TemporaryFolder folder;
+  test::put(folder / "letter", "to nobody");
   EXPECT_EQ(test::message_of<InvalidArgument>([&] { watched(folder.path()); }),
-            folder.path().string() + ": is not an output folder of adjoin train: it is empty");
+            folder.path().string() + ": is not an output folder of adjoin train");
+  EXPECT_THAT(test::message_of<InvalidArgument>([&] { watched(folder / "letter"); }), HasSubstr("is not a folder"));
+}
+
+TEST(Watch, shows_the_loss_that_training_shows) {
+  const TemporaryFolder folder;
+  begin_run(folder / "a", 2);
+  test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+  std::ostringstream shown;
+  {
+    train::ProgressBar bar(2, 0, shown, [] { return 0; });
+    for (int64_t step = 1; step <= 2; ++step) bar.update(step, 1.0 / static_cast<double>(step), 1);  // as make_run
+  }
+  const auto loss_in = [](const std::string& text) { return text.substr(text.find("  loss "), 13); };
+  EXPECT_EQ(loss_in(watched(folder / "a")), loss_in(shown.str()));
+}
+
+TEST(Watch, forgets_the_loss_before_the_step_from_which_training_goes_on) {
+  const TemporaryFolder folder;
+  make_run(folder / "a", 2);
+  train::write_beginning(folder / "a", {.configuration = test::tiny_with_ranks(1, 1, 1), .first_step = 1, .steps = 2});
+  test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
+  EXPECT_THAT(watched(folder / "a"), testing::StartsWith("step 2/2  loss 0.5000"));
 }
 
 }  // namespace

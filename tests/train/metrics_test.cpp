@@ -31,6 +31,7 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
                        .loss = 0.25,
                        .measures = {{"accuracy", 0.75}},
                        .learning_rate = 1e-3,
+                       .gradient_norm = 0.5,
                        .tokens_per_second = 1000,
                        .step_seconds = 0.125,
                        .times = {.waiting_seconds = 0.25, .communicating_seconds = 0.5, .slowest_rank = 3},
@@ -39,7 +40,7 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
   file.add(EvaluationMetrics{.step = 1, .loss = 0.5, .measures = {{"accuracy", 1}}});
   EXPECT_EQ(
       contents_of(folder / "metrics.jsonl"),
-      R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,)"
+      R"({"kind":"step","step":1,"epoch":0.5,"loss":0.25,"accuracy":0.75,"learning_rate":0.001,"gradient_norm":0.5,)"
       R"("tokens_per_second":1000.0,"step_seconds":0.125,"waiting_seconds":0.25,"communicating_seconds":0.5,"slowest_rank":3,)"
       R"("skipped":false,"flops_per_second":2000000000.0})"
       "\n"

@@ -18,14 +18,22 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kTokenEnding = ".tokens";  // the text in the file distinguishes requests with equal hashes
 
-/// The identity of some files in a folder.
-Json identity_under(const fs::path& place, const std::vector<fs::path>& files) {
+/// A file's name, with that of its class if a folder gives one. Reviews are kept in pos and neg from the first versions on,
+/// without these names.
+std::string name_of(const fs::path& file) {
+  const std::string name = file.filename().string(), folder = file.parent_path().filename().string();
+  return file.extension() != ".txt" || folder == "pos" || folder == "neg" ? name : folder + "/" + name;
+}
+
+/// The identity of some files in a folder, which have these names.
+Json identity_under(const fs::path& place, const std::vector<fs::path>& files,
+                    std::string (*name_of)(const fs::path&)) {
   std::vector<int64_t> numbers;
   for (const fs::path& file : files) {
     struct stat status {};
     if (::stat(file.c_str(), &status) != 0) status = {};  // reading the file will report what is wrong
-    const auto path = static_cast<int64_t>(hash_of(file.filename().string()));
-    numbers.insert(numbers.end(), {path, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec});
+    const auto name = static_cast<int64_t>(hash_of(name_of(file)));
+    numbers.insert(numbers.end(), {name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec});
   }
   std::error_code none;
   return {{"place", hexadecimal(hash_of(fs::canonical(place, none).string()))},
@@ -48,7 +56,7 @@ std::optional<fs::path> cache_folder() {
 
 Json identity_of(const std::string& data, data::Part part) {
   const std::vector<fs::path> files = data::sample_files(data, part);
-  return identity_under(files.front(), files);
+  return identity_under(files.front(), files, name_of);
 }
 
 Json identity_of_files(const fs::path& path) {
@@ -58,7 +66,7 @@ Json identity_of_files(const fs::path& path) {
     files.push_back(file->path());
   std::sort(files.begin(), files.end());
   if (files.empty()) files.push_back(path);
-  return identity_under(path, files);
+  return identity_under(path, files, [](const fs::path& file) { return file.filename().string(); });
 }
 
 std::optional<fs::path> cache_place(const Json& request, const char* ending) {

@@ -55,4 +55,13 @@ double ClassCounts::f1(int64_t c) const {
   return both == 0 ? 0 : 2 * static_cast<double>(at(kRight, c)) / static_cast<double>(both);
 }
 
+double ClassCounts::macro_f1() const {
+  double sum = 0, met = 0;
+  for (int64_t c = 0; c < classes_; ++c) {
+    sum += f1(c);
+    met += of_class(c) + taken_for(c) > 0;
+  }
+  return met == 0 ? 0 : sum / met;
+}
+
 }  // namespace adjoin::train

@@ -38,6 +38,9 @@ class ClassCounts {
   /// The harmonic mean of precision and recall, 2 right / (of the class + taken for it); 0 where both are 0.
   double f1(int64_t c) const;
 
+  /// The mean of f1 over the classes that a sample has or was taken for; 0 where there are no samples.
+  double macro_f1() const;
+
   bool has_pairs() const { return classes_ <= kMostPaired; }
   /// Samples of class `actual` that were taken for class `taken`, if pairs are counted.
   int64_t pair(int64_t actual, int64_t taken) const { return at(kPairs + actual, taken); }

@@ -60,7 +60,7 @@ std::string f1_table(const data::ClassNames& classes, const ClassCounts& counts,
   std::vector<Row> rows{{"class", "samples", "F1"}};
   for (int64_t c = 0; c < classes.size(); ++c)
     rows.push_back({shown_name(classes.name(c)), std::to_string(counts.of_class(c)), three_digits(counts.f1(c))});
-  return aligned(rows, columns);
+  return aligned(rows, columns) + "  macro F1 " + three_digits(counts.macro_f1()) + "\n";
 }
 
 std::string confusion_matrix(const data::ClassNames& classes, const ClassCounts& counts, size_t columns) {

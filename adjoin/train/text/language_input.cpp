@@ -38,10 +38,13 @@ Vocabulary given_vocabulary(const Configuration& c) {
 Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
   if (source.data == "sample") return {};
   const Json test = source.test.empty() ? Json() : identity_of_files(source.test);
-  return {{"documents", identity_of_files(source.data)},
-          {"test", test},
-          {"text_column", source.text_column},
-          {"vocabulary", vocabulary}};
+  Json request = {{"documents", identity_of_files(source.data)},
+                  {"test", test},
+                  {"text_column", source.text_column},
+                  {"vocabulary", vocabulary}};
+  const bool cuts = data::has_paragraphs(source.data) || (!source.test.empty() && data::has_paragraphs(source.test));
+  if (cuts) request["between_paragraphs"] = "white space";  // earlier versions: empty lines
+  return request;
 }
 
 /// None where there is no folder, or a damaged one.
@@ -163,7 +166,7 @@ data::DocumentTokens read_language_test(const TextSource& source, const data::Te
             [&] { return "--data " + source.data + ": its tokens are of another vocabulary than the model's"; });
     return std::move(folder.test);
   }
-  const data::Documents documents({source.data, "", source.columns.text});
+  const data::Documents documents({source.data, source.splits ? "" : source.data, source.columns.text});
   return data::hold_document_tokens(source.data, *documents.open(data::Part::test), vocabulary);
 }
 

@@ -162,6 +162,12 @@ void LanguageModelling::take_texts(std::span<const std::string> texts) {
   }
 }
 
+std::optional<CutText> LanguageModelling::cut_of(int64_t text) const {
+  const data::Sequence& read = texts_.at(static_cast<size_t>(text));
+  if (read.lengths.size() < 2) return std::nullopt;
+  return CutText{.tokens = std::ssize(read.ids), .at_once = configuration_.sequence, .goes_on = true};
+}
+
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
   // A text ends with an end of document; the model may have read it in several pieces.

@@ -42,8 +42,10 @@ class LanguageModelling : public Task {
   std::vector<TaskFile> files() const override;
 
   void read_test(const TextSource& source) override;
-  /// Each text is a sequence; what exceeds the model's context is cut off.
+  /// Each text is a sample; one of more tokens than a training sequence is read in pieces of that length, which do not see each
+  /// other.
   void take_texts(std::span<const std::string> texts) override;
+  std::optional<CutText> cut_of(int64_t text) const override;
   /// Bits per byte of each text, including its end.
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;

@@ -162,11 +162,13 @@ TrainingInput read_training_input(const Configuration& c) {
   source.columns.text = c.text_column;
   source.columns.label = c.label_column;
   source.samples = c.samples;
-  source.splits = std::filesystem::is_regular_file(c.data);
+  source.splits = c.test.empty() && data::is_one_source(c.data);
+  TextSource test_source = source;
+  if (!c.test.empty()) test_source.data = c.test;
   auto [tokenizer, given_classes] = given_by(c, source);
   const bool is_learned = !tokenizer;
   const auto request = [&](data::Part part, const Json& vocabulary, const std::optional<data::ClassNames>& classes) {
-    return request_of(source, part, vocabulary, classes, c.sequence);
+    return request_of(part == data::Part::train ? source : test_source, part, vocabulary, classes, c.sequence);
   };
   const Json train_request = request(
       data::Part::train, is_learned ? Json{{"learned", c.vocabulary_size}} : described(*tokenizer), given_classes);
@@ -179,9 +181,9 @@ TrainingInput read_training_input(const Configuration& c) {
   if (train && is_learned) tokenizer.emplace(train->about.at("pieces").get<std::vector<std::string>>());
   if (tokenizer) test = find_tokens(request(data::Part::test, described(*tokenizer), classes));
   const bool is_test_mapped = test.has_value();
-  if (!test) test_texts.emplace(source, data::Part::test, classes);
+  if (!test) test_texts.emplace(test_source, data::Part::test, classes);
   if (source.splits) say("every tenth text of each class in " + c.data + " is held out for testing");
-  say_counts(c.data, train ? train->tokens.size() : train_texts->size(),
+  say_counts(c.test.empty() ? c.data : c.data + " and " + c.test, train ? train->tokens.size() : train_texts->size(),
              test ? test->tokens.size() : test_texts->size(), classes.size());
 
   if (!tokenizer) tokenizer = learned_from(*train_texts, c.vocabulary_size);

@@ -15,6 +15,7 @@
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/text/class_counts.hpp"
 #include "adjoin/train/text/class_report.hpp"
+#include "adjoin/train/text/class_weights.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
@@ -41,7 +42,9 @@ ClassCounts counts_of(const Words& words, std::span<const double> tally) {
 }  // namespace
 
 TextClassification::TextClassification(const Configuration& configuration, TrainingInput input)
-    : configuration_(configuration), input_(std::move(input)) {}
+    : configuration_(configuration), input_(std::move(input)) {
+  if (input_.train.size() > 0) weights_ = class_weights(configuration, input_.classes, input_.train);
+}
 
 std::unique_ptr<Task> TextClassification::make(const Configuration& configuration) {
   return std::make_unique<TextClassification>(configuration, read_training_input(configuration));
@@ -73,17 +76,22 @@ MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int6
     lengths.push_back(std::ssize(kept));
     labels.push_back(store.label(sample));
   }
+  double weight_of_all = 0;  // of the global batch
+  for (const int64_t sample : samples)
+    if (!weights_.empty()) weight_of_all += weights_[static_cast<size_t>(store.label(sample))];
   step.first_sample = mine.begin;
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(labels, at::kLong),
           .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
-          .tokens = std::ssize(ids)};
+          .tokens = std::ssize(ids),
+          .loss_factor = weight_of_all > 0 ? static_cast<double>(samples.size()) / weight_of_all : 1};
 }
 
 at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid&) const {
   // The mean of an evaluation is exact: the same on any layout.
-  return nn::cross_entropy(batch.pass.step.training ? scores : scores.to(at::kDouble), batch.target,
-                           /*global_samples=*/1);
+  if (!batch.pass.step.training) return nn::cross_entropy(scores.to(at::kDouble), batch.target, /*global_samples=*/1);
+  const at::Tensor weights = weights_.empty() ? at::Tensor() : at::tensor(weights_, at::kDouble);
+  return nn::cross_entropy(scores, batch.target, /*global_samples=*/1, weights) * batch.loss_factor;
 }
 
 std::vector<double> TextClassification::tally(const at::Tensor& scores, const MicroBatch& batch) const {
@@ -117,9 +125,18 @@ void TextClassification::read_test(const TextSource& source) {
 
 void TextClassification::take_texts(std::span<const std::string> texts) {
   data::TokenStoreBuilder builder(input_.tokenizer.size());
-  for (const std::string& text : texts)
+  text_tokens_.clear();
+  for (const std::string& text : texts) {
     builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
+    text_tokens_.push_back(std::ssize(input_.tokenizer.encode(text)));
+  }
   input_.test = builder.finish();
+}
+
+std::optional<CutText> TextClassification::cut_of(int64_t text) const {
+  const int64_t tokens = text_tokens_.at(static_cast<size_t>(text));
+  const int64_t most = configuration_.sequence - 2;  // besides [CLS] and [SEP]
+  return tokens <= most ? std::nullopt : std::optional(CutText{.tokens = tokens, .at_once = most});
 }
 
 std::vector<Prediction> TextClassification::predictions(const at::Tensor& scores, const MicroBatch&,
@@ -144,7 +161,8 @@ std::string TextClassification::report(std::span<const double> tally, size_t col
 
 nlohmann::ordered_json TextClassification::details(std::span<const double> tally) const {
   const ClassCounts counts = counts_of(input_, tally);
-  nlohmann::ordered_json json = {{"classes", input_.classes.names()}, {"f1", nlohmann::json::array()}};
+  nlohmann::ordered_json json = {
+      {"classes", input_.classes.names()}, {"f1", nlohmann::json::array()}, {"macro_f1", counts.macro_f1()}};
   for (int64_t c = 0; c < counts.classes(); ++c) json["f1"].push_back(counts.f1(c));
   for (int64_t actual = 0; counts.has_pairs() && actual < counts.classes(); ++actual) {
     nlohmann::ordered_json row;

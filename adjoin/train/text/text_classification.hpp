@@ -25,6 +25,8 @@ class TextClassification : public Task {
   /// Which ones depends on seed, step, the sample's place in the global batch and the token's place in the text.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
+  /// In training with class weights the mean is weighted, as by torch.nn.CrossEntropyLoss: divided by the weights of the
+  /// global batch. In an evaluation all samples weigh equally.
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In training only the right answers, else ClassCounts.
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
@@ -37,10 +39,11 @@ class TextClassification : public Task {
 
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
+  std::optional<CutText> cut_of(int64_t text) const override;
   /// The likeliest class, and all classes. Throws: Error where the scores are not finite
   std::vector<Prediction> predictions(const at::Tensor& scores, const MicroBatch& batch,
                                       const Grid& grid) const override;
-  /// F1 of each class and the confusion matrix.
+  /// F1 of each class, their mean, and the confusion matrix.
   std::string report(std::span<const double> tally, size_t columns) const override;
   nlohmann::ordered_json details(std::span<const double> tally) const override;
 
@@ -51,6 +54,8 @@ class TextClassification : public Task {
 
   Configuration configuration_;
   TrainingInput input_;
+  std::vector<double> weights_;       // of the classes, in training; empty: all weigh equally
+  std::vector<int64_t> text_tokens_;  // of each text of take_texts, before it was cut
 };
 
 }  // namespace adjoin::train

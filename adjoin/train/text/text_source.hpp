@@ -8,7 +8,8 @@
 namespace adjoin::train {
 
 /// The texts that a command reads: both parts of `data`, where "sample" is the embedded corpus; at most `samples` of each part
-/// (0: all). With `splits` one file gives both parts: every tenth text of each class is in the test part.
+/// (0: all). With `splits` one source gives both parts: the test part is every tenth text of each class, or the last 20th of a
+/// decoder's documents. Without it, what has no test part is one as a whole.
 struct TextSource {
   std::string data;
   data::Columns columns;

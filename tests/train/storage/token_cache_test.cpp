@@ -61,6 +61,21 @@ TEST_F(TokenCache, lies_where_the_environment_says) {
   EXPECT_EQ(cache_folder(), std::nullopt);
 }
 
+TEST_F(TokenCache, tells_a_text_in_one_class_from_the_same_text_in_another) {
+  for (const char* file : {"a/1.txt", "b/2.txt", "b/3.txt"}) {
+    fs::create_directories((folder_ / "data" / file).parent_path());
+    test::put(folder_ / "data" / file, "text");
+  }
+  const std::string data = (folder_ / "data").string();
+  const Json before = identity_of(data, data::Part::train);
+  EXPECT_EQ(identity_of(data, data::Part::train), before);
+  fs::rename(folder_ / "data/b/2.txt", folder_ / "data/a/2.txt");  // the files' names, times and order stay
+  const Json moved = identity_of(data, data::Part::train);
+  EXPECT_NE(moved, before);
+  fs::rename(folder_ / "data/b", folder_ / "data/c");
+  EXPECT_NE(identity_of(data, data::Part::train), moved);
+}
+
 TEST_F(TokenCache, gives_what_was_kept_for_the_same_request_alone) {
   const Json request = {{"files", "a"}, {"sequence", 32}};
   EXPECT_FALSE(find_tokens(request).has_value());

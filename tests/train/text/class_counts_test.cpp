@@ -24,6 +24,7 @@ TEST(ClassCounts, give_accuracy_f1_and_the_confusion_matrix) {
   EXPECT_DOUBLE_EQ(counts.f1(0), 2 * (0.5 * 2 / 3) / (0.5 + 2.0 / 3));
   EXPECT_DOUBLE_EQ(counts.f1(1), 0.5);
   EXPECT_DOUBLE_EQ(counts.f1(2), 0);
+  EXPECT_DOUBLE_EQ(counts.macro_f1(), (counts.f1(0) + 0.5) / 3);
   EXPECT_EQ(counts.pair(0, 1), 1);
   EXPECT_EQ(counts.pair(2, 0), 1);
   EXPECT_EQ(counts.pair(2, 2), 0);
@@ -40,7 +41,12 @@ TEST(ClassCounts, are_those_of_many_classes_without_pairs) {
   EXPECT_DOUBLE_EQ(counts.accuracy(), 0.5);
 }
 
+TEST(ClassCounts, leave_out_of_the_macro_f1_a_class_that_does_not_occur) {  // as scikit-learn's f1_score does
+  EXPECT_DOUBLE_EQ(counted(3, {0, 0}, {0, 2}).macro_f1(), (2.0 / 3 + 0) / 2);
+}
+
 TEST(ClassCounts, of_nothing_are_zero) {
+  EXPECT_EQ(ClassCounts(2).macro_f1(), 0);
   EXPECT_EQ(ClassCounts(2).accuracy(), 0);
   EXPECT_EQ(ClassCounts(2).f1(0), 0);
 }

@@ -21,6 +21,7 @@ TEST(ClassReport, shows_f1_and_the_confusion_matrix) {
             "  class  samples     F1\n"
             "  caf\u00e9         2  0.667\n"
             "  sport        2  0.800\n"
+            "  macro F1 0.733\n"
             "\n"
             "  is \\ taken for  caf\u00e9  sport\n"
             "  caf\u00e9               1      1\n"
@@ -31,7 +32,7 @@ TEST(ClassReport, leaves_the_matrix_out_where_it_is_too_wide_and_cuts_long_names
   std::vector<std::string> names;
   for (int i = 0; i < 10; ++i) names.push_back("class " + std::to_string(i) + std::string(40, '\x1b'));
   const std::string report = class_report(data::ClassNames(names), counts_of(10, {0}, {0}), 80);
-  EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), 11) << report;
+  EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), 12) << report;
   EXPECT_EQ(report.find('\x1b'), report.npos);
   EXPECT_NE(report.find("  class 3\\x1b\\x1b\\x1b\\x...        0  0.000\n"), report.npos) << report;
 }
