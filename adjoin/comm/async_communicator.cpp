@@ -9,6 +9,8 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -81,7 +83,11 @@ class AsyncCommunicator::Stream {
   Stream(std::shared_ptr<Backend> owner, std::shared_ptr<Backend> own)
       : state_(std::make_shared<State>(std::move(owner), std::move(own))) {
     state_->own->rest(true);
-    thread_ = std::thread([state = state_] { serve(*state); });
+    try {
+      thread_ = std::thread([state = state_] { serve(*state); });
+    } catch (const std::system_error& error) {
+      throw CommunicationError(std::string("a thread for asynchronous operations cannot be started: ") + error.what());
+    }
   }
   /// All tasks have been released.
   ~Stream() {

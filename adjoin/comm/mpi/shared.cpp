@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -125,8 +126,12 @@ void MpiShared::share_table(MPI_Comm host) {
   own_->world_rank.store(world_rank);
   check_mpi(MPI_Barrier(host), "MPI_Barrier");  // until then no process may look as if it had returned
   latest.store(this);
-  watchdog_ = mpi::watch(table, *own_, world_size, options.deadline,
-                         [this](const std::string& report) { end_diagnosed(report); });
+  try {
+    watchdog_ = mpi::watch(table, *own_, world_size, options.deadline,
+                           [this](const std::string& report) { end_diagnosed(report); });
+  } catch (const std::system_error& error) {
+    throw CommunicationError(std::string("the watchdog's thread cannot be started: ") + error.what());
+  }
 }
 
 void MpiShared::share_tensors(MPI_Comm host) {

@@ -83,12 +83,11 @@ void call_in_child(const Communicator& world) {
   const pid_t child = ::fork();
   if (child == 0) {
     world.abort("a child ends nobody's world");
-    const bool all = is_refused([&] { world.all_reduce(buffer(x)); }) && is_refused([&] { group->barrier(); }) &&
-                     is_refused([&] { (void)world.split(0, 0); }) &&
-                     is_refused([&] { world.for_thread().barrier(); }) &&
-                     is_refused([&] { (void)world.isend(const_buffer(x), next); }) &&
-                     is_refused([&] { (void)world.stream(); }) && is_refused([&] { handle->wait(); }) &&
-                     is_refused([&] { sending->wait(); });
+    const bool all =
+        is_refused([&] { world.all_reduce(buffer(x)); }) && is_refused([&] { group->barrier(); }) &&
+        is_refused([&] { (void)world.split(0, 0); }) && is_refused([&] { world.for_thread().barrier(); }) &&
+        is_refused([&] { (void)world.isend(const_buffer(x), next); }) && is_refused([&] { (void)world.stream(); }) &&
+        is_refused([&] { handle->wait(); }) && is_refused([&] { sending->wait(); });
     sending.reset();
     handle.reset();
     group.reset();
