@@ -87,5 +87,16 @@ TEST(MpiFaults, of_a_single_call_end_the_job_in_one_line_or_do_no_harm) {
   for (size_t i = 0; i < tried; ++i) expect_one_line_or_none(calls[(2 * i + 1) * calls.size() / (2 * tried)]);
 }
 
+TEST(MpiJob, goes_on_without_the_watchdog_where_processes_share_no_memory) {
+  for (const char* fault : {"0:memfd_create", "1:open"}) {
+    const Outcome outcome = tour(0, std::string("ADJOIN_MPI_FAULT=") + fault);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_THAT(own_lines(outcome.text),
+                ::testing::ElementsAre(::testing::StartsWith(
+                    "adjoin: warning: deadlocks and missed deadlines will not be reported, since this host's processes "
+                    "share no memory: ")));
+  }
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -1,6 +1,6 @@
 // Preloaded into the processes of an MPI job (LD_PRELOAD), counts on each rank what may fail on one rank alone: calls of MPI, and the
 // system's for memory that processes share and for threads. Queries, and what only frees, are not counted.
-//   ADJOIN_MPI_FAULT=RANK:N    the N-th of these fails on this rank, without having done anything
+//   ADJOIN_MPI_FAULT=RANK:N    the N-th of these fails on this rank, without having done anything; or all with this name
 //   ADJOIN_MPI_FAULT_LOG=FILE  appends a line for each: the rank and the name
 //
 // OpenMPI has each function twice, MPI_X and PMPI_X, so that a tool can stand between.
@@ -37,7 +37,8 @@ bool fails(const char* name) {
     ::syscall(SYS_write, file, line.data(), line.size());
     ::syscall(SYS_close, file);
   }
-  return fault != nullptr && std::string(own) + ":" + std::to_string(call) == fault;
+  const std::string lead = std::string(own) + ":";
+  return fault != nullptr && (fault == lead + std::to_string(call) || fault == lead + name);
 }
 
 /// Whether the descriptor is that of shared memory.

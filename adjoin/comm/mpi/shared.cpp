@@ -113,8 +113,7 @@ void MpiShared::share_table(MPI_Comm host) {
   if (!why_none.empty()) {
     if (memory) ::munmap(memory, bytes);
     if (host_rank == 0)
-      say("adjoin: warning: deadlocks and missed deadlines will not be reported, as the processes of this host share "
-          "no "
+      say("adjoin: warning: deadlocks and missed deadlines will not be reported, since this host's processes share no "
           "memory: " +
           why_none);
     return;
