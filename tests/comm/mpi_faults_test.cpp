@@ -218,6 +218,15 @@ TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own_and_lets_it_neither_comm
   EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
+TEST(MpiJob, exits_with_the_code_that_its_ranks_leave_with) {
+  const Outcome all = job("0 all-exit");
+  EXPECT_EQ(all.code, 5) << all.text;  // 3, 4 and 5
+  EXPECT_EQ(occurrences(all.text, "adjoin: "), 0u) << all.text;
+  const Outcome one = job("1 exit-code");  // for which the others wait
+  EXPECT_EQ(one.code, 4) << one.text;
+  EXPECT_EQ(occurrences(one.text, "adjoin: rank 1: exits with code 4\n"), 1u) << one.text;
+}
+
 TEST(MpiJob, keeps_the_memory_of_groups_that_a_rank_lets_go_after_the_launch) {
   const Outcome outcome = job("0 late-groups");
   EXPECT_EQ(outcome.code, 0) << outcome.text;

@@ -170,6 +170,7 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
   if (kind == "groups") return wait_in_two_groups(world);
   if (kind == "fine" || kind == "twice") return;
+  if (kind == "all-exit" || (kind == "exit-code" && is_culprit)) throw adjoin::RankExit{world.rank() + 3};
   if (kind == "allocations") return run_without_allocating(world);
   if (kind == "handle") return drop_a_handle(culprit, world);
   if (kind == "counts") return gather_other_counts(culprit, world);
@@ -364,6 +365,8 @@ int main(int argc, char** argv) {
     if (const char* run = std::getenv("ADJOIN_TEST_FLIGHT")) return fail_in_flight(run, fail), 0;
     adjoin::launch(adjoin::mpi_job_size(), fail);
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
+  } catch (const adjoin::RankExit& exit) {
+    return exit.code;
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 3;
