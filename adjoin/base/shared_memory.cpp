@@ -3,15 +3,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <new>
-#include <random>
 #include <string>
 
 #include "adjoin/base/error.hpp"
@@ -22,10 +19,6 @@ namespace {
 
 std::atomic<SharedMemory*> kept = nullptr;
 
-[[noreturn]] void fail(const std::string& what) {
-  throw CommunicationError(what + ": " + std::strerror(errno));
-}
-
 bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) {
   void* got = ::mmap(wanted, bytes, protection, flags | MAP_NORESERVE, file, 0);
   if (got == wanted) return true;
@@ -35,10 +28,10 @@ bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) 
 
 }  // namespace
 
-/// The data at the beginning of each part.
+/// The data at the beginning of each part, all zero at first.
 struct SharedMemory::Head {
-  uint64_t token = 0;
-  std::atomic<int> cores[kMostProcesses] = {};  // only those of the first part are used
+  std::byte of_file[SharedFile::kHead];
+  std::atomic<int> cores[kMostProcesses];  // only those of the first part are used
 };
 
 /// What is done around fork(): the child copies the memory of its part, and the parent waits for that.
@@ -62,7 +55,7 @@ class SharedMemory::Fork {
   }
   static void in_child() {
     SharedMemory& memory = *current();
-    if (memory.file_ >= 0) memory.make_private();
+    if (memory.file_) memory.make_private();
     ::close(pipe_[0]);
     ::close(pipe_[1]);
     memory.heap_->mutex().unlock();
@@ -96,52 +89,24 @@ SharedMemory::SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes)
 
 SharedMemory::~SharedMemory() {
   ::munmap(part(0), bytes_of_part_ * static_cast<size_t>(processes_));
-  if (file_ >= 0) ::close(file_);
 }
 
-SharedMemory::Part SharedMemory::make_part(int own) {
+SharedFile::Address SharedMemory::make_part(int own) {
   own_ = own;
-  rlimit largest_file{};
-  ::getrlimit(RLIMIT_FSIZE, &largest_file);
-  if (largest_file.rlim_cur < bytes_of_part_) {  // otherwise a signal would end the process
-    errno = EFBIG;
-    fail("the largest file size (ulimit -f) is less than the shared memory needs");
-  }
-  file_ = ::memfd_create("adjoin", MFD_CLOEXEC);
-  if (file_ < 0) fail("memfd_create");
-  if (::ftruncate(file_, static_cast<off_t>(bytes_of_part_)) != 0) fail("ftruncate of the shared memory");
-  if (!is_mapped(part(own), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_))
-    fail("mmap of the shared memory");
-  auto* head = new (part(own)) Head;
-  std::random_device random;
-  head->token = uint64_t{random()} << 32 | random();
+  file_ = SharedFile::make(bytes_of_part_);
+  file_->map(bytes_of_part_, part(own));
   constexpr size_t kHead = (sizeof(Head) + BlockHeap::kLine - 1) / BlockHeap::kLine * BlockHeap::kLine;
   const size_t unused = kHead + BlockHeap::kApart * static_cast<size_t>(own);
   heap_.emplace(static_cast<char*>(part(own)) + unused, bytes_of_part_ - unused);
-  return {.pid = ::getpid(), .file = file_, .token = head->token};
+  return file_->address();
 }
 
-void SharedMemory::attach(std::span<const Part> parts) {
+void SharedMemory::attach(std::span<const SharedFile::Address> parts) {
   for (int process = 0; process < processes_; ++process) {
     if (process == own_) continue;
-    const Part& theirs = parts[static_cast<size_t>(process)];
-    const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
     const std::string what = "the memory of local rank " + std::to_string(process);
-    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0) fail(what + " cannot be opened: its process may belong to another user, container or PID namespace");
-    // Here the number may be that of another file, which may be shorter than the mapping.
-    uint64_t token = 0;
-    const bool is_theirs =
-        ::pread(file, &token, sizeof(token), offsetof(Head, token)) == sizeof(token) && token == theirs.token;
-    const bool is_there =
-        is_theirs && is_mapped(part(process), bytes_of_part_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file);
-    if (is_there) ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core dump contains it
-    const int error = errno;
-    ::close(file);
-    errno = error;
-    if (!is_theirs)
-      throw CommunicationError(what + " was not found: its process is in another container or PID namespace");
-    if (!is_there) fail(what + " cannot be mapped");
+    SharedFile::open(parts[static_cast<size_t>(process)], what).map(bytes_of_part_, part(process));
+    ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core dump contains it
   }
 }
 
@@ -166,7 +131,7 @@ std::span<std::atomic<int>> SharedMemory::cores() const {
 
 /// In the child of a fork: puts a copy of its own part in the part's place.
 void SharedMemory::make_private() {
-  const int file = std::exchange(file_, -1);
+  const int file = file_->descriptor();
   for (int process = 0; process < processes_; ++process)
     if (!is_mapped(part(process), bytes_of_part_, process == own_ ? PROT_READ | PROT_WRITE : PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1))
@@ -178,7 +143,7 @@ void SharedMemory::make_private() {
       if ((got = ::pread(file, static_cast<char*>(part(own_)) + begin, static_cast<size_t>(end - begin), begin)) <= 0)
         ::_exit(127);
   }
-  ::close(file);
+  file_.reset();
 }
 
 }  // namespace adjoin

@@ -9,22 +9,17 @@
 #include <span>
 
 #include "adjoin/base/block_heap.hpp"
+#include "adjoin/base/shared_file.hpp"
 
 namespace adjoin {
 
 /// A large range of addresses, the same in several processes of a host. Each process owns one part of it, allocates blocks from
 /// the memory of that part, and reaches the parts of all others. So a pointer into the range means the same to all of them.
 ///
-/// The memory is a file without a name (memfd_create). So it is gone with its last process, however that ends, and uses nothing
-/// of /dev/shm. After fork() the child has a copy of its own part, which the fork waits for; it does not reach the others'
-/// parts.
+/// The memory of each part is a SharedFile. After fork() the child has a copy of its own part, which the fork waits for; it does
+/// not reach the others' parts.
 class SharedMemory {
  public:
-  /// What the other processes must know about one part.
-  struct Part {
-    int64_t pid = 0, file = 0;
-    uint64_t token = 0;
-  };
   static constexpr int kMostProcesses = 512;
 
   // All processes create it together, in these steps; each step throws CommunicationError that says why it failed.
@@ -34,8 +29,8 @@ class SharedMemory {
   /// Reserves the range at `place`, without memory; nullptr where any of it is in use.
   static std::unique_ptr<SharedMemory> at(uintptr_t place, int processes);
   /// Makes part `own`, that of this process.
-  Part make_part(int own);
-  void attach(std::span<const Part> parts);
+  SharedFile::Address make_part(int own);
+  void attach(std::span<const SharedFile::Address> parts);
   /// Makes `memory` the one that current() returns, until this process ends.
   static void keep(std::unique_ptr<SharedMemory> memory);
   ~SharedMemory();
@@ -77,7 +72,8 @@ class SharedMemory {
   const uintptr_t begin_;
   const size_t bytes_of_part_;
   const int processes_;
-  int own_ = 0, file_ = -1;
+  int own_ = 0;
+  std::optional<SharedFile> file_;  // of the own part; none in the child of a fork
   std::optional<BlockHeap> heap_;
   Resource resource_{*this};
 };

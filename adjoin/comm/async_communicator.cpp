@@ -9,11 +9,14 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/process_owner.hpp"
 
 namespace adjoin {
 
@@ -80,10 +83,18 @@ class AsyncCommunicator::Stream {
   Stream(std::shared_ptr<Backend> owner, std::shared_ptr<Backend> own)
       : state_(std::make_shared<State>(std::move(owner), std::move(own))) {
     state_->own->rest(true);
-    thread_ = std::thread([state = state_] { serve(*state); });
+    try {
+      thread_ = std::thread([state = state_] { serve(*state); });
+    } catch (const std::system_error& error) {
+      throw CommunicationError(std::string("a thread for asynchronous operations cannot be started: ") + error.what());
+    }
   }
   /// All tasks have been released.
   ~Stream() {
+    if (!process_.is_here()) {  // in the child of a fork, where the thread does not exist; it may hold the lock
+      thread_.detach();
+      return;
+    }
     {
       const std::lock_guard lock(state_->mutex);
       state_->ends = true;
@@ -96,6 +107,7 @@ class AsyncCommunicator::Stream {
   }
 
   std::shared_ptr<Task> submit(Work work) {
+    check_process();
     auto task = std::make_shared<Task>();
     task->work = std::move(work);
     {
@@ -108,12 +120,14 @@ class AsyncCommunicator::Stream {
   }
 
   bool is_done(const Task& task) const {
+    check_process();
     const std::lock_guard lock(state_->mutex);
     return task.is_done;
   }
 
   /// The waiting thread counts as resting, so a wait by another thread would make the rank look as if it did something else.
   void wait(const std::shared_ptr<Task>& task) {
+    check_process();
     std::unique_lock lock(state_->mutex);
     if (!task->is_done) {
       require(!is_own_thread(),
@@ -132,7 +146,7 @@ class AsyncCommunicator::Stream {
   /// Called when the last handle of a task is destroyed. The task uses the caller's buffers: this returns only when the task is
   /// done. Where an exception destroyed the handle, running tasks are ended.
   void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
-    if (is_done(*task)) return;
+    if (!process_.is_here() || is_done(*task)) return;
     Backend& owner = *state_->owner;
     if (is_own_thread()) {
       owner.fail(error_of(
@@ -169,6 +183,7 @@ class AsyncCommunicator::Stream {
     bool ends = false;
   };
 
+  void check_process() const { process_.require_here("asynchronous operation"); }
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   static std::exception_ptr error_of(const char* what) { return std::make_exception_ptr(Error(what)); }
 
@@ -200,6 +215,7 @@ class AsyncCommunicator::Stream {
     }
   }
 
+  const ProcessOwner process_;
   std::shared_ptr<State> state_;
   std::thread thread_;
 };

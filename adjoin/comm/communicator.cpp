@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/algorithm/perform.hpp"
@@ -26,6 +27,10 @@ struct Choice {
   std::string_view algorithm = {};
   int64_t chunk = 0;
 };
+
+std::string lead_of(const Call& call) {
+  return std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " + describe(call.where);
+}
 
 /// Reports a call to an observer for as long as this object lives.
 struct Seen {
@@ -82,9 +87,12 @@ struct Communicator::State {
   std::shared_ptr<Observer> observer;
   std::array<Choice, kCollectives> choices = {};
   int rank = backend->rank(), size = backend->size();
+  ProcessOwner process = {};
   std::shared_ptr<const GroupIdentity> group = world_of(size);
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
+  /// A group of one rank may also be used in a child of the process, as nobody else is concerned.
+  bool is_in_its_process() const { return size == 1 || process.is_here(); }
   Choice& choice(Collective collective) { return choices[static_cast<size_t>(collective)]; }
 
   static std::shared_ptr<const GroupIdentity> world_of(int size) {
@@ -133,9 +141,9 @@ void Communicator::prepare(Call& call) const {
 }
 
 void Communicator::check_thread(const Call& call) const {
+  if (!state_->is_in_its_process()) state_->process.require_here(lead_of(call));
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
-    throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
-                          describe(call.where) +
+    throw InvalidArgument(lead_of(call) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its own, "
                           "made by for_thread()");
 }
@@ -212,6 +220,7 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
 }
 
 Communicator Communicator::for_thread() const {
+  if (!state_->is_in_its_process()) state_->process.require_here("for_thread");
   return carried_by(state_->backend->for_thread(/*is_for_any_thread=*/false));
 }
 
@@ -227,6 +236,7 @@ AsyncCommunicator Communicator::stream(Where where) const {
 
 Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {
   State carried{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices};
+  carried.process = state_->process;
   auto group = std::make_shared<GroupIdentity>(carried.size == state_->size ? *state_->group : *carried.group);
   group->id = mix(state_->group->id + ++state_->shared->carried);
   carried.group = std::move(group);
@@ -264,7 +274,7 @@ const std::shared_ptr<Observer>& Communicator::observer() const {
 }
 
 void Communicator::abort(std::string_view reason) const noexcept {
-  state_->backend->abort(reason);
+  if (state_->process.is_here()) state_->backend->abort(reason);
 }
 
 Communicator Communicator::observed_by(std::shared_ptr<Observer> observer) const {

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/process_owner.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/comm/carried_state.hpp"
 #include "adjoin/comm/host_memory.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
@@ -39,6 +44,27 @@ bool LaunchOptions::checked_from_environment() {
   return true;
 }
 
+namespace {
+
+/// Calls `fn` and returns what it throws. A child that the rank has made by fork() and that comes to the end of `fn` ends there, as what
+/// follows belongs to its parent.
+std::exception_ptr error_in(const std::function<void(const Communicator& world)>& fn,
+                            const std::shared_ptr<Backend>& backend) {
+  const ProcessOwner process;
+  std::exception_ptr error;
+  try {
+    fn(Communicator(backend));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (process.is_here()) return error;
+  if (error) std::fprintf(stderr, "adjoin: in a child made by fork(): %s\n", printable(message_of(error)).c_str());
+  std::fflush(nullptr);
+  std::_Exit(error ? exit_code_of(error) : 0);
+}
+
+}  // namespace
+
 void launch_threads(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   ranks_begin();
@@ -47,14 +73,12 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   const std::shared_future<bool> may_begin = all_exist.get_future().share();
   std::vector<std::jthread> workers;
   workers.reserve(static_cast<size_t>(ranks));
+  const auto give_state = carried_state();
   const auto work = [&](int rank) {
     if (!may_begin.get()) return;
+    give_state();
     const auto backend = world.backend(rank);  // kept until the cause is reported, or the rank would look returned
-    try {
-      fn(Communicator(backend));
-    } catch (...) {
-      world.world->leave_by(rank, std::current_exception());
-    }
+    if (const auto error = error_in(fn, backend)) world.world->leave_by(rank, error);
     world.depart(rank);
   };
   try {
@@ -71,21 +95,27 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {
-  const MpiSession session({.deadline = options.deadline,
-                            .checked = options.checked,
-                            .host_memory = options.host_memory,
-                            .at_failure = options.at_failure});
-  const auto backend = session.world();  // until the cause is reported the rank must not look as if it had returned
+  MpiSession session({.deadline = options.deadline,
+                      .checked = options.checked,
+                      .host_memory = options.host_memory,
+                      .at_failure = options.at_failure});
+  auto backend = session.world();  // until the cause is reported the rank must not look as if it had returned
   // PMI_RANK and similar variables may be left over from another launcher, or belong to another MPI.
   require(backend->size() == mpi_job_size(),
           "launch: the environment variables describe a job of " + std::to_string(mpi_job_size()) +
               " ranks, but MPI reports " + std::to_string(backend->size()) +
               "; start the program with the mpirun of the MPI it was built with, or unset PMI_RANK and PMI_SIZE");
-  try {
-    fn(Communicator(backend));
-  } catch (...) {
-    backend->fail(std::current_exception());
-  }
+  std::optional<int> exit_code;
+  if (const auto error = error_in(fn, backend)) try {
+      std::rethrow_exception(error);
+    } catch (const RankExit& exit) {
+      exit_code = exit.code;
+    } catch (...) {
+      backend->fail(error);
+    }
+  backend.reset();
+  exit_code = session.leave(exit_code);
+  if (exit_code) throw RankExit{*exit_code};
 }
 
 void launch(int ranks, const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {

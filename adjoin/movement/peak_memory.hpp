@@ -8,7 +8,8 @@
 
 namespace adjoin {
 
-/// While it lives, counts the bytes of tensors that this thread allocates. A library's own scratch memory is not counted.
+/// While it lives, counts the bytes of tensors that this thread allocates, and ranks on threads that it launches. A library's
+/// own scratch memory is not counted.
 class PeakMemory {
  public:
   PeakMemory();

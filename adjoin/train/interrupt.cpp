@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <iterator>
 
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+
 namespace adjoin::train {
 namespace {
 
@@ -22,7 +24,9 @@ extern "C" void note_interrupt(int signal) {
   const int error = errno;
   int none = 0;
   if (!noted.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, printed.data(), printed.size());
+  if (!mpi_job_fails()) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, printed.data(), printed.size());
+  }
   errno = error;
 }
 

@@ -1,15 +1,14 @@
-#include "adjoin/comm/launch.hpp"
+#include "python/bindings/launch.hpp"
 
-#define OMPI_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX
 #include <ATen/Parallel.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,9 +19,9 @@
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/base/process_owner.hpp"
+#include "adjoin/comm/carried_state.hpp"
 #include "adjoin/train/interrupt.hpp"
-#include "python/bindings/bindings.hpp"
 
 namespace adjoin::python {
 namespace {
@@ -52,18 +51,6 @@ struct Launch {
 };
 thread_local Launch* launched_by = nullptr;  // on the thread of a rank
 thread_local int launched_rank = 0;
-thread_local bool is_in_mpi_launch = false;
-
-/// What was raised in a rank, as the library sees it.
-[[noreturn]] void throw_as_error(const py::error_already_set& raised) {
-  std::string text = py::str(raised.value());
-  if (raised.matches(errors->invalid_argument)) throw InvalidArgument(text);
-  if (raised.matches(errors->communication_error)) throw CommunicationError(text);
-  if (raised.matches(errors->io_error)) throw IoError(text);
-  if (raised.matches(errors->internal_error)) throw InternalError(text);
-  const std::string type = py::str(raised.type().attr("__name__"));
-  throw Error(text.empty() ? type : type + ": " + text);
-}
 
 void set_error(PyObject* type, const std::string& text) {
   PyErr_SetString(type, text.c_str());
@@ -109,12 +96,14 @@ void run_rank(const py::function& work, const Communicator& world, Launch& launc
   Launch::Rank& mine = launch.ranks[static_cast<size_t>(world.rank())];
   if (!launch.world) launch.world = world;
   mine.thread = PyThread_get_thread_ident();
+  const ProcessOwner process;
   std::optional<py::error_already_set> raised;
   try {
     mine.result = work(world);
   } catch (py::error_already_set& e) {
     raised.emplace(std::move(e));
   }
+  if (!process.is_here()) end_child(raised);
   mine.thread = 0;
   if (!raised) return;
   if (!launch.first) {
@@ -134,6 +123,14 @@ void interrupt(Launch& launch) {
     const py::gil_scoped_release released;
     launch.world->abort("interrupted");
   }
+}
+
+/// Ends this process as Ctrl-C ends one that has nothing for it.
+[[noreturn]] void end_interrupted() {
+  flush_output();
+  std::signal(SIGINT, SIG_DFL);
+  ::raise(SIGINT);
+  std::_Exit(128 + SIGINT);
 }
 
 /// Raises what the first rank raised; else what the library threw.
@@ -163,7 +160,8 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
   std::condition_variable changed;
   bool is_done = false;
   std::exception_ptr thrown;
-  std::thread runner([&] {
+  std::thread runner([&, give_state = carried_state()] {
+    give_state();
     try {
       launch_threads(
           ranks, [&](const Communicator& world) { run_rank(work, world, launch, threads); }, options);
@@ -175,15 +173,19 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
     changed.notify_one();
   });
   std::optional<py::error_already_set> interruption;
-  for (;;) {
+  for (int waits = 0;; ++waits) {
     {
       const py::gil_scoped_release released;
       std::unique_lock lock(mutex);
       if (changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return is_done; })) break;
     }
+    if (interruption && waits == 20)  // after a second
+      std::fprintf(stderr, "adjoin: a rank has not ended yet; interrupt again to end now\n");
     if (PyErr_CheckSignals() == 0) continue;
+    if (interruption) end_interrupted();
     interruption.emplace();
     interrupt(launch);
+    waits = 0;
   }
   {
     const py::gil_scoped_release released;
@@ -198,87 +200,16 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
   return results;
 }
 
-/// mpirun hands Ctrl-C on as SIGTERM: here it raises KeyboardInterrupt too, where the script has nothing else for it.
-void take_sigterm_for_ctrl_c() {
-  const py::module_ signal = py::module_::import("signal"), threading = py::module_::import("threading");
-  if (!threading.attr("current_thread")().is(threading.attr("main_thread")())) return;
-  const py::object sigterm = signal.attr("SIGTERM");
-  if (signal.attr("getsignal")(sigterm).equal(signal.attr("SIG_DFL")))
-    signal.attr("signal")(sigterm, signal.attr("default_int_handler"));
-}
-
-/// MPI for the rest of the process, so that there may be several launches.
-void keep_mpi() {
-  if (started_by_mpi()) take_sigterm_for_ctrl_c();
-  int initialized = 0, level = 0;
-  MPI_Initialized(&initialized);
-  if (initialized) return;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
-  py::module_::import("atexit").attr("register")(py::cpp_function([] {
-    const py::gil_scoped_release released;
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized) MPI_Finalize();
-  }));
-}
-
-py::list launch_on_mpi(const py::function& work, const std::optional<int>& ranks, const LaunchOptions& options) {
-  require(!ranks || *ranks == mpi_job_size(), [&] {
+py::list python_launch(const py::function& work, const std::optional<int>& ranks, const std::optional<double>& deadline,
+                       const std::optional<bool>& checked) {
+  require(!launched_by && !is_in_mpi_launch(),
+          "launch: a rank cannot launch ranks; for groups of these use world.split or world.subset");
+  const LaunchOptions options = options_of(deadline, checked);
+  require(!ranks || !started_by_mpi() || *ranks == mpi_job_size(), [&] {
     return "launch: expected a job of " + std::to_string(*ranks) + " ranks, got one of " +
            std::to_string(mpi_job_size()) + " from mpirun";
   });
-  keep_mpi();
-  is_in_mpi_launch = true;
-  py::list results;
-  const auto run = [&](const Communicator& world) {
-    const py::gil_scoped_acquire acquired;
-    try {
-      results.append(work(world));
-    } catch (py::error_already_set& e) {
-      if (!e.matches(errors->communication_error)) {  // which says itself where it was
-        py::module_::import("traceback").attr("print_exception")(e.value());
-        py::module_::import("sys").attr("stderr").attr("flush")();
-      }
-      throw_as_error(e);
-    }
-  };
-  try {
-    const py::gil_scoped_release released;
-    launch_mpi(run, options);
-  } catch (...) {
-    is_in_mpi_launch = false;
-    throw;
-  }
-  is_in_mpi_launch = false;
-  return results;
-}
-
-py::list python_launch(const py::function& work, const std::optional<int>& ranks, const std::optional<double>& deadline,
-                       const std::optional<bool>& checked) {
-  require(!launched_by && !is_in_mpi_launch,
-          "launch: a rank cannot launch ranks; for groups of these use world.split or world.subset");
-  const LaunchOptions options = options_of(deadline, checked);
-  return started_by_mpi() ? launch_on_mpi(work, ranks, options) : launch_on_threads(work, ranks.value_or(1), options);
-}
-
-/// The MPI job's world without a launch around it, until the process ends.
-Communicator mpi_world(const std::optional<double>& deadline, const std::optional<bool>& checked) {
-  keep_mpi();
-  static std::optional<Communicator> kept;
-  if (kept) return *kept;
-  const LaunchOptions options = options_of(deadline, checked);
-  static MpiSession* session = nullptr;
-  {
-    const py::gil_scoped_release released;
-    session = new MpiSession({.deadline = options.deadline, .checked = options.checked});
-    kept.emplace(session->world());
-  }
-  py::module_::import("atexit").attr("register")(py::cpp_function([] {
-    const py::gil_scoped_release released;
-    kept.reset();
-    delete std::exchange(session, nullptr);
-  }));
-  return *kept;
+  return started_by_mpi() ? launch_on_mpi(work, options) : launch_on_threads(work, ranks.value_or(1), options);
 }
 
 /// The folders whose lines are not the caller's: those of this package and of torch.
@@ -294,6 +225,16 @@ const char* kept_name(const char* name) {
 }
 
 }  // namespace
+
+[[noreturn]] void throw_as_error(const py::error_already_set& raised) {
+  std::string text = py::str(raised.value());
+  if (raised.matches(errors->invalid_argument)) throw InvalidArgument(text);
+  if (raised.matches(errors->communication_error)) throw CommunicationError(text);
+  if (raised.matches(errors->io_error)) throw IoError(text);
+  if (raised.matches(errors->internal_error)) throw InternalError(text);
+  const std::string type = py::str(raised.type().attr("__name__"));
+  throw Error(text.empty() ? type : type + ": " + text);
+}
 
 Where caller() {
   py::object frame =
@@ -340,7 +281,11 @@ void bind_launch(py::module_& m) {
         "lines of all\n"
         "pending calls where calls wait for each other or do not match. Under mpirun a rank that raises ends the job.");
   m.def(
-      "mpi_world", &mpi_world, py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
+      "mpi_world",
+      [](const std::optional<double>& deadline, const std::optional<bool>& checked) {
+        return mpi_world(options_of(deadline, checked));
+      },
+      py::kw_only(), "deadline"_a = py::none(), "checked"_a = py::none(),
       "The MPI job's ranks, without a launch around them, for as long as the process lives. The first call is made by "
       "all ranks of the job together.");
   m.def("started_by_mpi", &started_by_mpi, "Whether mpirun or srun started this process as a rank of a job.");

@@ -77,5 +77,15 @@ TEST(InterruptedRun, under_mpi_says_at_once_how_to_go_on_and_never_that_somethin
   EXPECT_THAT(outcome.err, Not(HasSubstr("is finished and saved")));
 }
 
+// mpirun sends the ranks that have not failed SIGTERM then, too.
+TEST(InterruptedRun, is_not_what_a_refused_job_calls_itself) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(kSmallRun + "--steps 2" + into(folder / "run")).code, 0);
+  const Outcome outcome = run("train --dp 3 --steps 1 --resume " + shell_quoted(folder / "run"), {.ranks = 3});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the run has made 2 steps, but --steps is 1"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("interrupted")));
+}
+
 }  // namespace
 }  // namespace adjoin::cli

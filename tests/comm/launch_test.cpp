@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/carried_state.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/operations.hpp"
+#include "tests/support/programs/forks.hpp"
 
 namespace adjoin {
 namespace {
@@ -337,6 +339,26 @@ TEST(Waiting, for_long_leaves_the_core_to_others) {
     EXPECT_LT(cpu_seconds() - before, 0.1);  // of the 0.3 s that rank 1 waits
   });
 }
+
+TEST(Launch, gives_the_ranks_the_state_of_the_thread_that_launches) {
+  thread_local int mode = 0;
+  carry_to_ranks([] { return std::function<void()>([now = mode] { mode = now; }); });
+  mode = 7;
+  launch_threads(3, [](const Communicator&) { EXPECT_EQ(mode, 7); });
+  std::thread([give = carried_state()] {
+    EXPECT_EQ(mode, 0);
+    give();
+    EXPECT_EQ(mode, 7);
+  }).join();
+  mode = 0;
+}
+
+#ifndef __SANITIZE_THREAD__  // which does not know forks of several threads
+TEST(Launch, lets_a_child_of_a_rank_neither_communicate_nor_leave_the_function) {
+  for (const char* kind : {"fork", "fork-calls", "fork-returns", "fork-throws"})
+    launch_threads(3, [&](const Communicator& world) { testing::programs::run_fork(kind, world); });
+}
+#endif
 
 }  // namespace
 }  // namespace adjoin

@@ -209,9 +209,22 @@ TEST(MpiJob, goes_on_without_host_memory_where_one_rank_wants_none_unless_anothe
   }
 }
 
-TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own) {
-  const Outcome outcome = job("1 fork");
+TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own_and_lets_it_neither_communicate_nor_leave_the_function) {
+  for (const char* kind : {"fork", "fork-calls", "fork-returns", "fork-throws"}) {
+    const Outcome outcome = job(std::string("1 ") + kind);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+  const Outcome outcome = job("1 fork-calls", "ADJOIN_HOST_MEMORY=off");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+TEST(MpiJob, exits_with_the_code_that_its_ranks_leave_with) {
+  const Outcome all = job("0 all-exit");
+  EXPECT_EQ(all.code, 5) << all.text;  // 3, 4 and 5
+  EXPECT_EQ(occurrences(all.text, "adjoin: "), 0u) << all.text;
+  const Outcome one = job("1 exit-code");  // for which the others wait
+  EXPECT_EQ(one.code, 4) << one.text;
+  EXPECT_EQ(occurrences(one.text, "adjoin: rank 1: exits with code 4\n"), 1u) << one.text;
 }
 
 TEST(MpiJob, keeps_the_memory_of_groups_that_a_rank_lets_go_after_the_launch) {
@@ -235,12 +248,6 @@ TEST(MpiFaults, say_that_the_environment_tells_of_another_job) {
       "60 " ADJOIN_FAULT_PROGRAM " 0 fine");
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("a job of 2 ranks, but MPI reports 1"), HasSubstr("PMI_RANK")));
-}
-
-TEST(MpiJob, goes_on_without_the_watchdog_where_mpi_shares_no_memory) {
-  const Outcome outcome = job("0 fine", "OMPI_MCA_osc=^sm");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.text, HasSubstr("warning: MPI cannot share memory"));
 }
 
 TEST(MpiJob, sends_to_another_host_while_it_waits_in_memory) {

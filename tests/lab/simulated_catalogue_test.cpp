@@ -43,7 +43,7 @@ void for_every_algorithm(const auto& check) {
 
 TEST(Simulator, gives_the_times_of_the_formulas_on_every_number_of_ranks) {
   for_every_algorithm([](Collective collective, std::string_view algorithm) {
-    for (int ranks = 1; ranks <= 33; ranks += kIsSanitized ? 4 : 1)
+    for (int ranks = 1; ranks <= 33; ranks += testing::kIsSanitized ? 4 : 1)
       for (const int64_t elements : {0, 1, 1000, 1024})
         for (const Network& network : {Network{1e-6, 1e-9}, Network{1, 0}, Network{0, 1}})
           expect_equal_to_formula(request_of(collective, ranks, ranks / 3, elements, 100), algorithm, network);

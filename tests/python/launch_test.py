@@ -1,9 +1,11 @@
+import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import traceback
 import unittest
 
@@ -77,6 +79,85 @@ class Launch(unittest.TestCase):
             world.send(torch.tensor([7.0]), 0)
 
         self.assertEqual(adjoin.launch(work, ranks=2)[0], 7)
+
+
+class Modes(unittest.TestCase):
+    def test_of_torch_hold_in_the_ranks(self):
+        def seen(world):
+            product = torch.nn.Linear(2, 2)(torch.ones(2, 2)).dtype
+            return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), product
+
+        ranks = None if adjoin.started_by_mpi() else 2
+        for mode, expected in (
+            (torch.no_grad(), (False, False, torch.float32)),
+            (torch.inference_mode(), (False, True, torch.float32)),
+            (torch.autocast("cpu", torch.bfloat16), (True, False, torch.bfloat16)),
+            (torch.autocast("cpu", torch.float16), (True, False, torch.float16)),
+        ):
+            with mode:
+                self.assertEqual(set(adjoin.launch(seen, ranks=ranks)), {expected})
+        self.assertEqual(set(adjoin.launch(seen, ranks=ranks)), {(True, False, torch.float32)})
+
+
+class Exit(unittest.TestCase):
+    def test_of_a_rank_is_that_of_the_launch(self):
+        def leave(world):
+            world.barrier()
+            if world.rank == world.size - 1:
+                sys.exit(code)
+
+        for code, exits_with in ((7, 7), (0, 0), (None, 0)):
+            with self.assertRaises(SystemExit) as caught:
+                adjoin.launch(leave, ranks=None if adjoin.started_by_mpi() else 2)
+            self.assertEqual(caught.exception.code or 0, exits_with)
+
+
+def end_of(child):
+    """The exit code of a child, or the negative number of the signal that ended it."""
+    for _ in range(400):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "hangs"
+
+
+class Child(unittest.TestCase):
+    """Children that ranks make by os.fork()."""
+
+    def end_in(self, in_child):
+        def work(world):
+            x = torch.ones(1000)
+            handle = world.stream().all_reduce(torch.ones(1000))
+            child = os.fork()
+            if child == 0:
+                return in_child(world, x)
+            end = end_of(child)
+            handle.wait()
+            world.all_reduce(x)
+            return end, x[0].item() == world.size
+
+        return adjoin.launch(work, ranks=None if adjoin.started_by_mpi() else 2)
+
+    def check(self, in_child, end):
+        self.assertEqual(set(self.end_in(in_child)), {(end, True)})
+
+    def test_may_end_by_sys_exit(self):
+        self.check(lambda world, x: sys.exit(7), 7)
+
+    def test_may_return(self):
+        self.check(lambda world, x: None, 0)
+
+    def test_is_told_that_it_cannot_communicate(self):
+        def communicate(world, x):
+            try:
+                world.all_reduce(x)
+            except adjoin.InvalidArgument as error:
+                sys.exit(5 if "a child that it made by fork()" in str(error) else 6)
+
+        self.check(communicate, 5)
 
 
 class Backward(unittest.TestCase):
@@ -213,6 +294,47 @@ class Interrupt(unittest.TestCase):
             out, err = job.communicate(timeout=60)
         self.assertIn("is interrupted\n", out, err)
         self.assertNotEqual(job.returncode, 0)
+
+
+    def test_a_second_time_ends_a_rank_that_sleeps(self):
+        def work(world):
+            if world.rank == 1:
+                time.sleep(60)
+            os.kill(os.getpid(), signal.SIGINT)
+            world.barrier()
+
+        child = os.fork()  # an interpreter that has imported torch
+        if child == 0:
+            try:
+                threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()
+                adjoin.launch(work, ranks=2)
+            finally:
+                os._exit(1)
+        self.assertEqual(end_of(child), -signal.SIGINT)
+
+
+FAILING_JOB = """
+import adjoin
+
+def inner(x):
+    return 1 / x
+
+def work(world):
+    print("not flushed", end="")
+    inner(0)
+
+adjoin.launch(work)
+"""
+
+
+@on_threads
+class Job(unittest.TestCase):
+    def test_prints_the_traceback_of_a_rank_that_raises(self):
+        command = ["mpirun", "-n", "1", sys.executable, "-c", FAILING_JOB]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, "Traceback(.|\n)*in work(.|\n)*in inner\n(.|\n)*ZeroDivisionError: division by zero\nadjoin: rank 0: ZeroDivisionError: division by zero\n")
+        self.assertIn("not flushed", result.stdout)
 
 
 @on_threads

@@ -4,9 +4,6 @@
 // three elements at a time, and fails on a wrong result. With the environment's ADJOIN_TEST_FLIGHT, the folder of a run, each
 // rank keeps its flight record there.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -32,8 +29,10 @@
 #include "adjoin/lab/flight_reading.hpp"
 #include "adjoin/lab/flight_record.hpp"
 #include "tests/support/operations.hpp"
+#include "tests/support/programs/forks.hpp"
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
+#include "tests/support/programs/tour.hpp"
 #include "tests/support/programs/wrong.hpp"
 
 namespace {
@@ -110,34 +109,6 @@ void gather_other_counts(int culprit, const Communicator& world) {
   world.all_gather(buffer(mine), buffer(all), counts);
 }
 
-/// What a child after fork() writes to memory that ranks share, and what its parent then writes, are the writer's alone. No fault.
-void fork_a_child(const Communicator& world) {
-  constexpr int64_t kCount = 1 << 20;
-  const std::shared_ptr<void> memory = adjoin::host_memory(kCount * sizeof(float));
-  float* x = static_cast<float*>(memory.get());
-  std::fill_n(x, kCount, 1.0f);
-  int to_child[2];
-  if (pipe(to_child) != 0) throw adjoin::InternalError("no pipe");
-  const pid_t child = fork();
-  if (child == 0) {
-    char byte = 0;
-    const bool has_waited = read(to_child[0], &byte, 1) == 1;  // until the parent has written
-    const bool is_as_it_was = std::all_of(x, x + kCount, [](float value) { return value == 1; });
-    std::fill_n(x, kCount, 3.0f);
-    const auto more = adjoin::host_memory(100);
-    std::_Exit(has_waited && is_as_it_was && more ? 0 : 9);
-  }
-  std::fill_n(x, kCount, 2.0f);
-  if (write(to_child[1], "x", 1) != 1) throw adjoin::InternalError("no child");
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) throw adjoin::InternalError("the child saw what its parent wrote");
-  world.all_reduce({x, kCount, adjoin::ElementType::float32});
-  const auto sum = 2 * static_cast<float>(world.size());
-  if (!std::all_of(x, x + kCount, [&](float value) { return value == sum; }))
-    throw adjoin::InternalError("the parent saw what its child wrote");
-}
-
 void deadlock_after_many_groups(const Communicator& world) {
   std::vector<Communicator> groups;
   for (int i = 0; i < 70; ++i) groups.push_back(*world.split(0, 0));
@@ -199,10 +170,11 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
   if (kind == "groups") return wait_in_two_groups(world);
   if (kind == "fine" || kind == "twice") return;
+  if (kind == "all-exit" || (kind == "exit-code" && is_culprit)) throw adjoin::RankExit{world.rank() + 3};
   if (kind == "allocations") return run_without_allocating(world);
   if (kind == "handle") return drop_a_handle(culprit, world);
   if (kind == "counts") return gather_other_counts(culprit, world);
-  if (kind == "fork") return fork_a_child(world);
+  if (kind.starts_with("fork")) return adjoin::testing::programs::run_fork(kind, world);
   if (kind == "types") return receive_as_another_type(world);
   if (kind == "many-groups") return deadlock_after_many_groups(world);
   if (kind == "longer") return send_more_than_expected(world);
@@ -385,6 +357,7 @@ int main(int argc, char** argv) {
   const int operation = argc > 3 ? std::atoi(argv[3]) : 0;
   try {
     if (kind == "pieces") return run_in_pieces(), 0;
+    if (kind == "tour") return adjoin::testing::programs::run_tour(operation), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
@@ -392,6 +365,8 @@ int main(int argc, char** argv) {
     if (const char* run = std::getenv("ADJOIN_TEST_FLIGHT")) return fail_in_flight(run, fail), 0;
     adjoin::launch(adjoin::mpi_job_size(), fail);
     if (kind == "twice") adjoin::launch(adjoin::mpi_job_size(), [](const Communicator&) {});
+  } catch (const adjoin::RankExit& exit) {
+    return exit.code;
   } catch (const adjoin::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 3;

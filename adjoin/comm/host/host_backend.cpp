@@ -6,6 +6,7 @@
 
 #include "adjoin/base/box.hpp"
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/text.hpp"
 
 namespace adjoin {
@@ -80,7 +81,7 @@ class HostBackend::PostedSend final : public PendingSend {
         postings_(backend_->group_->world().memory()),
         copy_(backend_->post_all({&message_, 1}, call_, postings_)) {}
   ~PostedSend() override {
-    if (done()) return;
+    if (done() || !process_.is_here()) return;
     const bool goes_on = std::uncaught_exceptions() == 0;
     if (!goes_on && !backend_->fail(nullptr) && backend_->take_back(postings_.all()[0])) return;
     try {
@@ -88,7 +89,10 @@ class HostBackend::PostedSend final : public PendingSend {
     } catch (const CommunicationError&) {  // the world has ended; the next call reports it
     }
   }
-  void wait() override { backend_->wait_for(postings_); }
+  void wait() override {
+    process_.require_here(std::string(call_.name));
+    backend_->wait_for(postings_);
+  }
   bool done() override { return postings_.pending().left.load() == 0; }
 
  private:
@@ -98,6 +102,7 @@ class HostBackend::PostedSend final : public PendingSend {
     return own;
   }
 
+  const ProcessOwner process_;
   const std::shared_ptr<HostBackend> backend_;
   const Message message_;
   const Call call_;

@@ -30,18 +30,18 @@ int what_of(const Call& call) {
 
 Agent::Agent(std::shared_ptr<MpiShared> shared, bool is_for_any_thread, bool is_ranks_own)
     : shared_(std::move(shared)),
-      entry_(shared_->own ? shared_->own->take_agent() : nullptr),
+      entry_(shared_->own() ? shared_->own()->take_agent() : nullptr),
       owner_(is_for_any_thread),
       is_ranks_own_(is_ranks_own) {
   if (!entry_) shared_->note_lack_of_room("threads", ProcessEntry::kMostAgents);
 }
 
 Agent::~Agent() {
-  if (shared_->own && entry_) entry_->change(State::free);
+  if (shared_->own() && entry_) entry_->change(State::free);
 }
 
 void Agent::rest(bool rests) noexcept {
-  if (!shared_->own || !entry_ || (rests && !owner_.is_here())) return;
+  if (!shared_->own() || !entry_ || (rests && !owner_.is_here())) return;
   entry_->change(rests ? State::rests : State::computes);
 }
 
@@ -66,10 +66,10 @@ void Watched::add_to(std::atomic<uint64_t> Count::*counted, int64_t number) {
 
 Watched::Watched(const Agent& agent, const GroupEntry* group, const Call& call, Part part)
     : shared_(*agent.shared_), call_(call) {
-  if (!shared_.own) return;
+  if (!shared_.own()) return;
   agent_ = agent.entry_;
   const int place = group ? shared_.table.place_of(*group) : -1;
-  if (group) counts_ = &shared_.own->counts[static_cast<size_t>(place)];
+  if (group) counts_ = &shared_.own()->counts[static_cast<size_t>(place)];
   part == Part::all ? add_to(&Count::begun) : add_to(&Count::ended, -1);
   if (!agent_) return;
   agent_->group.store(place, std::memory_order_relaxed);
@@ -136,8 +136,8 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
   const int tag = static_cast<int>(hash % kMaxTag);
   const Turn turn(*this, ranks, hash);
   MPI_Group all, some;
-  MPI_Comm_group(comm_, &all);
-  MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  check_mpi(MPI_Comm_group(comm_, &all), call.name);
+  check_mpi(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), call.name);
   const int code = MPI_Comm_create_group(comm_, some, tag, &made->comm_);
   MPI_Group_free(&some);
   MPI_Group_free(&all);
@@ -148,7 +148,7 @@ std::shared_ptr<Group> Group::subset(std::span<const int> ranks, const Agent& ag
 
 Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> world_ranks)
     : shared_(std::move(shared)), id_(id), world_ranks_(std::move(world_ranks)) {
-  if (!shared_->own || id_ == 0) return;
+  if (!shared_->own() || id_ == 0) return;
   entry_ = shared_->table.take_group(id_, world_ranks_);
   if (entry_) return;
   const bool is_large = world_ranks_.size() > GroupEntry::kMostMembers;
@@ -157,7 +157,7 @@ Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> wo
 }
 
 void Group::begin() {
-  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MPI_Comm_rank(comm_, &rank_);
   if (spans_hosts())
     make_parts();
@@ -176,7 +176,7 @@ std::shared_ptr<Group> Group::split(int color) const {
     if (colors[rank] == color) members.push_back(world_ranks_[rank]);
   auto part = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
   part->comm_ = comm;
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MPI_Comm_rank(comm, &part->rank_);
   return part;
 }
@@ -201,7 +201,7 @@ void Group::make_parts() {
 }
 
 Group::~Group() {
-  if (shared_->own && entry_) free_group(*entry_);
+  if (shared_->own() && entry_) free_group(*entry_);
   if (comm_ != MPI_COMM_NULL && mpi_is_alive()) MPI_Comm_free(&comm_);
 }
 

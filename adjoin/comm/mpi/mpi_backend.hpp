@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "adjoin/comm/backend.hpp"
@@ -27,12 +28,21 @@ struct MpiOptions {
   int ranks_of_a_host = 0;
 };
 
+/// Thrown by the function of a rank: launch_mpi throws it on all ranks, with the largest code, when all have left the function.
+struct RankExit {
+  int code = 0;
+};
+
+/// Whether the job ends because another process of this host has failed: mpirun then sends this one SIGTERM, as it does where the
+/// user presses Ctrl-C. May be called by a signal's handler.
+bool mpi_job_fails() noexcept;
+
 /// Keeps MPI running for as long as it lives: initialises it where it is not initialised (and then finalises it), at thread
 /// level multiple where the library offers that. Called on all ranks of the job together.
 class MpiSession {
  public:
   explicit MpiSession(const MpiOptions& options = {});
-  /// Waits until all ranks have come here.
+  /// leave(), where that was not called.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -42,13 +52,18 @@ class MpiSession {
   /// a deadlock within the host after a second, and a call that takes longer than the deadline when it does; the report has
   /// every rank's call, and the job ends.
   ///
-  /// abort() and fail() end all processes of the job by MPI_Abort, with exit code 2 for InvalidArgument and IoError, else 1.
+  /// abort(), fail() and an error while this object or a world is made end all processes of the job by MPI_Abort, with exit code 2
+  /// for InvalidArgument and IoError, else 1.
   /// The first process of each host that does so prints "adjoin: rank N: message" on stderr; failures that follow from it are
   /// not printed.
   std::shared_ptr<Backend> world() const;
 
+  /// Waits until all ranks have come here. Returns the largest exit code that any of them gives. Where a rank gives another than
+  /// 0 and the others have not come within a second, the job ends with this code.
+  std::optional<int> leave(std::optional<int> exit_code);
+
  private:
-  bool finalizes_ = false;
+  bool finalizes_ = false, is_open_ = true;
   std::shared_ptr<MpiShared> shared_;
 };
 

@@ -5,13 +5,14 @@
 #include <thread>
 
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/shared_file.hpp"
 
 namespace adjoin::mpi {
 
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr size_t kHostBytes = (sizeof(HostEntry) + 63) / 64 * 64;
+constexpr size_t kHostBytes = SharedFile::kHead + (sizeof(HostEntry) + 63) / 64 * 64;
 
 }  // namespace
 
@@ -51,8 +52,9 @@ size_t PendingTable::bytes_for(int processes) {
 }
 
 PendingTable PendingTable::at(void* memory, int processes) {
-  auto* first = reinterpret_cast<ProcessEntry*>(static_cast<char*>(memory) + kHostBytes);
-  return {static_cast<HostEntry*>(memory), {first, static_cast<size_t>(processes)}};
+  auto* begin = static_cast<char*>(memory);
+  auto* first = reinterpret_cast<ProcessEntry*>(begin + kHostBytes);
+  return {reinterpret_cast<HostEntry*>(begin + SharedFile::kHead), {first, static_cast<size_t>(processes)}};
 }
 
 void PendingTable::clear() const {

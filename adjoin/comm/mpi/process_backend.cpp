@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/mpi/process_world.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
 
@@ -54,7 +55,7 @@ class ProcessBackend::WatchedSend final : public PendingSend {
     sending_ = backend_->HostBackend::begin_send(message_, call_);
   }
   ~WatchedSend() override {
-    if (!done() && std::uncaught_exceptions() == 0) wait();
+    if (process_.is_here() && !done() && std::uncaught_exceptions() == 0) wait();
   }
   void wait() override {
     const Watched watched(*backend_->agent_, backend_->group_->entry(), call_, Watched::Part::end);
@@ -63,6 +64,7 @@ class ProcessBackend::WatchedSend final : public PendingSend {
   bool done() override { return sending_->done(); }
 
  private:
+  const ProcessOwner process_;
   const std::shared_ptr<ProcessBackend> backend_;
   const Message message_;
   Call call_;

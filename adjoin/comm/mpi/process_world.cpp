@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/mpi/shared.hpp"
 
 namespace adjoin::mpi {
@@ -27,23 +28,6 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// The error that `step` throws on the first process that throws one, the same text on all; "" where no process throws.
-template <class Step>
-std::string failure_of_all(MPI_Comm host, Step step) {
-  char text[256] = {};
-  try {
-    step();
-  } catch (const std::exception& e) {
-    std::string(e.what()).copy(text, sizeof(text) - 1);
-  }
-  const int none = size_of(host);
-  int first = text[0] ? rank_in(host) : none;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
-  if (first == none) return "";
-  check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, host), "MPI_Bcast");
-  return text;
-}
-
 /// The number of cores of all processes of the host, each of which may be bound to some of them. It is the same on all, as it
 /// decides how a group's memory is divided.
 int cores_of_all(MPI_Comm host) {
@@ -51,9 +35,9 @@ int cores_of_all(MPI_Comm host) {
   CPU_ZERO(&cores);
   const bool is_known = ::sched_getaffinity(0, sizeof(cores), &cores) == 0;
   const int own = CPU_COUNT(&cores), usable = usable_cores();
-  MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, host);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
   int number = !is_known || usable < own ? usable : CPU_COUNT(&cores);  // fewer where the cgroup allows less
-  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MIN, host);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
   return number;
 }
 
@@ -78,7 +62,8 @@ std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members
     std::erase_if(kept.all, [](const auto& old) { return host::Group::releases(old.first.get()) == old.second; });
   }
   void* data = memory.get();
-  return {data, [memory = std::move(memory), members](void* shared) mutable {
+  return {data, [memory = std::move(memory), members, process = ProcessOwner()](void* shared) mutable {
+            if (!process.is_here()) return memory.reset();
             KeptMemory& kept = kept_memory();
             const std::lock_guard lock(kept.mutex);
             host::Group::release(shared);
@@ -109,10 +94,10 @@ std::string share_host_memory(MPI_Comm host) {
     memory.reset();
   }
   if (!failure.empty()) return failure;
-  SharedMemory::Part mine;
+  SharedFile::Address mine;
   failure = failure_of_all(host, [&] { mine = memory->make_part(own); });
   if (!failure.empty()) return failure;
-  std::vector<SharedMemory::Part> parts(static_cast<size_t>(processes));
+  std::vector<SharedFile::Address> parts(static_cast<size_t>(processes));
   check_mpi(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, parts.data(), sizeof(mine), MPI_BYTE, host), "MPI_Allgather");
   failure = failure_of_all(host, [&] { memory->attach(parts); });
   if (failure.empty()) SharedMemory::keep(std::move(memory));
@@ -137,7 +122,10 @@ std::shared_ptr<host::Group> ProcessWorld::make_group(const std::shared_ptr<Proc
   auto address = reinterpret_cast<uintptr_t>(memory.get());
   check_mpi(MPI_Bcast(&address, sizeof(address), MPI_BYTE, 0, group), "MPI_Bcast");
   if (address == 0) return nullptr;
-  if (!memory) memory = {reinterpret_cast<void*>(address), [](void* shared) { host::Group::release(shared); }};
+  if (!memory)
+    memory = {reinterpret_cast<void*>(address), [process = ProcessOwner()](void* shared) {
+                if (process.is_here()) host::Group::release(shared);  // the child of a fork does not reach it
+              }};
   return std::make_shared<host::Group>(world, std::move(world_ranks), std::move(memory));
 }
 
@@ -146,7 +134,7 @@ void ProcessWorld::end(const std::string& diagnosis) noexcept {
 }
 
 bool ProcessWorld::has_left(int rank) const {
-  const ProcessEntry* process = shared_.own ? shared_.table.process_of(rank) : nullptr;
+  const ProcessEntry* process = shared_.own() ? shared_.table.process_of(rank) : nullptr;
   return process && std::ranges::all_of(process->agents, [](const AgentEntry& agent) {
            return agent.state.load() == AgentEntry::State::free;
          });

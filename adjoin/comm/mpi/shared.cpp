@@ -1,11 +1,19 @@
 #include "adjoin/comm/mpi/shared.hpp"
 
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/shared_file.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/comm/mpi/in_job.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
@@ -23,13 +31,43 @@ void check_mpi(int code, std::string_view call) {
 }
 
 bool mpi_is_alive() {
+  static const ProcessOwner process;
+  if (!process.is_here()) return false;
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   return initialized && !finalized;
 }
 
-MpiShared::MpiShared(const MpiOptions& given) : options(given) {
+std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
+  char text[256] = {};
+  try {
+    step();
+  } catch (const std::exception& e) {
+    std::string(e.what()).copy(text, sizeof(text) - 1);
+  }
+  int rank = 0, none = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &none);
+  int first = text[0] ? rank : none;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  if (first == none) return "";
+  check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm), "MPI_Bcast");
+  return text;
+}
+
+namespace {
+
+/// Of the latest session, for signals' handlers.
+std::atomic<const MpiShared*> latest = nullptr;
+
+}  // namespace
+
+MpiShared::~MpiShared() {
+  if (!process_.is_here()) watchdog_.detach();  // the thread does not exist in the child of a fork
+}
+
+void MpiShared::begin() {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
   MPI_Comm host;
@@ -43,8 +81,9 @@ MpiShared::MpiShared(const MpiOptions& given) : options(given) {
   }
   host_of.resize(static_cast<size_t>(world_size));
   int first = world_rank;
-  MPI_Bcast(&first, 1, MPI_INT, 0, host);
-  MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  check_mpi(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
+  check_mpi(MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
   share_table(host);
   share_tensors(host);
   MPI_Comm_free(&host);
@@ -54,28 +93,44 @@ void MpiShared::share_table(MPI_Comm host) {
   int host_rank = 0, host_size = 1;
   MPI_Comm_rank(host, &host_rank);
   MPI_Comm_size(host, &host_size);
+  const size_t bytes = mpi::PendingTable::bytes_for(host_size);
   void* memory = nullptr;
-  const size_t bytes = host_rank == 0 ? mpi::PendingTable::bytes_for(host_size) : 0;
-  MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN);
-  if (MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host, &memory, &window_) != MPI_SUCCESS) {
-    window_ = MPI_WIN_NULL;
+  std::optional<SharedFile> file;
+  SharedFile::Address address;
+  std::string why_none = failure_of_all(host, [&] {
+    if (host_rank != 0) return;
+    file = SharedFile::make(bytes);
+    address = file->address();
+    memory = file->map(bytes);
+    mpi::PendingTable::at(memory, host_size).clear();
+  });
+  if (why_none.empty()) {
+    check_mpi(MPI_Bcast(&address, sizeof(address), MPI_BYTE, 0, host), "MPI_Bcast");
+    why_none = failure_of_all(host, [&] {
+      if (host_rank != 0) memory = SharedFile::open(address, "the memory of local rank 0").map(bytes);
+    });
+  }
+  if (!why_none.empty()) {
+    if (memory) ::munmap(memory, bytes);
     if (host_rank == 0)
-      say("adjoin: warning: MPI cannot share memory between the processes of this host, so deadlocks and missed "
-          "deadlines will not be reported");
+      say("adjoin: warning: deadlocks and missed deadlines will not be reported, since this host's processes share no "
+          "memory: " +
+          why_none);
     return;
   }
-  MPI_Aint size = 0;
-  int unit = 0;
-  MPI_Win_shared_query(window_, 0, &size, &unit, &memory);
+  memory_ = memory;
   table = mpi::PendingTable::at(memory, host_size);
-  if (host_rank == 0) table.clear();
-  MPI_Barrier(host);
-  own = &table.processes[static_cast<size_t>(host_rank)];
-  own->pid.store(::getpid());
-  own->world_rank.store(world_rank);
-  MPI_Barrier(host);  // until then no process may look as if it had returned
-  watchdog_ = mpi::watch(table, *own, world_size, options.deadline,
-                         [this](const std::string& report) { end_diagnosed(report); });
+  own_ = &table.processes[static_cast<size_t>(host_rank)];
+  own_->pid.store(::getpid());
+  own_->world_rank.store(world_rank);
+  check_mpi(MPI_Barrier(host), "MPI_Barrier");  // until then no process may look as if it had returned
+  latest.store(this);
+  try {
+    watchdog_ = mpi::watch(table, *own_, world_size, options.deadline,
+                           [this](const std::string& report) { end_diagnosed(report); });
+  } catch (const std::system_error& error) {
+    throw CommunicationError(std::string("the watchdog's thread cannot be started: ") + error.what());
+  }
 }
 
 void MpiShared::share_tensors(MPI_Comm host) {
@@ -96,26 +151,58 @@ void MpiShared::share_tensors(MPI_Comm host) {
   }
   if (is_on == 0 || host_size == 1) return;
   if (host_rank == 0) end_job("--host-memory on: the ranks of this host share no memory: " + why_none, 2);
-  MPI_Barrier(host);  // ends with the job
+  check_mpi(MPI_Barrier(host), "MPI_Barrier");  // ends with the job
 }
 
-void MpiShared::leave() noexcept {
-  MPI_Barrier(MPI_COMM_WORLD);
+std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point give_up = Clock::now() + std::chrono::seconds(1);
+  const bool may_wait = exit_code.value_or(0) == 0;
+  int largest = exit_code.value_or(-1), all_are_here = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request);
+  if (code == MPI_SUCCESS && may_wait) code = MPI_Wait(&request, MPI_STATUS_IGNORE), all_are_here = 1;
+  while (code == MPI_SUCCESS && all_are_here == 0) {
+    if (Clock::now() > give_up) end_job("exits with code " + std::to_string(*exit_code), *exit_code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    code = MPI_Test(&request, &all_are_here, MPI_STATUS_IGNORE);
+  }
+  try {
+    check_mpi(code, "MPI_Iallreduce");
+  } catch (const CommunicationError& error) {
+    end_job(error.what(), 1);
+  }
   watchdog_ = {};
-  own = nullptr;
-  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  const MpiShared* self = this;
+  latest.compare_exchange_strong(self, nullptr);
+  own_ = nullptr;
+  if (memory_) ::munmap(memory_, mpi::PendingTable::bytes_for(static_cast<int>(table.processes.size())));
+  if (largest < 0) return std::nullopt;
+  return largest;
+}
+
+bool MpiShared::others_failed() const noexcept {
+  if (!own()) return false;
+  return table.host->somebody_failed.load() || std::ranges::any_of(table.processes, [](const auto& process) {
+           return ::kill(process.pid.load(), 0) != 0 && errno == ESRCH;
+         });
+}
+
+bool mpi_job_fails() noexcept {
+  const MpiShared* shared = latest.load();
+  return shared && shared->others_failed();
 }
 
 void MpiShared::note_lack_of_room(const char* of, size_t most) const {
-  if (!own) return;
-  own->lacks_room.store(true);
+  if (!own()) return;
+  own()->lacks_room.store(true);
   if (table.host->has_warned.exchange(true)) return;
   say("adjoin: warning: rank " + std::to_string(world_rank) + ": only " + std::to_string(most) + " " + of +
       " can be watched at once: a deadlock in which others wait for a rank with more is reported only at the deadline");
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
-  return !own || !table.host->somebody_failed.exchange(true);
+  return !own() || !table.host->somebody_failed.exchange(true);
 }
 
 void MpiShared::say(const std::string& message) const noexcept {
@@ -164,18 +251,32 @@ MpiSession::MpiSession(const MpiOptions& options) {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
   }
   finalizes_ = !initialized;
+  if (finalizes_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   shared_ = std::make_shared<MpiShared>(options);
+  try {
+    shared_->begin();
+  } catch (...) {
+    shared_->end_job(message_of(std::current_exception()), exit_code_of(std::current_exception()));
+  }
+}
+
+std::optional<int> MpiSession::leave(std::optional<int> exit_code) {
+  const bool is_open = std::exchange(is_open_, false);
+  return is_open && mpi_is_alive() ? shared_->leave(exit_code) : std::nullopt;
 }
 
 MpiSession::~MpiSession() {
-  if (!mpi_is_alive()) return;
-  shared_->leave();
-  if (finalizes_) MPI_Finalize();
+  leave(std::nullopt);
+  if (finalizes_ && mpi_is_alive()) MPI_Finalize();
 }
 
 std::shared_ptr<Backend> MpiSession::world() const {
-  return mpi::backend_on(mpi::Group::of_world(shared_),
-                         std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false, /*is_ranks_own=*/true));
+  try {
+    return mpi::backend_on(mpi::Group::of_world(shared_),
+                           std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false, /*is_ranks_own=*/true));
+  } catch (...) {
+    shared_->end_job(message_of(std::current_exception()), exit_code_of(std::current_exception()));
+  }
 }
 
 }  // namespace adjoin

@@ -4,12 +4,15 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
 
@@ -22,12 +25,20 @@ class ProcessWorld;
 /// Throws CommunicationError with MPI's error text unless `code` is success.
 void check_mpi(int code, std::string_view call);
 
+/// Whether this process may call MPI; never in the child of a fork.
 bool mpi_is_alive();
+
+/// Carries out `step` on all processes of `comm`. Returns the error that it throws on the first process that throws one, the same
+/// text on all, or "".
+std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step);
 
 /// What all groups of one process share of MPI: the table of pending calls of this host with the watchdog that reads it, and
 /// which process reports first when the job fails.
 struct MpiShared {
-  explicit MpiShared(const MpiOptions& options);
+  explicit MpiShared(const MpiOptions& given) : options(given) {}
+  ~MpiShared();
+  /// Prepares all that is below; called on all ranks together. Where it throws, the others may wait for this rank.
+  void begin();
 
   [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
   /// The same for an error that the runtime found, which is not one rank's message.
@@ -37,8 +48,11 @@ struct MpiShared {
   void note_lack_of_room(const char* of, size_t most) const;
 
   /// Waits for all ranks to come here, watched, so that a rank that left early is reported where others wait for it. Then
-  /// releases what needs MPI, before MPI is finalised.
-  void leave() noexcept;
+  /// releases what the processes share, before MPI is finalised. Returns the code with which all ranks are to exit: the largest
+  /// that any rank gives. A rank that gives another than 0 ends the job where the others have not come after a second.
+  std::optional<int> leave(std::optional<int> exit_code) noexcept;
+  /// Whether another process of this host has failed or is gone; may be called by a signal's handler.
+  bool others_failed() const noexcept;
 
   const MpiOptions options;
   int world_rank = 0, world_size = 1;
@@ -48,7 +62,8 @@ struct MpiShared {
   std::mutex making;                              // held while this process makes a group
   mpi::PendingTable table;                        // empty where the processes of this host share no memory
   std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory
-  mpi::ProcessEntry* own = nullptr;  // in memory that the processes of a host share; nullptr once that is gone
+  /// In memory that the processes of a host share; nullptr once that is gone, and in the child of a fork.
+  mpi::ProcessEntry* own() const { return process_.is_here() ? own_ : nullptr; }
 
  private:
   void share_table(MPI_Comm host);
@@ -57,7 +72,9 @@ struct MpiShared {
   bool is_first_to_fail() const noexcept;
   void say(const std::string& message) const noexcept;
 
-  MPI_Win window_ = MPI_WIN_NULL;
+  const ProcessOwner process_;
+  void* memory_ = nullptr;  // of the table
+  mpi::ProcessEntry* own_ = nullptr;
   std::jthread watchdog_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/diagnosis.hpp"
 #include "adjoin/comm/mpi/host_parts.hpp"
 #include "adjoin/comm/mpi/process_backend.hpp"
@@ -98,11 +99,16 @@ class Transport::PostedSend final : public PendingSend {
     transport_->post(message_, requests_[0]);
   }
   ~PostedSend() override {
+    if (!process_.is_here()) return;
     end();
     transport_->group_->shared()->sends.fetch_sub(1);
   }
-  void wait() override { check_mpi(finish(), call_.name); }
+  void wait() override {
+    process_.require_here(std::string(call_.name));
+    check_mpi(finish(), call_.name);
+  }
   bool done() override {
+    if (!process_.is_here()) return false;
     int is_done = 0;
     MPI_Testall(2, requests_, &is_done, MPI_STATUSES_IGNORE);
     return is_done != 0;
@@ -124,6 +130,7 @@ class Transport::PostedSend final : public PendingSend {
     return codes[0] != MPI_SUCCESS ? codes[0] : codes[1];
   }
 
+  const ProcessOwner process_;
   const std::shared_ptr<Transport> transport_;
   const Message message_;
   Call call_;

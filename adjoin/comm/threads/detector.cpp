@@ -15,7 +15,7 @@ Agent::Agent(Detector& detector, int rank, Kind kind)
 }
 
 Agent::~Agent() {
-  detector_.leave(*this);
+  if (process_.is_here()) detector_.leave(*this);  // else a thread that does not exist here may hold the lock
 }
 
 Detector::Detector(int ranks, std::function<void(const std::string&)> on_deadlock)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/diagnosis.hpp"
 #include "adjoin/comm/host/world.hpp"
@@ -39,6 +40,7 @@ class Agent {
   Detector& detector_;
   const int rank_;
   const Kind kind_;
+  const ProcessOwner process_;
   ThreadOwner owner_;
   const Waiting* waiting_ = nullptr;  // this and the next are guarded by the detector's lock
   bool rests_ = false;

@@ -1,0 +1,25 @@
+#include <ATen/ThreadLocalState.h>
+#include <ATen/autocast_mode.h>
+
+#include "adjoin/comm/carried_state.hpp"
+
+/// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
+extern "C" const bool adjoin_modes_are_carried;
+
+namespace adjoin {
+
+namespace {
+
+/// LibTorch's state of a thread: no_grad, inference_mode, autocast and others. Autocast's cache, which the threads of a process share,
+/// stays off, as ranks would drop each other's casts.
+std::function<void()> carried_modes() {
+  return [state = at::ThreadLocalState()] {
+    at::ThreadLocalState::setThreadLocalState(state);
+    if (at::autocast::is_autocast_enabled(at::kCPU)) at::autocast::set_autocast_cache_enabled(false);
+  };
+}
+
+}  // namespace
+}  // namespace adjoin
+
+const bool adjoin_modes_are_carried = adjoin::carry_to_ranks(&adjoin::carried_modes);
