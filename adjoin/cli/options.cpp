@@ -17,7 +17,9 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::cli {
@@ -90,8 +92,21 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, values.**flag, help);
   }
-  const std::function<void(const std::string&)> read = [&](const std::string& text) { set(field, text, values); };
+  const bool has_default = !text_of(field, values).empty() || field.name == "from";
+  const std::function<void(const std::string&)> read = [&, option, has_default](const std::string& text) {
+    if (!has_default) check_not_empty(option, text);
+    set(field, text, values);
+  };
   return command.add_option_function(option, read, help)->option_text(metavariable(field));
+}
+
+void warn_of_host_memory(const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw("--host-memory");
+  if (option == nullptr || option->count() == 0 || started_by_mpi()) return;
+  const std::string& word = option->results().back();
+  if (word == "on" || word == "off")
+    train::warn("--host-memory " + word +
+                " changes nothing: the ranks are threads of one process, which have its memory in common");
 }
 
 }  // namespace
@@ -109,6 +124,7 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=] {
       if (!file->empty()) apply_config_file(*command, *file);
+      warn_of_host_memory(*command);
       run();
     };
   });
@@ -131,6 +147,7 @@ Configuration GivenConfiguration::resolve() const {
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
+  if (!run.empty()) train::check_known(resolved, "--resume " + run);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));

@@ -25,6 +25,9 @@ struct PredictRequest : train::ModelUse {
 
 void answer(std::span<const train::Prediction> predictions, const PredictRequest& options) {
   for (const train::Prediction& prediction : predictions) {
+    require(!options.all || !prediction.classes.empty(), [&] {
+      return "--all: prints the classes of a classifier, and the model in " + options.model + " has none";
+    });
     nlohmann::ordered_json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;
     fields[prediction.what] = prediction.value;
