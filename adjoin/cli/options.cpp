@@ -119,8 +119,8 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
                       std::function<void()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
   auto file = std::make_shared<std::string>();
-  command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line overrides it")
-      ->option_text("FILE");
+  add_text(*command, "--config", *file, "FILE",
+           "TOML file whose keys are these options' names; the command line overrides it");
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=] {
       if (!file->empty()) apply_config_file(*command, *file);

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -48,22 +47,12 @@ std::map<std::string, Words> commands(const std::string& out) {
           {"watch", {"/nowhere"}}};
 }
 
-/// The command of this full name; null if there is none.
-CLI::App* command_named(CLI::App& app, const std::string& name) {
-  CLI::App* command = &app;
-  for (size_t at = 0; command != nullptr && at < name.size();) {
-    const size_t end = std::min(name.find(' ', at), name.size());
-    command = command->get_subcommand_no_throw(name.substr(at, end - at));
-    at = end + 1;
-  }
-  return command;
-}
-
-void collect_names(const CLI::App& app, const std::string& prefix, std::set<std::string>& names) {
+/// The commands that have none of their own, by their full names without the program's.
+void collect(const CLI::App& app, const std::string& prefix, std::map<std::string, const CLI::App*>& commands) {
   const std::vector<std::string> nested = command_names(app);
-  if (nested.empty()) names.insert(prefix);
+  if (nested.empty()) commands.emplace(prefix, &app);
   for (const std::string& name : nested)
-    collect_names(*app.get_subcommand(name), prefix.empty() ? name : prefix + " " + name, names);
+    collect(*app.get_subcommand(name), prefix.empty() ? name : prefix + " " + name, commands);
 }
 
 /// What a command line is refused with.
@@ -101,14 +90,13 @@ TEST(EveryOption, refuses_by_its_name_what_it_cannot_be) {
   const test::TemporaryFolder folder;
   Program program;
   add_commands(program);
-  std::set<std::string> names;
-  collect_names(program.app, "", names);
-  const std::map<std::string, Words> all = commands((folder / "out").string());
-  for (const std::string& name : names) ASSERT_TRUE(all.contains(name)) << name;
+  std::map<std::string, const CLI::App*> known;
+  collect(program.app, "", known);
+  const std::map<std::string, Words> others = commands((folder / "out").string());
   size_t options = 0;
-  for (const auto& [name, rest] : all) {
-    const CLI::App* command = command_named(program.app, name);
-    ASSERT_NE(command, nullptr) << name;
+  for (const auto& [name, command] : known) {
+    ASSERT_TRUE(others.contains(name)) << name;
+    const Words& rest = others.at(name);
     for (const CLI::Option* option : command->get_options()) {
       if (option->get_lnames().empty() || option->get_items_expected_min() == 0) continue;
       const std::string long_name = "--" + option->get_lnames().front(), what = option->get_option_text();

@@ -161,10 +161,9 @@ TEST(OwnTask, goes_on_from_its_folder_or_begins_where_resume_is_auto) {
   Configuration alone = testing::of_plain_task((folder / "alone").string(), 3);
   alone.steps = 9;
   alone.schedule = "constant";
-  EXPECT_EQ(losses_of(alone), [&] {
-    alone.out = c.resume, alone.resume = "auto";
-    return losses_of(alone);
-  }());
+  const std::vector<double> in_one_go = losses_of(alone);
+  alone.out = c.resume, alone.resume = "auto";
+  EXPECT_EQ(losses_of(alone), in_one_go);
 }
 
 /// The error of a training, or of what else is tried.
@@ -205,7 +204,7 @@ TEST(OwnTask, is_named_in_the_files_of_its_run_which_say_nothing_of_texts) {
     EXPECT_TRUE(json.contains("batch"));
   }
   EXPECT_THAT(refusal_of([&] {
-                evaluate({{.model = out}, {}});
+                evaluate({{.model = out, .grid = {}}, {}});
               }),
               ::testing::StartsWith(out + ": is of the task \"squares\""));
   EXPECT_EQ(read_configuration(folder / "run" / "config.json").batch, 7);
