@@ -18,11 +18,11 @@ namespace adjoin::cli {
 namespace {
 
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
+using CommandLine = std::vector<std::string>;
 
 /// The commands with what else they need, so that nothing but the option is wrong. What they are to read is not there: so an
 /// option that is checked only after that is found out.
-std::map<std::string, Words> commands(const std::string& out) {
+std::map<std::string, CommandLine> commands(const std::string& out) {
   return {{"train", {"--data", "sample", "--out", out}},
           {"plan", {"--data", "sample", "--ranks", "2"}},
           {"evaluate", {"--model", "/nowhere", "--data", "sample"}},
@@ -48,15 +48,16 @@ std::map<std::string, Words> commands(const std::string& out) {
 }
 
 /// The commands that have none of their own, by their full names without the program's.
-void collect(const CLI::App& app, const std::string& prefix, std::map<std::string, const CLI::App*>& commands) {
+void collect_commands(const CLI::App& app, const std::string& prefix,
+                      std::map<std::string, const CLI::App*>& commands) {
   const std::vector<std::string> nested = command_names(app);
   if (nested.empty()) commands.emplace(prefix, &app);
   for (const std::string& name : nested)
-    collect(*app.get_subcommand(name), prefix.empty() ? name : prefix + " " + name, commands);
+    collect_commands(*app.get_subcommand(name), prefix.empty() ? name : prefix + " " + name, commands);
 }
 
 /// What a command line is refused with.
-std::string refusal_of(const Words& words) {
+std::string refusal_of_line(const CommandLine& words) {
   Program program;
   add_commands(program);
   try {
@@ -70,11 +71,12 @@ std::string refusal_of(const Words& words) {
   return "nothing";
 }
 
-Words words_of(const std::string& command, Words rest, const std::string& option, const std::string& value) {
+CommandLine line_of_words(const std::string& command, CommandLine rest, const std::string& option,
+                          const std::string& value) {
   for (size_t i = 0; i + 1 < rest.size(); ++i)
     if (rest[i] == option)
       rest.erase(rest.begin() + static_cast<int64_t>(i), rest.begin() + static_cast<int64_t>(i) + 2);
-  Words words;
+  CommandLine words;
   for (size_t at = 0; at < command.size();) {
     const size_t end = std::min(command.find(' ', at), command.size());
     words.push_back(command.substr(at, end - at));
@@ -91,21 +93,21 @@ TEST(EveryOption, refuses_by_its_name_what_it_cannot_be) {
   Program program;
   add_commands(program);
   std::map<std::string, const CLI::App*> known;
-  collect(program.app, "", known);
-  const std::map<std::string, Words> others = commands((folder / "out").string());
+  collect_commands(program.app, "", known);
+  const std::map<std::string, CommandLine> others = commands((folder / "out").string());
   size_t options = 0;
   for (const auto& [name, command] : known) {
     ASSERT_TRUE(others.contains(name)) << name;
-    const Words& rest = others.at(name);
+    const CommandLine& rest = others.at(name);
     for (const CLI::Option* option : command->get_options()) {
       if (option->get_lnames().empty() || option->get_items_expected_min() == 0) continue;
       const std::string long_name = "--" + option->get_lnames().front(), what = option->get_option_text();
-      Words wrong{""};
+      CommandLine wrong{""};
       if (what == "INTEGER") wrong = {"", "1.5", "nan", "-7", "x"};
       if (what == "NUMBER") wrong = {"", "nan", "inf", "-7", "x"};
       if (what.find('|') != what.npos) wrong = {"", "x"};
       for (const std::string& value : wrong)
-        EXPECT_THAT(refusal_of(words_of(name, rest, long_name, value)), HasSubstr(long_name))
+        EXPECT_THAT(refusal_of_line(line_of_words(name, rest, long_name, value)), HasSubstr(long_name))
             << name << " " << long_name << " '" << value << "'";
       ++options;
     }
@@ -114,27 +116,28 @@ TEST(EveryOption, refuses_by_its_name_what_it_cannot_be) {
 }
 
 TEST(EveryOption, that_is_a_flag_takes_no_value_but_true_or_false) {
-  EXPECT_THAT(refusal_of({"checkpoint", "/nowhere", "--json=1x"}), HasSubstr("--json=1x: expected --json alone"));
-  EXPECT_THAT(refusal_of({"checkpoint", "/nowhere", "--json=false"}), HasSubstr("/nowhere: there is no such folder"));
+  EXPECT_THAT(refusal_of_line({"checkpoint", "/nowhere", "--json=1x"}), HasSubstr("--json=1x: expected --json alone"));
+  EXPECT_THAT(refusal_of_line({"checkpoint", "/nowhere", "--json=false"}),
+              HasSubstr("/nowhere: there is no such folder"));
 }
 
 TEST(EveryOption, is_named_where_its_path_leads_nowhere) {
   const test::TemporaryFolder folder;
   const std::string out = (folder / "out").string();
-  const Words train{"train", "--data", "sample", "--out", out};
-  const auto with = [](Words words, const Words& more) {
+  const CommandLine train{"train", "--data", "sample", "--out", out};
+  const auto with = [](CommandLine words, const CommandLine& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
-  EXPECT_EQ(refusal_of({"evaluate", "--model", "/nowhere", "--data", "sample"}),
+  EXPECT_EQ(refusal_of_line({"evaluate", "--model", "/nowhere", "--data", "sample"}),
             "--model /nowhere: there is no such folder");
-  EXPECT_EQ(refusal_of({"train", "--data", "/nowhere", "--out", out}), "--data /nowhere: no such file or folder");
-  EXPECT_EQ(refusal_of(with(train, {"--from", "/nowhere"})), "--from /nowhere: there is no such folder");
-  EXPECT_EQ(refusal_of({"train", "--resume", "/nowhere"}), "--resume /nowhere: there is no such folder");
-  EXPECT_THAT(refusal_of(with(train, {"--vocab", "/nowhere"})), HasSubstr("--vocab /nowhere: cannot open"));
-  EXPECT_EQ(refusal_of(with(train, {"--pipeline", "/no.csv", "--pp", "2"})),
+  EXPECT_EQ(refusal_of_line({"train", "--data", "/nowhere", "--out", out}), "--data /nowhere: no such file or folder");
+  EXPECT_EQ(refusal_of_line(with(train, {"--from", "/nowhere"})), "--from /nowhere: there is no such folder");
+  EXPECT_EQ(refusal_of_line({"train", "--resume", "/nowhere"}), "--resume /nowhere: there is no such folder");
+  EXPECT_THAT(refusal_of_line(with(train, {"--vocab", "/nowhere"})), HasSubstr("--vocab /nowhere: cannot open"));
+  EXPECT_EQ(refusal_of_line(with(train, {"--pipeline", "/no.csv", "--pp", "2"})),
             "--pipeline /no.csv: the file cannot be opened");
-  EXPECT_EQ(refusal_of(with(train, {"--config", "/nowhere"})), "--config /nowhere: cannot be read");
+  EXPECT_EQ(refusal_of_line(with(train, {"--config", "/nowhere"})), "--config /nowhere: cannot be read");
 }
 
 }  // namespace

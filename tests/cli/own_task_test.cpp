@@ -24,7 +24,7 @@ void train_own(const std::filesystem::path& folder) {
     ::dup2(::open("/dev/null", O_WRONLY), STDOUT_FILENO);
     ::dup2(STDOUT_FILENO, STDERR_FILENO);
     try {
-      train::train(testing::of_plain_task(folder.string()), testing::plain_task);
+      train::train(test::of_plain_task(folder.string()), test::plain_task);
       ::_exit(0);
     } catch (...) {
       ::_exit(1);

@@ -195,11 +195,11 @@ TEST_F(Plans, of_a_task_of_ones_own_are_made_likewise) {
 }
 
 TEST_F(Plans, leave_out_layouts_that_a_task_cannot_take_and_say_why) {
-  Configuration c = testing::of_plain_task("");
+  Configuration c = test::of_plain_task("");
   c.heads = 1;  // of which the task has none
   const auto planned_for = [&](int64_t said) {
     return layouts(
-        c, [=](const Configuration&) { return std::make_unique<testing::PlainTask>(said); },
+        c, [=](const Configuration&) { return std::make_unique<test::PlainTask>(said); },
         {.placement = {.ranks = 2}, .fixed = {"zero", "recompute", "pipeline"}, .measuring_seconds = kSeconds});
   };
   const auto options = [](const Plan& plan) {

@@ -10,7 +10,7 @@
 
 #include "adjoin/train/task.hpp"
 
-namespace adjoin::testing {
+namespace adjoin::test {
 
 /// The squares of 40 numbers, by plain modules that draw their weights as torch::nn does: an input, two equal blocks, an output.
 /// Its tensors are float32, and each sample is one row.
@@ -25,7 +25,7 @@ class PlainTask : public train::Task {
     const auto linear = [this](const std::string& name, int64_t in, int64_t out) {
       const auto make = [=](const Grid&, const at::TensorOptions& tensor) {
         torch::nn::Linear layer(in, out);
-        layer->to(tensor.device(), tensor.dtype().toScalarType());
+        layer->to(tensor.dtype().toScalarType());
         return layer.ptr();
       };
       models::Segment segment = models::segment<torch::nn::LinearImpl>(
@@ -66,4 +66,4 @@ inline train::Configuration of_plain_task(const std::string& out, int64_t epochs
   return c;
 }
 
-}  // namespace adjoin::testing
+}  // namespace adjoin::test
