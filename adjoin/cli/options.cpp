@@ -222,10 +222,22 @@ std::string help_of(const Field& field) {
   return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
 }
 
+/// Refuses a value that the field cannot have as soon as it is read, before a model is opened.
+CLI::Option* checked(CLI::Option* option, const Field& field) {
+  return option->each([&field](const std::string& text) {
+    Configuration given;
+    set(field, text, given);
+    if (const auto* member = std::get_if<int64_t Configuration::*>(&field.member))
+      check_range(train::option_of(field.name), given.**member, static_cast<int64_t>(field.least),
+                  static_cast<int64_t>(field.most));
+  });
+}
+
 /// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
-  return command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field));
+  return checked(command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field)),
+                 field);
 }
 
 }  // namespace
@@ -233,7 +245,8 @@ CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& wor
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
-    add_number(command, train::option_of(name), variable, help_of(train::field_named(name)))->group("Layout");
+    const Field& field = train::field_named(name);
+    checked(add_number(command, train::option_of(name), variable, help_of(field)), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.backend)->group("Layout");
