@@ -26,6 +26,8 @@ class Curve : public train::Task {
     if (points_.size() < 20) throw InvalidArgument(file + ": expected at least 20 lines \"x,y\"");
   }
 
+  std::string name() const override { return "curve"; }
+
   // Every tenth point is held out.
   int64_t size(data::Part part) const override {
     const int64_t tested = std::ssize(points_) / 10;
@@ -68,6 +70,8 @@ class Curve : public train::Task {
 int main(int argc, char** argv) {
   std::string file;
   int64_t ranks = 0;
+  bool is_dry = false;
+  std::vector<std::string> settings;
   train::Configuration c{.epochs = 30, .lr = 1e-2, .overwrite = true};
   c.out = std::filesystem::temp_directory_path() / "own_task";
   CLI::App app("A curve through points, trained by the loop of adjoin train.", "own_task");
@@ -76,13 +80,22 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", c.epochs, "Passes over the points [30]")->option_text("N");
   app.add_option("--dp", c.dp, "Data-parallel ranks [1]")->option_text("N");
   app.add_option("--tp", c.tp, "Tensor-parallel ranks [1]")->option_text("N");
+  app.add_option("--resume", c.resume, "Folder of a run to continue, or auto: that of --out")->option_text("DIR");
+  app.add_flag("--dry-run", is_dry, "Train nothing: print what a step needs of each rank");
+  app.add_option("--set", settings, "Any option of adjoin train, as in zero=2 or precision=fp64")
+      ->option_text("NAME=V");
   app.add_option("--ranks", ranks, "Ranks whose layout a plan decides, instead of --dp and --tp")->option_text("N");
   CLI11_PARSE(app, argc, argv);
   try {
     const auto make = [&](const train::Configuration&) { return std::make_unique<Curve>(file); };
+    for (const std::string& setting : settings) {
+      const size_t equals = std::min(setting.find('='), setting.size());
+      train::set(train::field_named(setting.substr(0, equals)), setting.substr(std::min(equals + 1, setting.size())),
+                 c);
+    }
     const plan::JobSession session;
     if (ranks > 0) c = agreed_best(plan::layouts(c, make, {.placement = {.ranks = ranks}}));
-    train::train(c, make);
+    is_dry ? train::dry_run(c, make) : train::train(c, make);
   } catch (const std::exception& error) {
     return std::cerr << "own_task: " << error.what() << '\n', 2;
   }

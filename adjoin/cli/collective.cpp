@@ -58,7 +58,8 @@ std::string algorithm_of(const LabOptions& options, Collective collective, int r
   if (is_left_open(options)) return std::string(algorithm::choose(collective, ranks, bytes));
   const auto known = algorithm::names_of(collective);
   require(std::find(known.begin(), known.end(), options.algorithm) != known.end(), [&] {
-    return "unknown algorithm \"" + options.algorithm + "\" for " + options.operation + ": " + joined(known) + ", auto";
+    return "--algorithm: unknown algorithm \"" + options.algorithm + "\" for " + options.operation + ": " +
+           joined(known) + ", auto";
   });
   return options.algorithm;
 }

@@ -5,6 +5,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
+#include "adjoin/train/failures.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -34,7 +35,13 @@ void check_values(const CLI::App& app, const std::vector<std::string>& words) {
       if (nested->get_name() == words[i]) command = nested;
     const std::string name = words[i].substr(0, words[i].find('='));
     const CLI::Option* option = option_named(*command, name);
-    if (option == nullptr || !takes_value(*option)) continue;
+    if (option == nullptr) continue;
+    if (!takes_value(*option)) {
+      const std::string value = words[i].substr(name.size());
+      require(value.empty() || value == "=true" || value == "=false" || option->get_items_expected_max() > 0,
+              [&] { return words[i] + ": expected " + name + " alone, or with =true or =false"; });
+      continue;
+    }
     require(std::ranges::find(given, option) == given.end(), [&] { return name + " is given twice"; });
     given.push_back(option);
     if (name != words[i]) continue;
@@ -58,6 +65,15 @@ std::string refusal_of(const CLI::App& command, const std::vector<std::string>& 
     return "unknown command " + first + did_you_mean(first, commands) + help + "them";
   return "unexpected " + joined(words, " ") + did_you_mean(first.substr(0, first.find('=')), option_names(command)) +
          help + "what there is";
+}
+
+/// "--from " where a message begins with the value that was given to --from, as "/nowhere: there is no such folder" does.
+std::string option_meant(const CLI::App& command, const std::string& message) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->count() > 0 ? option->results() : std::vector<std::string>())
+      if (!value.empty() && !option->get_lnames().empty() && message.starts_with(value + ": "))
+        return "--" + option->get_lnames().front() + " ";
+  return "";
 }
 
 }  // namespace
@@ -100,6 +116,16 @@ void parse(Program& program, std::vector<std::string> words) {
   }
   require(program.action != nullptr,
           [&] { return "a command is needed; " + full_name(chosen(program.app)) + " --help lists them"; });
+}
+
+void act(const Program& program) {
+  try {
+    program.action();
+  } catch (const Error& error) {
+    const std::string option = option_meant(chosen(program.app), error.what());
+    if (option.empty() || dynamic_cast<const train::Advised*>(&error) != nullptr) throw;
+    rethrow_led_by(option, std::current_exception());
+  }
 }
 
 }  // namespace adjoin::cli

@@ -23,4 +23,8 @@ Words separate_texts(const CLI::App& command, const std::vector<std::string>& wo
 ///         missing or given twice, for words that no option or command takes, and where there is no command.
 void parse(Program& program, std::vector<std::string> words);
 
+/// Does what was parsed. An error that begins with the value of an option, as in "/nowhere: there is no such folder", gets the
+/// name of the option before it.
+void act(const Program& program);
+
 }  // namespace adjoin::cli

@@ -18,6 +18,9 @@ struct Program {
   std::vector<std::string> texts;   // of that subcommand
 };
 
+/// All of them.
+void add_commands(Program& program);
+
 void add_train(Program& program);
 void add_plan(Program& program);
 void add_evaluate(Program& program);

@@ -12,6 +12,7 @@
 #include "adjoin/cli/names.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -65,17 +66,18 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
     require(!json.is_discarded(), "is not JSON");
-    train::configuration_from_json(json);
+    train::check_known(train::configuration_from_json(json), "the configuration");
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(path + ": " + error.what());
   }
   for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
-  if (json.value("from", "").empty()) json.erase("from");  // the run began with drawn weights
   if (const auto schedule = json.find("pipeline"); schedule != json.end())
     *schedule = train::schedule_beside(path, schedule->get<std::string>());
-  for (const auto& [key, value] : json.items())
-    if (CLI::Option* option = command.get_option_no_throw(train::option_of(key)))
-      set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
+  for (const auto& [key, value] : json.items()) {
+    CLI::Option* option = command.get_option_no_throw(train::option_of(key));
+    if (option == nullptr || value == "") continue;  // "": the run was not given it
+    set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
+  }
 }
 
 toml::table parse(const std::string& path, const std::string& text) {

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cmath>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -58,15 +59,18 @@ void run_generate(GenerateCommand& options) {
   check_least("--pp", request.grid.pp, 1);
   check_least("--tokens", request.tokens.value_or(1), 1);
   check_least("--seed", options.seed.value_or(0), 0);
+  const double temperature = options.temperature.value_or(1), top_p = options.top_p.value_or(1);
+  require(temperature >= 0 && std::isfinite(temperature),
+          [&] { return "--temperature is " + train::shown(temperature) + ", expected a number of 0 or more"; });
+  check_least("--top-k", options.top_k.value_or(1), 1);
+  require(top_p > 0 && top_p <= 1,
+          [&] { return "--top-p is " + train::shown(top_p) + ", expected more than 0, and at most 1"; });
   if (options.temperature || options.top_k || options.top_p || options.seed) {
-    models::Sampling sampling{.temperature = options.temperature.value_or(1),
+    models::Sampling sampling{.temperature = temperature,
                               .top_k = options.top_k,
-                              .top_p = options.top_p.value_or(1),
+                              .top_p = top_p,
                               .seed = static_cast<uint64_t>(options.seed.value_or(1))};
-    const bool is_likeliest = sampling.temperature == 0;
-    if (is_likeliest) sampling.temperature = 1;
-    check(sampling);
-    if (!is_likeliest) request.sampling = sampling;
+    if (temperature > 0) request.sampling = sampling;
   }
   const bool is_lone = request.prompts.size() == 1;
   train::Readers readers;

@@ -30,6 +30,10 @@ CLI::Option* add(CLI::App& command, const std::string& name, Variable& variable,
 
 }  // namespace
 
+void check_not_empty(std::string_view option, std::string_view value) {
+  if (value.empty()) refuse(option, value, "a value");
+}
+
 CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help) {
   const auto read = [&variable, name](const std::string& value) {
     require(!value.empty(), [&] { return name + " is empty, expected a file's name"; });

@@ -8,17 +8,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::cli {
 
-/// An option whose value is a text.
+/// Throws: InvalidArgument for the empty value of an option
+void check_not_empty(std::string_view option, std::string_view value);
+
+/// An option whose value is a text. If "" means that it is not given, it cannot be given.
 template <class Variable>
 CLI::Option* add_text(CLI::App& command, const std::string& name, Variable& variable, const char* what,
                       const std::string& help) {
-  return command.add_option(name, variable, help)->option_text(what);
+  CLI::Option* option = command.add_option(name, variable, help)->option_text(what);
+  if constexpr (std::is_same_v<Variable, std::string>)
+    if (variable.empty() && name.starts_with("--"))
+      option->each([name](const std::string& value) { check_not_empty(name, value); });
+  return option;
 }
 
 /// An option whose value is a file to write. Throws (when it is read): InvalidArgument for ""

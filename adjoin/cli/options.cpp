@@ -17,7 +17,9 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::cli {
@@ -91,8 +93,21 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, values.**flag, help);
   }
-  const std::function<void(const std::string&)> read = [&](const std::string& text) { set(field, text, values); };
+  const bool has_default = !text_of(field, values).empty() || field.name == "from";
+  const std::function<void(const std::string&)> read = [&, option, has_default](const std::string& text) {
+    if (!has_default) check_not_empty(option, text);
+    set(field, text, values);
+  };
   return command.add_option_function(option, read, help)->option_text(metavariable(field));
+}
+
+void warn_of_host_memory(const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw("--host-memory");
+  if (option == nullptr || option->count() == 0 || started_by_mpi()) return;
+  const std::string& word = option->results().back();
+  if (word == "on" || word == "off")
+    train::warn("--host-memory " + word +
+                " changes nothing: the ranks are threads of one process, which have its memory in common");
 }
 
 }  // namespace
@@ -105,11 +120,12 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
                       std::function<void()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
   auto file = std::make_shared<std::string>();
-  command->add_option("--config", *file, "TOML file whose keys are these options' names; the command line overrides it")
-      ->option_text("FILE");
+  add_text(*command, "--config", *file, "FILE",
+           "TOML file whose keys are these options' names; the command line overrides it");
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=] {
       if (!file->empty()) apply_config_file(*command, *file);
+      warn_of_host_memory(*command);
       run();
     };
   });
@@ -132,6 +148,7 @@ Configuration GivenConfiguration::resolve() const {
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
+  if (!run.empty()) train::check_known(resolved, "--resume " + run);
   const Configuration base = resolved;
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
@@ -206,10 +223,22 @@ std::string help_of(const Field& field) {
   return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
 }
 
+/// Refuses a value that the field cannot have as soon as it is read, before a model is opened.
+CLI::Option* checked(CLI::Option* option, const Field& field) {
+  return option->each([&field](const std::string& text) {
+    Configuration given;
+    set(field, text, given);
+    if (const auto* member = std::get_if<int64_t Configuration::*>(&field.member))
+      check_range(train::option_of(field.name), given.**member, static_cast<int64_t>(field.least),
+                  static_cast<int64_t>(field.most));
+  });
+}
+
 /// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
-  return command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field));
+  return checked(command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field)),
+                 field);
 }
 
 }  // namespace
@@ -217,7 +246,8 @@ CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& wor
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
-    add_number(command, train::option_of(name), variable, help_of(train::field_named(name)))->group("Layout");
+    const Field& field = train::field_named(name);
+    checked(add_number(command, train::option_of(name), variable, help_of(field)), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.backend)->group("Layout");

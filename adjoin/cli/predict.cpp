@@ -36,6 +36,9 @@ void warn_of_cut(int64_t text, const train::CutText& cut) {
 /// `answered`: how many texts have come before.
 void answer(std::span<const train::Prediction> predictions, const PredictRequest& options, int64_t& answered) {
   for (const train::Prediction& prediction : predictions) {
+    require(!options.all || !prediction.classes.empty(), [&] {
+      return "--all: prints the classes of a classifier, and the model in " + options.model + " has none";
+    });
     ++answered;
     nlohmann::ordered_json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;

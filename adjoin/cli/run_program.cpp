@@ -56,10 +56,7 @@ std::string loaded_libtorch() {
 int run(int argc, char** argv) {
   Program program;
   program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
-  for (const auto add :
-       {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_export, add_tokenize,
-        add_bench, add_doctor, add_flight, add_collective, add_layout, add_pipeline, add_report, add_watch})
-    add(program);
+  add_commands(program);
   try {
     parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
@@ -68,12 +65,19 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail(kUsage, error.what());
   }
-  program.action();
+  act(program);
   flush_output();
   return 0;
 }
 
 }  // namespace
+
+void add_commands(Program& program) {
+  for (const auto add :
+       {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_export, add_tokenize,
+        add_bench, add_doctor, add_flight, add_collective, add_layout, add_pipeline, add_report, add_watch})
+    add(program);
+}
 
 int run_program(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a file size limit is then an error that names the file

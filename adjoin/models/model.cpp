@@ -1,13 +1,37 @@
 #include "adjoin/models/model.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
 #include "adjoin/movement/recompute.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/nn/seeded.hpp"
 
 namespace adjoin::models {
 
-ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor, bool shards)
+namespace {
+
+using Made = std::shared_ptr<torch::nn::Module>;
+
+bool has_plain_tensors(const torch::nn::Module& module, const Grid& stage) {
+  return std::ranges::any_of(nn::parameters_of(module, stage), [](const nn::Parameter& p) { return !p.initial; });
+}
+
+/// Two makings, so that a part of the library's own layers, which may make groups together with other ranks, never waits for a
+/// rank that waits for its turn to draw.
+Made made(const Part& part, const Grid& stage, const at::TensorOptions& tensor, std::optional<uint64_t> seed) {
+  const auto make = [&] { return part.make(stage, tensor); };
+  Made module = make();
+  require(module != nullptr, [&] { return "Model: the part " + part.name + " made no module"; });
+  return seed && has_plain_tensors(*module, stage) ? nn::seeded(mix(*seed ^ hash_of(part.name)), make) : module;
+}
+
+}  // namespace
+
+ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor, bool shards,
+                     std::optional<uint64_t> seed)
     : segments_(std::move(segments)) {
   require(!segments_.empty(), "Model: expected at least 1 segment, got none");
   for (const Segment& segment : segments_) {
@@ -16,8 +40,8 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
     std::vector<std::shared_ptr<parallel::WeightShards>> sharded;
     for (const Part& part : segment.parts) {
       const auto children = named_children();
-      const auto* made = children.find(part.name);
-      of_segment.of_parts.push_back(made ? *made : register_module(part.name, part.make(stage, tensor)));
+      const auto* known = children.find(part.name);
+      of_segment.of_parts.push_back(known ? *known : register_module(part.name, made(part, stage, tensor, seed)));
       if (!shards) continue;
       std::shared_ptr<parallel::WeightShards>& of_part = shards_[part.name];
       if (!of_part)

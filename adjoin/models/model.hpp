@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ class ModelImpl : public torch::nn::Module {
  public:
   /// Makes each part once, also one that several segments name. With `shards` each rank keeps only a shard of the weights that
   /// several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back. All ranks of
-  /// the stage must then call each function.
+  /// the stage must then call each function. With `seed`, what a plain module of torch::nn draws follows from the seed and the
+  /// name of its part: such a part is made a second time, while no other thread of this process draws.
   /// Throws: InvalidArgument for no segments, for a segment without a forward, and what the parts throw
   ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor = at::kFloat,
-            bool shards = false);
+            bool shards = false, std::optional<uint64_t> seed = {});
 
   /// `caches`: empty, or one for each segment.
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;

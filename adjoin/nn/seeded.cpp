@@ -7,7 +7,7 @@
 namespace adjoin::nn {
 
 void with_seed(uint64_t seed, const std::function<void()>& work) {
-  static std::mutex one_at_a_time;
+  static std::recursive_mutex one_at_a_time;  // `work` may seed a part of what it makes
   const std::lock_guard turn(one_at_a_time);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor before = generator.get_state();

@@ -128,8 +128,10 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
     for (const int64_t cp : divisors(ranks / tp))
       for (const int64_t pp : divisors(ranks / tp / cp)) {
         const int64_t dp = ranks / tp / cp / pp;
-        if (tp > base.heads || cp > base.sequence || pp > segments) continue;  // train would refuse it
-        if (narrows && cp > 1 && cp * kFewTokens > base.sequence) continue;
+        const bool is_of_texts = base.task.empty();
+        if (pp > segments || (is_of_texts && (tp > base.heads || cp > base.sequence)))
+          continue;  // train would refuse it
+        if (narrows && is_of_texts && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {
           if (base.experts % ep != 0) continue;
           if (dp > base.batch) {

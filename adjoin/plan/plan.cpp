@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
@@ -13,9 +14,11 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/plan/extrapolated_step.hpp"
 #include "adjoin/plan/layouts.hpp"
+#include "adjoin/train/failures.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/stages.hpp"
+#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -31,7 +34,7 @@ constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;
 /// The tasks for a plan's layouts, each made once.
 class Tasks {
  public:
-  Tasks(const Configuration& base, const train::TaskMaker& make) : make_(make), base_(make(base)) {}
+  Tasks(Configuration base, const train::TaskMaker& make) : make_(make), base_(make_task(base, make)) {}
 
   const train::Task& base() const { return *base_; }
   const train::Task& of(const Configuration& c) {
@@ -94,19 +97,26 @@ class Planner {
   Tasks& tasks() { return tasks_; }
   Workbench& workbench() { return workbench_; }
 
+  /// A layout with its memory; above kFewRanks, where this comes from the same steps as the time, with both.
   /// Throws: InvalidArgument where train would refuse the layout for its model
   PlannedLayout planned(const Configuration& c) {
     const train::Task& task = tasks_.of(c);
     PlannedLayout layout{.configuration = c};
-    const Step step = grid_sizes(c).ranks() <= kFewRanks ? step_as_it_is(c, task) : step_from_small_ones(c, task);
+    const bool are_few = grid_sizes(c).ranks() <= kFewRanks;
+    const Step step = are_few ? Step{memory_.plan(c, task, longest_), {}} : step_from_small_ones(c, task);
     for (const RankPlan& rank : step.longest)
       if (rank.highest + rank.checkpoint_copies > layout.needs())
         layout.copies = rank.checkpoint_copies, layout.memory = rank.highest;
-    layout.time = step_time(c, stages_of(c, segments_of(c, task)), step.typical,
-                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
-                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
-    layout.samples_per_second = static_cast<double>(typical_of(c, task).size()) / layout.time.seconds;
+    if (!are_few) set_time(layout, task, step.typical);
     return layout;
+  }
+
+  /// Sets the time of a layout that has none yet.
+  void time(PlannedLayout& layout) {
+    if (layout.is_timed()) return;
+    const Configuration& c = layout.configuration;
+    const train::Task& task = tasks_.of(c);
+    set_time(layout, task, timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c)));
   }
 
  private:
@@ -116,8 +126,12 @@ class Planner {
     std::vector<RankPlan> longest, typical;
   };
 
-  Step step_as_it_is(const Configuration& c, const train::Task& task) {
-    return {memory_.plan(c, task, longest_), timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c))};
+  void set_time(PlannedLayout& layout, const train::Task& task, const std::vector<RankPlan>& typical) {
+    const Configuration& c = layout.configuration;
+    layout.time = step_time(c, stages_of(c, segments_of(c, task)), typical,
+                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
+                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
+    layout.samples_per_second = static_cast<double>(typical_of(c, task).size()) / layout.time.seconds;
   }
 
   /// Extrapolates from two steps with small, equal micro-batches, with one rank at each coordinate along pp.
@@ -163,25 +177,54 @@ class Planner {
 
 }  // namespace
 
-Plan layouts(const Configuration& configuration, const train::TaskMaker& make, const PlanRequest& request) {
+namespace {
+
+/// Above kFewRanks, where the memory of a layout is known only with its time: refuses at once what no layout can do.
+void check_weights_fit(const Configuration& c, const train::Task& task, const PlanRequest& request) {
+  const int64_t ranks = request.placement.ranks;
+  if (!request.memory || ranks <= kFewRanks) return;
+  int64_t weights = 0;
+  for (const nn::Parameter& parameter : train::parameters_of(train::described_model(task)))
+    weights += parameter.tensor.numel() * static_cast<int64_t>(c10::elementSize(weight_type(c.precision)));
+  require(weights / ranks <= *request.memory, [&] {
+    return "--memory " + std::to_string(*request.memory) + " is less than any layout of " + counted(ranks, "rank") +
+           " needs: its share of the weights alone is " + std::to_string(weights / ranks) + " bytes";
+  });
+}
+
+}  // namespace
+
+Plan layouts(const Configuration& given, const train::TaskMaker& make, const PlanRequest& request) {
   const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
-  train::validate(alone(configuration));
-  Planner planner(configuration, make, request);
+  Planner planner(given, make, request);
+  Configuration configuration = given;
+  configuration.task = planner.tasks().base().name();
+  check_weights_fit(configuration, planner.tasks().base(), request);
   const std::vector<models::Segment> segments = planner.tasks().base().segments();
   const Candidates tried = candidates(configuration, ranks, request.fixed, std::ssize(segments));
   Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
+  std::set<std::string> refused;  // why, of layouts that the task cannot take
   std::string why = "in each layout some ranks would get no sample of a batch";
   for (const Configuration& c : tried.layouts) {
     if (!is_accepted(c, segments_of(c, planner.tasks().of(c)), why)) continue;
     try {
-      PlannedLayout layout = planner.planned(c);
-      const bool fits = !request.memory || layout.needs() <= *request.memory;
-      (fits ? plan.fitting : plan.too_large).push_back(std::move(layout));
+      train::with_adjoin_errors([&] {
+        check_rows(c, planner.tasks().of(c));
+        PlannedLayout layout = planner.planned(c);
+        const bool fits = !request.memory || layout.needs() <= *request.memory;
+        (fits ? plan.fitting : plan.too_large).push_back(std::move(layout));
+      });
     } catch (const InvalidArgument& error) {  // train would refuse it too, when it makes the model
-      why = error.what();
+      refused.insert(why = error.what());
+    } catch (const Error& error) {
+      if (configuration.task.empty()) throw;
+      refused.insert(why = options_of(c) + ": the task fails in this layout: " + error.what());
     }
   }
+  if (!plan.fitting.empty())  // else nothing needs to be measured to refuse them all
+    for (auto* list : {&plan.fitting, &plan.too_large})
+      for (PlannedLayout& layout : *list) planner.time(layout);
   planner.workbench().keep();
   require(!plan.fitting.empty() || !plan.too_large.empty(),
           [&] { return "--ranks " + std::to_string(ranks) + ": train accepts no layout of so many ranks: " + why; });
@@ -190,6 +233,8 @@ Plan layouts(const Configuration& configuration, const train::TaskMaker& make, c
   if (tried.without_samples > 0)
     plan.remarks.push_back(counted(tried.without_samples, "grid") +
                            " left out, because some ranks would get no sample of a batch");
+  if (!configuration.task.empty())
+    for (const std::string& reason : refused) plan.remarks.push_back("left out: " + reason);
   plan.seconds_measuring = planner.workbench().spent();
   return plan;
 }

@@ -27,11 +27,12 @@ struct PlanRequest {
 
 struct PlannedLayout {
   train::Configuration configuration;
-  StepTime time{};
+  StepTime time{};  ///< zeros where no layout fits into the memory, as then nothing is measured
   double samples_per_second = 0;
   int64_t memory = 0;  ///< bytes of tensors of the fullest rank, in the step of the longest samples
   int64_t copies = 0;  ///< more bytes of that rank while a checkpoint is written in the background
   int64_t needs() const { return memory + copies; }
+  bool is_timed() const { return time.seconds > 0; }
 };
 
 /// The layouts that `train` accepts, the quickest first.
@@ -40,13 +41,15 @@ struct Plan {
   std::optional<int64_t> memory{};
   std::vector<PlannedLayout> fitting{};
   std::vector<PlannedLayout> too_large{};  ///< the one that needs least first
-  std::vector<std::string> remarks{};      ///< lines about what was not tried
+  std::vector<std::string> remarks{};      ///< lines about what was not tried, or left out
   double seconds_measuring = 0;
 };
 
 /// Plans training on a number of ranks: every layout that `train` accepts for them (as `candidates` says), each with the time
 /// of its step, computed from measured segments and calls, and its memory, which is that of train::plan_step. In an MPI job all
 /// processes call it and get the same result.
+///
+/// Layouts in which a task of your own fails are left out; `remarks` say why.
 ///
 /// Cost: seconds of measuring (at most about 30, kept for the next plan), and each distinct segment once, forward and back
 /// Throws: InvalidArgument where the configuration or the task is not valid, or where there is no layout of this number of

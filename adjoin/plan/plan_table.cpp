@@ -60,6 +60,7 @@ class Table {
 
 std::vector<std::string> numbers_of(const PlannedLayout& layout) {
   const auto percent = [](double part) { return fixed(100 * part, 0); };
+  if (!layout.is_timed()) return {"-", "-", mebibytes(layout.memory), "-", "-", "-"};
   return {fixed(layout.time.seconds, 4),  fixed(layout.samples_per_second, 1), mebibytes(layout.memory),
           percent(layout.time.computing), percent(layout.time.communicating),  percent(layout.time.bubble)};
 }
@@ -79,11 +80,12 @@ Json json_of(const PlannedLayout& layout) {
   const auto whole = train::to_json(layout.configuration);
   for (const auto* names : {&fields_of_grid(), &fields_of_methods()})
     for (const std::string& name : *names) json[name] = whole.at(name);
-  json.update({{"step_seconds", layout.time.seconds},
-               {"samples_per_second", layout.samples_per_second},
-               {"computing", layout.time.computing},
-               {"communicating", layout.time.communicating},
-               {"bubble", layout.time.bubble},
+  const auto measured = [&](double number) { return layout.is_timed() ? Json(number) : Json(); };
+  json.update({{"step_seconds", measured(layout.time.seconds)},
+               {"samples_per_second", measured(layout.samples_per_second)},
+               {"computing", measured(layout.time.computing)},
+               {"communicating", measured(layout.time.communicating)},
+               {"bubble", measured(layout.time.bubble)},
                {"memory_bytes", layout.memory},
                {"checkpoint_bytes", layout.copies}});
   return json;

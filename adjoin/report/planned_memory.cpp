@@ -101,6 +101,8 @@ std::vector<PlannedMemory> planned_memory(const std::vector<Run>& runs, std::chr
   for (const Run& run : runs) {
     if (!run.configuration)
       planned.push_back({.trouble = "its configuration is not known"});
+    else if (!run.configuration->task.empty())
+      planned.push_back({.trouble = "only the program of its task can plan it, by train::dry_run"});
     else if (!run.fact("ranks").is_array())
       planned.push_back({.trouble = "the memory of its ranks is not known"});
     else

@@ -95,7 +95,7 @@ std::string table_of_fields(const std::vector<Run>& runs, const std::vector<cons
         (style.empty() ? "" : "<span title=\"differs\">≠</span> ") + escaped_markup(train::option_of(field->name)),
         style);
     for (const Run& run : runs)
-      if (run.configuration) {
+      if (run.configuration && train::concerns(*field, *run.configuration)) {
         const std::string value = train::text_of(*field, *run.configuration);
         table.set(run.name, value.empty() ? "–" : escaped_markup(value));
       }
@@ -122,6 +122,7 @@ std::string results_table(const std::vector<Run>& runs) {
     table.set("state", run.state == RunState::ended_early
                            ? "<strong class=\"trouble\">" + escaped_markup(run.state_text()) + "</strong>"
                            : escaped_markup(run.state_text()));
+    if (run.configuration) table.set("task", escaped_markup(run.configuration->task));
     if (run.configuration) table.set("layout", escaped_markup(train::layout_text(*run.configuration)));
     if (run.summary.is_object()) {
       for (const auto& [key, value] : run.summary.items())
@@ -160,24 +161,30 @@ std::string configuration_tables(const std::vector<Run>& runs) {
   for (const Run& run : runs)
     if (run.configuration) {
       known.push_back(*run.configuration);
-      presets.push_back(train::configuration_of(run.configuration->preset));
+      presets.push_back(run.configuration->task.empty() ? train::configuration_of(run.configuration->preset)
+                                                        : train::Configuration());
     }
   if (known.empty()) return "";
   std::vector<const train::Field*> first, others;
   for (const train::Field& field : train::fields()) {
     const std::string value = train::text_of(field, known.size() == 1 ? presets.front() : known.front());
     const bool differs = std::ranges::any_of(known, [&](const auto& c) { return train::text_of(field, c) != value; });
-    if (is_place(field)) continue;
+    if (is_place(field) || std::ranges::none_of(known, [&](const auto& c) { return concerns(field, c); })) continue;
     (differs ? first : others).push_back(&field);
   }
+  const bool has_preset = known.front().task.empty();
   std::string html;
   if (!first.empty())
     html += std::string("<p>") +
-            (known.size() == 1 ? "Options that are not what the preset gives" : "Options in which the runs differ") +
+            (known.size() > 1 ? "Options in which the runs differ"
+             : has_preset     ? "Options that are not what the preset gives"
+                              : "Options that are not the default") +
             "</p>\n" + table_of_fields(runs, first, known.size() == 1 ? "" : "differs");
   html += "<details><summary>" + counted(std::ssize(others), "option") +
-          (known.size() == 1 ? " as the preset gives them" : " that all runs have alike") + "</summary>\n" +
-          table_of_fields(runs, others, "") + "</details>\n";
+          (known.size() > 1 ? " that all runs have alike"
+           : has_preset     ? " as the preset gives them"
+                            : " of the default") +
+          "</summary>\n" + table_of_fields(runs, others, "") + "</details>\n";
   return html;
 }
 

@@ -26,6 +26,7 @@
 #include "adjoin/train/storage/output_file.hpp"
 #include "adjoin/train/storage/output_folder.hpp"
 #include "adjoin/train/storage/run_files.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
 
 namespace adjoin::report {
 namespace {
@@ -187,8 +188,10 @@ class Watch {
     const nlohmann::ordered_json summary = train::read_json(folder_ / train::kSummary);
     if (!summary.is_object()) {
       const std::string place = folder_.string();
+      const auto beginning = train::read_beginning(folder_);
+      const std::string way = train::way_to_resume(place, beginning ? beginning->configuration.task : "");
       throw Error(place + ": the run has ended at step " + std::to_string(step_) + " without a result" +
-                  (train::has_checkpoint(folder_) ? "; continue with: adjoin train --resume " + place : ""));
+                  (train::has_checkpoint(folder_) ? "; continue with: " + way : ""));
     }
     std::string text = "finished";
     for (const auto& [key, value] : summary.items())

@@ -56,18 +56,28 @@ void say_plan(const Configuration& c, const Task& task) {
   if (!c.resume.empty()) say("goes on from " + c.resume);
 }
 
-std::string command_to_resume(const std::string& out) {
-  return "adjoin train --resume " + out;
+/// The configuration with the values that --resume and --dp 0 stand for, checked as far as it can be without the task.
+Configuration completed(Configuration c, const TaskMaker& make) {
+  if (make && c.task.empty()) c.task = kOwnTask;
+  c.resume = run_to_resume(c.resume, c.out);
+  require(c.step == 0 || !c.resume.empty(),
+          "--step chooses a checkpoint of the run in --resume, so --resume is needed");
+  if (c.out.empty()) c.out = c.resume;
+  c = with_all_ranks(std::move(c));
+  validate(c);
+  check_schedule(c);
+  return c;
 }
 
 /// The task of a run that may begin; prints what it is. If the run writes, its output folder is checked and not changed.
-std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMaker& make, bool writes) {
+std::unique_ptr<Task> prepared(Configuration& configuration, const TaskMaker& make, bool writes) {
+  if (writes) require(!configuration.out.empty(), "--out is needed");
   if (writes && mpi_job_rank() == 0) {  // other ranks would see the files with which it tries to write
     OutputFolder::check(configuration.out);
     check_earlier_run(configuration);
     OutputFolder::try_out(configuration.out);
   }
-  std::unique_ptr<Task> task = make(configuration);
+  std::unique_ptr<Task> task = make_task(configuration, make);
   check_traced_steps(configuration, 0, steps_of(configuration, *task));
   if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
   const std::vector<models::Segment> segments = task->segments();
@@ -85,9 +95,9 @@ std::unique_ptr<Task> prepared(const Configuration& configuration, const TaskMak
 }
 
 /// The model with which a training begins, printed; none where its weights are drawn or come from a checkpoint.
-std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task) {
+std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task, const TaskMaker& make) {
   if (configuration.from.empty() || !configuration.resume.empty()) return std::nullopt;
-  SavedModel beginning = open_beginning(configuration);
+  SavedModel beginning = open_beginning(configuration, make);
   say("begins with the weights of " + configuration.from);
   std::set<std::string> drawn;
   for (const std::string& name : drawn_anew(beginning, task, parameters_of(described_model(task))))
@@ -99,26 +109,21 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
 }
 
 /// mpirun ends a job before its ranks can print more, so the way to go on is printed at once.
-std::string answer_to_interrupt(const std::string& out) {
+std::string answer_to_interrupt(const Configuration& c) {
   return "adjoin: interrupted: finishing and saving this step; interrupt again to end now\n" +
-         (started_by_mpi() ? "adjoin: once it is saved, continue with: " + command_to_resume(out) + "\n" : "");
+         (started_by_mpi() ? "adjoin: once it is saved, continue with: " + way_to_resume(c.out, c.task) + "\n" : "");
 }
 
 }  // namespace
 
-void train(const Configuration& configuration) {
-  train(configuration, task_kind(configuration).make);
-}
-
-void train(const Configuration& configuration, const TaskMaker& make) {
-  validate(configuration);
-  check_schedule(configuration);
+void train(const Configuration& given, const TaskMaker& make) {
+  Configuration configuration = completed(given, make);
   check_workers(worker_options(configuration));
   const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
-  const std::optional<SavedModel> beginning = beginning_of(configuration, *task);
+  const std::optional<SavedModel> beginning = beginning_of(configuration, *task, make);
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
-  const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration.out) : "");
+  const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration) : "");
   FlightRecords records(configuration.out);
   run_recorded(worker_options(configuration), records, [&](const Communicator& world) {
     TrainingRun run(configuration, *task, world, beginning ? &*beginning : nullptr);
@@ -128,17 +133,17 @@ void train(const Configuration& configuration, const TaskMaker& make) {
     if (world.rank() == 0 && summary) print_table(std::cout, *summary);
   });
   if (!summary)
-    throw Interrupted("interrupted; continue with: " + command_to_resume(configuration.out), interrupting_signal());
+    throw Interrupted("interrupted; continue with: " + way_to_resume(configuration.out, configuration.task),
+                      interrupting_signal());
 }
 
-void dry_run(const Configuration& configuration) {
-  validate(configuration);
-  check_schedule(configuration);
+void dry_run(const Configuration& given, const TaskMaker& make) {
+  Configuration configuration = completed(given, make);
   require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
     return grid_sizes(configuration).needs() + ", a dry run plans at most " + std::to_string(kMostThreads);
   });
-  const std::unique_ptr<Task> task = prepared(configuration, task_kind(configuration).make, /*writes=*/false);
-  beginning_of(configuration, *task);
+  const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/false);
+  beginning_of(configuration, *task, make);
   if (mpi_job_rank() != 0) return;
   const std::vector<int64_t> samples = longest_samples(configuration, *task);
   const std::vector<RankPlan> ranks = plan_step(configuration, *task, samples);

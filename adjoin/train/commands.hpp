@@ -13,15 +13,17 @@
 namespace adjoin::train {
 
 /// `adjoin train`: trains, evaluates, and writes the output folder. With `make` it trains your own task.
+///
+/// `resume` may be "auto", as for the program. A resumed run takes everything from `configuration`; `configuration_to_resume`
+/// (storage/saved_model.hpp) gives that of the run itself.
 /// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint has been written.
-void train(const Configuration& configuration);
-void train(const Configuration& configuration, const TaskMaker& make);
+void train(const Configuration& configuration, const TaskMaker& make = {});
 
 /// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step needs of each rank. It trains nothing, and
-/// writes nothing except the cache of tokens. The planned step has the longest samples.
+/// writes nothing except the cache of tokens. The planned step has the longest samples. With `make` it plans your own task.
 /// Throws: InvalidArgument as train does before it begins, except where the machine has too few cores or the MPI job another
 ///         number of ranks
-void dry_run(const Configuration& configuration);
+void dry_run(const Configuration& configuration, const TaskMaker& make = {});
 
 /// The options of `adjoin evaluate`.
 struct EvaluateOptions : ModelUse {

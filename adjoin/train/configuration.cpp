@@ -164,7 +164,9 @@ std::span<const Field> fields() {
 }
 
 const Field& field_named(std::string_view name) {
-  return *std::ranges::find(kFields, name, &Field::name);
+  const auto* found = std::ranges::find(kFields, name, &Field::name);
+  require(found != std::end(kFields), [&] { return "there is no option " + option_of(name); });
+  return *found;
 }
 
 std::string text_of(const Field& field, const Configuration& configuration) {
@@ -184,9 +186,11 @@ void set(const Field& field, std::string_view text, Configuration& configuration
     using Value = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, std::string>)
       value = text;
-    else if constexpr (std::is_same_v<Value, bool>)
+    else if constexpr (std::is_same_v<Value, bool>) {
+      require(text == "true" || text == "false",
+              [&] { return option_of(field.name) + " is " + std::string(text) + ", expected true or false"; });
       value = text == "true";
-    else if constexpr (std::is_enum_v<Value>)
+    } else if constexpr (std::is_enum_v<Value>)
       value = static_cast<Value>(choice);
     else
       value = number_from<Value>(text, option_of(field.name));
@@ -228,6 +232,13 @@ bool resumed_run_keeps(const Field& field) {
   return field.name == "vocab" || field.name == "optimizer";
 }
 
+bool concerns(const Field& field, const Configuration& configuration) {
+  if (configuration.task.empty() || (field.group != "Data" && field.group != "Model")) return true;
+  static const Configuration defaults;
+  return field.name == "validation" || field.name == "bucket" ||
+         std::visit([&](auto member) { return configuration.*member != defaults.*member; }, field.member);
+}
+
 bool beginning_decides(const Field& field) {
   return field.name == "vocab" || (field.group == "Model" && field.name != "from" && field.name != "sequence" &&
                                    !field.name.ends_with("dropout"));
@@ -235,23 +246,25 @@ bool beginning_decides(const Field& field) {
 
 nlohmann::ordered_json to_json(const Configuration& configuration) {
   nlohmann::ordered_json json;
+  if (!configuration.task.empty()) json["task"] = configuration.task;
   for (const Field& field : kFields)
-    std::visit(
-        [&](auto member) {
-          auto& value = json[std::string(field.name)];
-          if constexpr (std::is_enum_v<std::decay_t<decltype(configuration.*member)>>)
-            value = text_of(field, configuration);
-          else
-            value = configuration.*member;
-        },
-        field.member);
+    if (concerns(field, configuration))
+      std::visit(
+          [&](auto member) {
+            auto& value = json[std::string(field.name)];
+            if constexpr (std::is_enum_v<std::decay_t<decltype(configuration.*member)>>)
+              value = text_of(field, configuration);
+            else
+              value = configuration.*member;
+          },
+          field.member);
   return json;
 }
 
 Configuration configuration_from_json(const nlohmann::ordered_json& json) {
   require(json.is_object(), "the configuration is not a JSON object");
   for (const auto& [key, value] : json.items())
-    require(std::any_of(std::begin(kFields), std::end(kFields), [&](const Field& field) { return field.name == key; }),
+    require(key == "task" || std::ranges::find(kFields, key, &Field::name) != std::end(kFields),
             "the configuration has an unknown key: " + key);
   const auto get = [&](const Field& field, Configuration& into) {
     const auto found = json.find(std::string(field.name));
@@ -274,7 +287,12 @@ Configuration configuration_from_json(const nlohmann::ordered_json& json) {
   };
   Configuration named;
   get(field_named("preset"), named);
-  Configuration configuration = configuration_of(named.preset);
+  const bool is_own = json.contains("task");
+  Configuration configuration = is_own ? Configuration() : configuration_of(named.preset);
+  if (is_own) {
+    require(json["task"].is_string(), "the configuration's task has the wrong type: " + json["task"].dump());
+    configuration.task = json["task"];
+  }
   for (const Field& field : kFields) get(field, configuration);
   return configuration;
 }

@@ -117,6 +117,10 @@ struct Configuration {
   bool tensorboard = false;
   std::string trace{};
 
+  /// The name of a task of one's own, by which a run's folder says that the program `adjoin` does not know its task; "": the
+  /// task that `model` names. No option: make_task sets it.
+  std::string task{};
+
   bool operator==(const Configuration&) const = default;
 };
 
@@ -136,7 +140,7 @@ struct Field {
 /// The table of all fields, in the order of the help text.
 std::span<const Field> fields();
 
-/// The field of this name; it must be in the table.
+/// The field of this name. Throws: InvalidArgument, with its option, where the table has none
 const Field& field_named(std::string_view name);
 
 /// A number in the form of messages and options: "0.1", "1000000".
@@ -146,8 +150,8 @@ std::string shown(double number);
 std::string text_of(const Field& field, const Configuration& configuration);
 
 /// Sets a field to the value that a text gives.
-/// Throws: InvalidArgument, with the option's name, for a text that is not a number where one is expected, or not one of the
-///         choices
+/// Throws: InvalidArgument, with the option's name, for a text that is not a number, or not true or false, where one is
+///         expected, or not one of the choices
 void set(const Field& field, std::string_view text, Configuration& configuration);
 
 /// The table of presets. The first row names the fields that presets decide, after "preset" and "model"; each other row has the
@@ -167,17 +171,21 @@ bool preset_decides(std::string_view field);
 /// Whether a resumed run cannot change this field, because the meaning of its weights or its optimizer's moments depends on it.
 bool resumed_run_keeps(const Field& field);
 
+/// Whether a field says something about a run. Those of texts and of their models say nothing about a task of one's own, unless
+/// its program set them.
+bool concerns(const Field& field, const Configuration& configuration);
+
 /// Whether the model with which training begins decides this field.
 bool beginning_decides(const Field& field);
 
-/// Checks each field, and fields that must fit together.
+/// Checks each field, and fields that must fit together. What only text models require is not required of a task of one's own.
 /// Throws: InvalidArgument, in one line with the option, what was expected and what was given.
 void validate(const Configuration& configuration);
 
-/// One key for each field.
+/// One key for each field that concerns the run, and "task" for a task of one's own.
 nlohmann::ordered_json to_json(const Configuration& configuration);
 
-/// Reads what to_json wrote; absent keys take the preset's value.
+/// Reads what to_json wrote; absent keys take the preset's value, or for a task of one's own the default.
 /// Throws: InvalidArgument for a key that is not a field or a value of another type.
 Configuration configuration_from_json(const nlohmann::ordered_json& json);
 

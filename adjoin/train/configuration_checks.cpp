@@ -77,8 +77,21 @@ void check_rotary(const C& c) {
   });
 }
 
-/// Checks what only one kind of model has.
+/// Checks what only models of texts require, and what only one kind of them has.
 void check_model(const Configuration& c) {
+  require(c.context == 0 || c.context >= c.sequence, [&] {
+    return "--sequence " + std::to_string(c.sequence) + " is more than --context " + std::to_string(c.context) +
+           ": the model has positions for no more tokens";
+  });
+  require(c.from.empty() == !c.preset.starts_with("fine-tune"), [&] {
+    return c.from.empty() ? "--preset " + c.preset +
+                                " is the recipe for training an existing model further, and --from does not name one"
+                          : "--preset " + c.preset + ": --from decides the model";
+  });
+  require(c.cp <= c.sequence, [&] {
+    return "--cp " + std::to_string(c.cp) + " is more than --sequence " + std::to_string(c.sequence) +
+           ": a context-parallel rank needs at least one token";
+  });
   const bool is_decoder = c.model == "decoder";
   const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
     require(!wrong, [&] { return option + " is for a " + of + ", and --model is " + c.model; });
@@ -99,8 +112,14 @@ void check_model(const Configuration& c) {
   refuse(is_decoder && c.classifier_dropout != C().classifier_dropout, "--classifier-dropout", "classifier");
   refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
   refuse(is_decoder && !c.class_weights.empty(), "--class-weights", "classifier");
-  check_experts(c);
   check_rotary(c);
+  require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
+    return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
+  });
+  require(c.tp <= c.heads, [&] {
+    return "--tp " + std::to_string(c.tp) + " is more than --heads " + std::to_string(c.heads) +
+           ": a tensor-parallel rank needs at least one head";
+  });
   if (c.key_heads == 0) return;
   require(c.heads % c.key_heads == 0, [&] {
     return "--heads " + std::to_string(c.heads) + " is not divisible by --key-heads " + std::to_string(c.key_heads);
@@ -131,21 +150,8 @@ void validate(const Configuration& c) {
           "--patience needs --validation, a part of the training samples to judge by");
   require(c.lr > 0, "--lr is 0, expected more than 0");
   require(c.norm_epsilon > 0, "--norm-epsilon is 0, expected more than 0");
-  require(c.context == 0 || c.context >= c.sequence, [&] {
-    return "--sequence " + std::to_string(c.sequence) + " is more than --context " + std::to_string(c.context) +
-           ": the model has positions for no more tokens";
-  });
-  require(c.from.empty() == !c.preset.starts_with("fine-tune"), [&] {
-    return c.from.empty() ? "--preset " + c.preset +
-                                " is the recipe for training an existing model further, and --from does not name one"
-                          : "--preset " + c.preset + ": --from decides the model";
-  });
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
-  });
-  require(c.cp <= c.sequence, [&] {
-    return "--cp " + std::to_string(c.cp) + " is more than --sequence " + std::to_string(c.sequence) +
-           ": a context-parallel rank needs at least one token";
   });
   require(c.microbatches <= c.batch, [&] {
     return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
@@ -153,14 +159,8 @@ void validate(const Configuration& c) {
   });
   traced_steps(c);          // throws for an invalid range
   listed_class_weights(c);  // likewise for what is no list
-  check_model(c);
-  require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
-    return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
-  });
-  require(c.tp <= c.heads, [&] {
-    return "--tp " + std::to_string(c.tp) + " is more than --heads " + std::to_string(c.heads) +
-           ": a tensor-parallel rank needs at least one head";
-  });
+  check_experts(c);
+  if (c.task.empty()) check_model(c);
 }
 
 }  // namespace adjoin::train

@@ -83,7 +83,8 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
       const data::BatchPart mine = data::part_of(std::ssize(texts), dp.rank(), dp.size());
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});
-      const MicroBatch batch = saved.task->micro_batch(data::Part::test, samples, mine, {});
+      const MicroBatch batch =
+          micro_batch_of(*saved.task, data::Part::test, samples, mine, {}, weight_type(configuration.precision));
       auto predictions = saved.task->predictions(trainer.output(batch), batch, trainer.grid());
       if (trainer.grid().coordinate("tp") != 0) predictions.clear();
       predictions = gathered(predictions, world);

@@ -91,9 +91,10 @@ SegmentNeeds measure(const SegmentTrial& trial) {
     return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
   }();
   if (!trial.holds_input) x.reset();
+  if (!trial.is_last) check_output_shape(trial.segment, y, model->stage(), trial.batch.pass.rows);
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
   if (trial.is_last) {
-    const at::Tensor output = std::exchange(y, trial.task.loss(y, trial.batch, trial.grid) / 1.0);  // as in a step
+    const at::Tensor output = std::exchange(y, loss_of(trial.task, y, trial.batch, trial.grid) / 1.0);  // as in a step
     needs.tally = std::ssize(trial.task.tally(output.detach(), trial.batch));
   }
   needs.forward = memory.peak_bytes() - before;
@@ -153,7 +154,7 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
       const Autocast autocast(trial.configuration.precision);
       return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
     }();
-    if (trial.is_last) y = trial.task.loss(y, trial.batch, trial.grid) / 1.0;
+    if (trial.is_last) y = loss_of(trial.task, y, trial.batch, trial.grid) / 1.0;
     const auto middle = Clock::now();
     if (!gradient.defined()) gradient = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
     others.fill_(1);

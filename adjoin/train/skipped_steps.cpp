@@ -3,6 +3,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -21,8 +22,8 @@ void SkippedSteps::count(int64_t step, bool skipped, bool lowered_scale) {
   all += 1;
   if (lowered_scale) return;
   if (++in_a_row >= kMostInARow)
-    throw Error("step " + std::to_string(step) + ": the gradients of " + std::to_string(kMostInARow) +
-                " steps in a row were not finite; a lower --lr may help");
+    throw Common<Error>("step " + std::to_string(step) + ": the gradients of " + std::to_string(kMostInARow) +
+                        " steps in a row were not finite; a lower --lr may help");
 }
 
 bool LossScale::adapt(bool overflowed) {

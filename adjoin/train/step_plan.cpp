@@ -44,10 +44,8 @@ class MicroBatches {
     const auto count = static_cast<int>(configuration_.microbatches);
     const data::BatchPart mine = data::part_of(std::ssize(samples_), dp.rank(), dp.size());
     for (int i = static_cast<int>(batches.size()); i < count; ++i)
-      batches.push_back(
-          context_parallel_part(task_.micro_batch(data::Part::train, samples_, data::part_of(mine, i, count),
-                                                  {.training = true, .weight = 1}),
-                                task_, cp));
+      batches.push_back(micro_batch_of(task_, data::Part::train, samples_, data::part_of(mine, i, count),
+                                       {.training = true, .weight = 1}, weight_type(configuration_.precision), cp));
     return batches;
   }
 

@@ -4,10 +4,20 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::train {
+
+namespace {
+
+void require_rows(const MicroBatch& batch, int64_t cp) {
+  require(bool(batch.pass.rows),
+          [&] { return "--cp " + std::to_string(cp) + ": the rows of this task are not the tokens of samples"; });
+}
+
+}  // namespace
 
 std::vector<nn::Parameter> parameters_of(const models::Model& model) {
   return nn::parameters_of(*model, model->stage(), {"tp"});
@@ -18,19 +28,56 @@ models::Model described_model(const Task& task) {
   return models::Model(task.segments(), one_worker.at("pp", 0), at::TensorOptions(at::kMeta));
 }
 
-MicroBatch context_parallel_part(MicroBatch batch, const Task& task, const Communicator& cp) {
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
+                          const data::BatchPart& mine, const Step& step, at::ScalarType weights,
+                          const Communicator& cp) {
+  MicroBatch batch = task.micro_batch(part, samples, mine, step);
+  for (at::Tensor* tensor : {&batch.input, &batch.target})
+    if (tensor->defined() && tensor->is_floating_point()) *tensor = tensor->to(weights);
   if (cp.size() == 1) return batch;
-  require(bool(batch.pass.rows), [&] {
-    return "--cp " + std::to_string(cp.size()) + ": the rows of this task are not the tokens of samples";
-  });
+  require_rows(batch, cp.size());
   const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
   const Rows rows = task.split_rows(lengths, cp.size());
-  const Split samples = Split::balanced(std::ssize(lengths), cp.size(), 0);
+  const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
   batch.input = take_block(batch.input, rows.split(), cp.rank());
-  batch.target = take_block(batch.target, batch.output_is_per_token ? rows.split() : samples, cp.rank());
+  batch.target = take_block(batch.target, batch.output_is_per_token ? rows.split() : shares, cp.rank());
   batch.pass.rows = LocalRows(rows, cp.rank());
   batch.tokens = batch.input.size(0);
   return batch;
+}
+
+at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch& batch, const Grid& grid) {
+  const int cp = grid.axis("cp").size();
+  const auto rows = [](const at::Tensor& tensor) { return tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : -1; };
+  require(cp == 1 || rows(batch.target) < 0 || rows(output) == rows(batch.target), [&] {
+    return "--cp " + std::to_string(cp) + ": the task's output has " + std::to_string(rows(output)) +
+           " rows on this rank and its target " + std::to_string(rows(batch.target)) + ", one for each " +
+           (batch.output_is_per_token ? "token" : "sample") + " of this rank";
+  });
+  return task.loss(output, batch, grid);
+}
+
+void check_output_shape(const models::Segment& segment, const at::Tensor& output, const Grid& stage,
+                        const LocalRows& rows) {
+  if (!segment.output_shape) return;
+  const std::vector<int64_t> said = segment.output_shape(stage, rows);
+  require(output.sizes() == at::IntArrayRef(said), [&] {
+    return "the model's segment " + segment.name + " says that its output has the shape " + shape_text(said) +
+           ", and it has " + shape_text(output.sizes().vec());
+  });
+}
+
+void check_rows(const Configuration& c, const Task& task) {
+  if (c.task.empty() || c.cp == 1 || task.size(data::Part::train) == 0) return;
+  const MicroBatch first = task.micro_batch(data::Part::train, std::vector<int64_t>{0}, {0, 1}, {.training = true});
+  require_rows(first, c.cp);
+  std::vector<int64_t> lengths = task.lengths(data::Part::train);
+  if (lengths.empty()) lengths = first.pass.rows.all().lengths();
+  const int64_t longest = std::ranges::max(lengths);
+  require(longest >= c.cp, [&] {
+    return "--cp " + std::to_string(c.cp) + " is more than the " + counted(longest, "row") +
+           " of the task's longest sample: a context-parallel rank needs at least one row";
+  });
 }
 
 models::RowOptions row_options(const Configuration& c) {

@@ -38,6 +38,9 @@ struct MicroBatch {
 /// along dp, ep and cp, where ranks have different samples or rows, and replicated along tp.
 std::vector<nn::Parameter> parameters_of(const models::Model& model);
 
+/// The name of a task that gives none.
+inline constexpr const char* kOwnTask = "own";
+
 /// A file of a model's folder, besides weights and configuration.
 struct TaskFile {
   std::string name, content;
@@ -74,6 +77,9 @@ class Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
+  /// The name of the task, which the folders of its runs have. "" if the program `adjoin` knows it by --model.
+  virtual std::string name() const { return kOwnTask; }
+
   /// The number of samples of a part, and the rows of activations of each sample; empty if all have about the same number.
   virtual int64_t size(data::Part part) const = 0;
   virtual std::vector<int64_t> lengths(data::Part) const { return {}; }
@@ -89,7 +95,8 @@ class Task {
   }
 
   /// Makes a micro-batch of the samples from `samples[mine.begin]` on of a global batch; it may be empty. `step` is complete
-  /// except for the place of the first sample.
+  /// except for the place of the first sample. Floating-point inputs and targets may have any type: they are converted to that
+  /// of the weights.
   virtual MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                                  Step step) const = 0;
 
@@ -135,10 +142,23 @@ std::string content_of_file(const Task& task, std::string_view name);
 /// One worker's model of a task, whose tensors have shapes and no memory.
 models::Model described_model(const Task& task);
 
-/// A context-parallel rank's part of a micro-batch: some rows of each sample, with their targets, or with the targets of some
-/// samples.
-/// Throws: InvalidArgument where the batch does not give the sample and token of each row
-MicroBatch context_parallel_part(MicroBatch batch, const Task& task, const Communicator& cp);
+/// A rank's micro-batch of a task. Of a context-parallel group each rank gets some rows of each sample, with their targets, or
+/// with the targets of some samples. Floating-point inputs and targets are converted to the type of the weights.
+/// Throws: InvalidArgument where the ranks of `cp` cannot share the rows, as the task does not give the sample and token of each
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
+                          const data::BatchPart& mine, const Step& step, at::ScalarType weights,
+                          const Communicator& cp = {});
+
+/// The task's loss of a micro-batch.
+/// Throws: InvalidArgument where context-parallel ranks have outputs that do not belong to their targets
+at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch& batch, const Grid& grid);
+
+/// Throws: InvalidArgument for a segment whose output does not have the shape that it says, if it says one
+void check_output_shape(const models::Segment& segment, const at::Tensor& output, const Grid& stage,
+                        const LocalRows& rows);
+
+/// Throws: InvalidArgument where the samples of a task of one's own have too few rows for the configuration's --cp, or none
+void check_rows(const Configuration& configuration, const Task& task);
 
 /// Makes a task, in each process of a job.
 using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;

@@ -23,7 +23,16 @@ struct TaskKind {
 /// The names of the files that tasks of all kinds write into a model's folder.
 std::vector<std::string> files_of_tasks();
 
-/// The kind of task of a configuration's model.
+/// The kind of task of a configuration's model. Throws: InvalidArgument for a task of one's own
 const TaskKind& task_kind(const Configuration& configuration);
+
+/// Makes the task of a configuration, and sets `configuration.task` to its name. Without `make` it is a task that the program
+/// knows.
+/// Throws: InvalidArgument where the configuration is not valid for it
+std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& make);
+
+/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
+/// program does not know
+void check_known(const Configuration& configuration, const std::string& where);
 
 }  // namespace adjoin::train

@@ -59,7 +59,7 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       segments_(segments_of(configuration, task)),
       stages_(stages_of(configuration, segments_)),
       model_(segments_here(stages_, segments_, grid_), grid_.at("pp", grid_.coordinate("pp")),
-             tensor_options(configuration), shards_weights(configuration)),
+             tensor_options(configuration), shards_weights(configuration), static_cast<uint64_t>(configuration.seed)),
       parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration),
                                 shards_weights(configuration))),
       checks_gradients_(configuration.check_gradients) {
@@ -72,7 +72,7 @@ void Trainer::initialize() {
   if (shards_weights(configuration_)) return;  // those of a plain module are already the same as one rank's
   for (const nn::Parameter& parameter : parameters_)
     if (!parameter.initial && parameter.layout.grid().cell_of(grid_.world().rank()))
-      parallel::broadcast_piece(parameter);  // for a plain module, which each rank has drawn separately
+      parallel::broadcast_piece(parameter);  // for a plain module, whose values may come from elsewhere than the seed
 }
 
 parallel::Optimizer& Trainer::optimizer() {
@@ -87,7 +87,8 @@ data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
 
 MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                                 const Step& step) const {
-  MicroBatch batch = context_parallel_part(task_.micro_batch(part, samples, mine, step), task_, grid_.axis("cp"));
+  MicroBatch batch =
+      micro_batch_of(task_, part, samples, mine, step, weight_type(configuration_.precision), grid_.axis("cp"));
   batch.pass.step.weighs_tokens = batch.output_is_per_token;
   return batch;
 }
@@ -207,12 +208,13 @@ void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& su
       if (backward) backward->note(x, names.backward);
     }
     if (stage + 1 == stages_.count()) return x;
+    check_output_shape(segments_[static_cast<size_t>(segments.end - 1)], x, model_->stage(), batch.pass.rows);
     if (checks) check_gradients_of_stage(x, known_parameters(), known, model_->stage());
     return x.to(weights.dtype());  // as the next stage expects it
   };
   const auto loss = [&](int number, const at::Tensor& output) {
     const MicroBatch& batch = batches[number];
-    const at::Tensor mean = task_.loss(output, batch, grid_) / denominator;
+    const at::Tensor mean = loss_of(task_, output, batch, grid_) / denominator;
     if (checks) check_gradients(mean, known_parameters(), known, model_->stage(), {{"tp", Kind::replicated}});
     sums.add(mean.item<double>(), batch, flops_of(batch), task_.tally(output.detach(), batch));
     return mean;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/observers.hpp"
 #include "adjoin/comm/values.hpp"
@@ -48,7 +49,7 @@ void check_all_resume_or_none(const Configuration& configuration, const Communic
 /// Ends a diverged training before anything of it is saved.
 void check_finite(double value, const char* what, int64_t step) {
   if (!std::isfinite(value))
-    throw Error("step " + std::to_string(step) + ": the " + what + " is not finite; a lower --lr may help");
+    throw Common<Error>("step " + std::to_string(step) + ": the " + what + " is not finite; a lower --lr may help");
 }
 
 /// The mean over the last complete epoch, or over the first one so far.
@@ -58,8 +59,10 @@ double train_loss(const RunState& state) {
              : state.last_epoch_loss;
 }
 
-bool decides_the_end(const Field& field) {
-  return field.name == "epochs" || field.name == "steps" || field.name == "max_time";
+/// Whether a field says nothing about learning, but when it ends, how its work is shared out, or what is written.
+bool is_beside_learning(const Field& field) {
+  return field.group == "Layout" || field.group == "Output" || field.name == "microbatches" || field.name == "epochs" ||
+         field.name == "steps" || field.name == "max_time";
 }
 
 /// A finished run cannot be resumed with other options about learning: its folder would describe a training that never
@@ -67,7 +70,7 @@ bool decides_the_end(const Field& field) {
 void check_learns_nothing_new(const Configuration& saved, const Configuration& given) {
   for (const Field& field : fields()) {
     const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
-    require(!differs || field.group == "Layout" || field.group == "Output" || decides_the_end(field), [&] {
+    require(!differs || is_beside_learning(field), [&] {
       return "--resume " + given.resume + ": the run is over, so " + option_of(field.name) +
              " would change nothing; more " + (given.steps > 0 ? "--steps" : "--epochs") +
              " would continue the training" + (given.patience > 0 ? ", unless --patience ends it" : "");

@@ -9,6 +9,7 @@
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
 
@@ -65,7 +66,11 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   const int threads = threads_of_a_rank(options.threads_per_rank, ranks_here(options));
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
-    with_adjoin_errors([&] { work(options.deterministic ? world.deterministic() : world); });
+    try {
+      with_adjoin_errors([&] { work(options.deterministic ? world.deterministic() : world); });
+    } catch (const InvalidArgument& error) {  // all ranks have the same configuration, data and folders
+      throw Common<InvalidArgument>(error.what());
+    }
   };
   launch(static_cast<int>(options.grid.ranks()), run, launch_options(options));
 }

@@ -53,5 +53,15 @@ TEST(HostMemory, is_refused_as_any_other_word) {
   }
 }
 
+TEST(HostMemory, is_said_to_change_nothing_on_threads) {
+  for (const std::string word : {"on", "off", "auto"}) {
+    const std::vector<std::string> said = lines_of(run("predict --model /nowhere text --host-memory " + word).err);
+    ASSERT_EQ(said.size(), word == "auto" ? 1u : 2u);
+    if (word == "auto") continue;
+    EXPECT_EQ(said[0], "adjoin: warning: --host-memory " + word +
+                           " changes nothing: the ranks are threads of one process, which have its memory in common");
+  }
+}
+
 }  // namespace
 }  // namespace adjoin::cli

@@ -123,6 +123,7 @@ TEST_F(Resume, of_a_finished_run_refuses_what_it_would_never_learn_from) {
     const Outcome outcome = run(resume(finished) + option);
     EXPECT_EQ(outcome.code, 2) << option;
     EXPECT_THAT(outcome.err, HasSubstr("the run is over, so --"));
+    EXPECT_THAT(outcome.err, ::testing::StartsWith("adjoin: --resume "));  // no rank, as all of them find it
     EXPECT_THAT(outcome.err, HasSubstr("would change nothing; more --epochs would continue the training"));
   }
   EXPECT_EQ(tree_of(finished), before);

@@ -13,6 +13,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/train/planned_samples.hpp"
+#include "tests/support/own_task.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -100,6 +101,21 @@ TEST_F(Plans, are_the_same_from_the_same_measurements_and_others_measured_anew) 
   EXPECT_GT(planned(tiny("gpt-tiny"), 2, {}, /*anew=*/true).seconds_measuring, 0);
 }
 
+TEST_F(Plans, in_which_nothing_fits_measure_nothing) {
+  const Plan none = planned(tiny("tiny"), 2, 1);
+  EXPECT_EQ(none.seconds_measuring, 0);
+  ASSERT_FALSE(none.too_large.empty());
+  for (const PlannedLayout& layout : none.too_large) EXPECT_FALSE(layout.is_timed());
+  EXPECT_TRUE(to_json(none).at("too_large").at(0).at("step_seconds").is_null());
+  EXPECT_GT(to_json(none).at("too_large").at(0).at("memory_bytes"), 0);
+  try {  // the memory of so many is known only with their time, but not that of their weights
+    planned(tiny("tiny"), 32, 1, false, {"cp_method", "recompute", "pipeline", "zero", "microbatches"});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("--memory 1 is less than any layout of 32 ranks needs"));
+  }
+}
+
 TEST_F(Plans, tell_layouts_that_need_more_memory_apart_and_the_least) {
   const Plan all = planned(tiny("tiny"), 2);
   std::vector<int64_t> needs;
@@ -176,6 +192,33 @@ TEST_F(Plans, of_a_task_of_ones_own_are_made_likewise) {
   EXPECT_TRUE(options.contains("--dp 2 --zero 3"));
   EXPECT_FALSE(options.contains("--cp 2"));  // its rows are no tokens
   EXPECT_FALSE(options.contains("--pp 2"));  // of one segment there are no two stages
+}
+
+TEST_F(Plans, leave_out_layouts_that_a_task_cannot_take_and_say_why) {
+  Configuration c = test::of_plain_task("");
+  c.heads = 1;  // of which the task has none
+  const auto planned_for = [&](int64_t said) {
+    return layouts(
+        c, [=](const Configuration&) { return std::make_unique<test::PlainTask>(said); },
+        {.placement = {.ranks = 2}, .fixed = {"zero", "recompute", "pipeline"}, .measuring_seconds = kSeconds});
+  };
+  const auto options = [](const Plan& plan) {
+    std::set<std::string> all;
+    for (const PlannedLayout& layout : plan.fitting) all.insert(options_of(layout.configuration));
+    return all;
+  };
+  const Plan plan = planned_for(8);
+  EXPECT_TRUE(options(plan).contains("--dp 2"));
+  EXPECT_TRUE(options(plan).contains("--tp 2"));
+  EXPECT_TRUE(options(plan).contains("--pp 2 --microbatches 2"));
+  EXPECT_FALSE(options(plan).contains("--cp 2"));
+  EXPECT_THAT(plan.remarks, ::testing::Contains(::testing::HasSubstr("left out: --cp 2 is more than the 1 row")));
+  try {
+    planned_for(9);  // its segments say more features than they give
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("the model's segment in says that its output has the shape"));
+  }
 }
 
 TEST_F(Plans, are_checked_by_training) {

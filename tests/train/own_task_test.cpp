@@ -7,12 +7,21 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
+#include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/launch.hpp"
 #include "adjoin/nn/seeded.hpp"
+#include "adjoin/nn/state.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
+#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/train/storage/run_files.hpp"
+#include "adjoin/train/storage/saved_model.hpp"
+#include "tests/support/own_task.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
@@ -95,6 +104,111 @@ TEST(OwnTask, of_a_plain_module_trains_the_same_model_in_every_layout_and_is_eva
           make);
   ASSERT_EQ(squares.size(), 3u);
   EXPECT_GT(squares[0], squares[2]);
+}
+
+/// The losses of all steps of a training of plain modules.
+std::vector<double> losses_of(const Configuration& c) {
+  train(c, test::plain_task);
+  std::vector<double> losses;
+  std::istringstream lines(test::contents_of(std::filesystem::path(c.out) / kMetrics));
+  for (std::string line; std::getline(lines, line);)
+    if (const auto json = nlohmann::json::parse(line); json.at("kind") == "step") losses.push_back(json.at("loss"));
+  return losses;
+}
+
+TEST(OwnTask, draws_the_weights_of_plain_modules_by_the_seed_in_every_layout) {
+  const test::TemporaryFolder folder;
+  const auto trained = [&](const std::string& name, int64_t seed, int64_t dp, int64_t pp, int64_t zero) {
+    Configuration c = test::of_plain_task((folder / name).string(), /*epochs=*/1);
+    c.precision = Precision::fp64, c.seed = seed, c.dp = dp, c.pp = pp, c.zero = zero;
+    return losses_of(c);
+  };
+  const std::vector<double> one = trained("one", 1, 1, 1, 1);
+  EXPECT_EQ(trained("again", 1, 1, 1, 1), one);
+  EXPECT_GT(std::abs(trained("other", 2, 1, 1, 1).front() - one.front()), 1e-6);
+  for (const auto& [dp, pp, zero] : std::vector<std::array<int64_t, 3>>{{3, 1, 1}, {2, 1, 3}, {1, 2, 1}}) {
+    const std::string name = std::to_string(dp) + std::to_string(pp) + std::to_string(zero);
+    EXPECT_THAT(trained(name, 1, dp, pp, zero), ::testing::Pointwise(::testing::DoubleNear(1e-9), one)) << name;
+  }
+  const nn::State state = [&] {
+    nn::State weights;
+    launch_threads(1, [&](const Communicator& world) {
+      Trainer trainer({}, test::PlainTask(), world);
+      trainer.initialize();
+      for (const nn::Parameter& parameter : trainer.parameters()) weights[parameter.name] = parameter.tensor.detach();
+    });
+    return weights;
+  }();
+  EXPECT_FALSE(state.at("block0.weight").equal(state.at("block1.weight")));
+}
+
+TEST(OwnTask, goes_on_from_its_folder_or_begins_where_resume_is_auto) {
+  const test::TemporaryFolder folder;
+  const std::vector<double> whole = losses_of(test::of_plain_task((folder / "whole").string(), 3));
+  ASSERT_EQ(whole.size(), 18u);
+  Configuration c = test::of_plain_task((folder / "parts").string(), 3);
+  c.resume = "auto";
+  c.steps = 4;
+  c.schedule = "constant";
+  EXPECT_EQ(losses_of(c).size(), 4u);
+  c.steps = 8;
+  EXPECT_EQ(losses_of(c).size(), 8u);
+  c.resume = c.out;
+  c.out.clear();
+  c.steps = 9;
+  train(c, test::plain_task);
+  EXPECT_EQ(checkpoints_in(c.resume).front().step, 9);
+  Configuration alone = test::of_plain_task((folder / "alone").string(), 3);
+  alone.steps = 9;
+  alone.schedule = "constant";
+  const std::vector<double> in_one_go = losses_of(alone);
+  alone.out = c.resume, alone.resume = "auto";
+  EXPECT_EQ(losses_of(alone), in_one_go);
+}
+
+/// The error of a training, or of what else is tried.
+std::string refusal_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(OwnTask, is_refused_by_name_in_a_layout_that_it_cannot_take) {
+  const test::TemporaryFolder folder;
+  Configuration c = test::of_plain_task((folder / "run").string());
+  c.cp = 2;
+  EXPECT_EQ(refusal_of([&] { train(c, test::plain_task); }),
+            "--cp 2 is more than the 1 row of the task's longest sample: a context-parallel rank needs at least one "
+            "row");
+  c.cp = 1, c.pp = 4, c.tp = 5;  // of heads a task of one's own knows nothing
+  EXPECT_EQ(refusal_of([&] { dry_run(c, test::plain_task); }), "");
+  c.tp = 1;
+  EXPECT_THAT(
+      refusal_of([&] { train(c, [](const Configuration&) { return std::make_unique<test::PlainTask>(9); }); }),
+      ::testing::StartsWith("the model's segment in says that its output has the shape [7, 9], and it has [7, 8]"));
+  c.pp = 5;
+  EXPECT_EQ(refusal_of([&] { train(c, test::plain_task); }),
+            "--pp 5 makes 5 stages, but the model has only 4 segments");
+}
+
+TEST(OwnTask, is_named_in_the_files_of_its_run_which_say_nothing_of_texts) {
+  const test::TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  train(test::of_plain_task(out), test::plain_task);
+  for (const auto& json : {read_json(folder / "run" / "config.json"), read_json(folder / "run" / kRunFile).at("config"),
+                           read_json(folder / "run" / kSummary).at("config")}) {
+    EXPECT_EQ(json.at("task"), "squares");
+    EXPECT_FALSE(json.contains("hidden")) << json;
+    EXPECT_TRUE(json.contains("batch"));
+  }
+  EXPECT_THAT(refusal_of([&] {
+                evaluate({{.model = out, .grid = {}}, {}});
+              }),
+              ::testing::StartsWith(out + ": is of the task \"squares\""));
+  EXPECT_EQ(read_configuration(folder / "run" / "config.json").batch, 7);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 #include "adjoin/comm/mpi/group.hpp"
 
 namespace adjoin::mpi {
@@ -24,7 +25,7 @@ class InJob : public Base {
   /// Operations that are running cannot be ended: their peers may be about to complete them.
   bool fail(std::exception_ptr cause) noexcept override {
     if (!cause) return false;
-    group_->shared()->end_job(message_of(cause), exit_code_of(cause));
+    group_->shared()->end_job(message_of(cause), exit_code_of(cause), /*names_rank=*/!is_common(cause));
   }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
     int level = 0;

@@ -211,8 +211,8 @@ void MpiShared::say(const std::string& message) const noexcept {
   std::fflush(stderr);
 }
 
-void MpiShared::end_job(const std::string& message, int exit_code) const noexcept {
-  end("rank " + std::to_string(world_rank) + ": " + printable(message), exit_code);
+void MpiShared::end_job(const std::string& message, int exit_code, bool names_rank) const noexcept {
+  end((names_rank ? "rank " + std::to_string(world_rank) + ": " : "") + printable(message), exit_code);
 }
 
 void MpiShared::end_diagnosed(const std::string& report) const noexcept {

@@ -40,7 +40,7 @@ struct MpiShared {
   /// Prepares all that is below; called on all ranks together. Where it throws, the others may wait for this rank.
   void begin();
 
-  [[noreturn]] void end_job(const std::string& message, int exit_code) const noexcept;
+  [[noreturn]] void end_job(const std::string& message, int exit_code, bool names_rank = true) const noexcept;
   /// The same for an error that the runtime found, which is not one rank's message.
   [[noreturn]] void end_diagnosed(const std::string& report) const noexcept;
   /// Records that this process has more of something at once than the table has room for; the first process of the host warns

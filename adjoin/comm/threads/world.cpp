@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 
 namespace adjoin::threads {
 
@@ -36,7 +37,7 @@ void World::abort(int rank, std::string_view reason) noexcept {
 }
 
 void World::fail(int rank, std::exception_ptr cause) noexcept {
-  end(lead_of(rank) +
+  end((is_common(cause) ? "" : lead_of(rank)) +
           (cause ? message_of(cause) : "an exception was thrown while asynchronous operations were still running"),
       rank, cause);
 }
@@ -68,7 +69,7 @@ std::string World::reason_of_end() const {
 void World::throw_cause() const {
   if (!aborted()) return;
   if (!cause_) throw CommunicationError(reason_);
-  rethrow_led_by(lead_of(culprit_), cause_);
+  rethrow_led_by(is_common(cause_) ? "" : lead_of(culprit_), cause_);
 }
 
 void World::sleep(Agent& agent, host::Parking& parking, const Waiting& waiting) {

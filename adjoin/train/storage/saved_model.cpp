@@ -72,7 +72,7 @@ Configuration read_configuration(const std::filesystem::path& path) {
       throw DamagedFile(error.what());
     }
     const auto json = nlohmann::ordered_json::parse(text);
-    require(!json.is_object() || json.contains("model"),
+    require(!json.is_object() || json.contains("model") || json.contains("task"),
             "the configuration does not name its model: it has neither \"model\", as adjoin train writes, nor "
             "\"model_type\", as transformers does");
     Configuration configuration = configuration_from_json(json);
@@ -107,9 +107,9 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
   save_state(folder / kWeightsFile, trainer.parameters(), trainer.grid());
 }
 
-SavedModel open_beginning(const Configuration& configuration) {
-  return is_pretrained(configuration.from) ? open_pretrained(configuration.from, {})
-                                           : open_model({configuration.from, 0});
+SavedModel open_beginning(const Configuration& configuration, const TaskMaker& make) {
+  return is_pretrained(configuration.from) ? open_pretrained(configuration.from, make)
+                                           : open_model({configuration.from, 0}, make);
 }
 
 Configuration begun_from(const std::string& folder) {
@@ -118,6 +118,7 @@ Configuration begun_from(const std::string& folder) {
   Configuration saved;
   read_model_folder(folder,
                     [&](const std::filesystem::path& place) { saved = read_configuration(place / "config.json"); });
+  check_known(saved, "--from " + folder);
   Configuration configuration = configuration_of(recipe_of(saved.model));
   for (const Field& field : fields())
     if (field.group == "Model" && field.name != "preset" && field.name != "sequence")
@@ -166,6 +167,7 @@ SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
   }
   const auto read = [&](const std::filesystem::path& place, bool is_finished) {
     SavedModel saved{read_configuration(place / "config.json"), nullptr, choice, is_finished};
+    if (!make) check_known(saved.configuration, folder.string());
     saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
     check_described(place / "model.safetensors", *saved.task);
     return saved;
@@ -238,6 +240,11 @@ std::string run_to_resume(const std::string& resume, const std::string& out) {
   if (resume != "auto") return resume;
   require(!out.empty(), "--resume auto continues the run in --out, so --out is needed");
   return has_checkpoint(out) ? out : "";
+}
+
+std::string way_to_resume(const std::string& folder, const std::string& task) {
+  return task.empty() ? "adjoin train --resume " + folder
+                      : "the program of its task, with resume = \"" + folder + "\" (or \"auto\")";
 }
 
 bool resumes_in_place(const Configuration& configuration) {

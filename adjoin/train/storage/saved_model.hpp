@@ -52,11 +52,11 @@ Configuration read_configuration(const std::filesystem::path& path);
 
 /// Opens what save_model wrote into a training run's output folder, or, if the run has not finished, its newest checkpoint; if
 /// the choice names a step, that step's checkpoint. A folder of Hugging Face's transformers is accepted too. `make` gives your
-/// own task; without it, the task must be one that the program knows.
+/// own task; without it, the task must be one that the program knows, or the error says who can use the model.
 /// Throws: InvalidArgument where something is missing or not valid, before anything of its size is allocated
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {});
 /// The same for a model with which training begins; its classifier may be missing.
-SavedModel open_beginning(const Configuration& configuration);
+SavedModel open_beginning(const Configuration& configuration, const TaskMaker& make = {});
 /// The configuration of a training that begins with the model in a folder: its model, and the recipe for it.
 /// Throws: InvalidArgument as open_model
 Configuration begun_from(const std::string& folder);
@@ -89,6 +89,9 @@ Trainer load_trainer(const SavedModel& saved, const Configuration& configuration
 /// The run that `--resume` names: a folder; with "auto" the folder that `--out` names if it holds a checkpoint, else "".
 /// Throws: InvalidArgument for "auto" without `out`
 std::string run_to_resume(const std::string& resume, const std::string& out);
+
+/// How the run of a task in a folder continues, for people: "adjoin train --resume DIR".
+std::string way_to_resume(const std::string& folder, const std::string& task);
 
 /// Whether a run continues in the folder of its checkpoint.
 bool resumes_in_place(const Configuration& configuration);

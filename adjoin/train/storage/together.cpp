@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/common_cause.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
 
@@ -21,9 +22,9 @@ enum class Failure : int64_t { none, error, io, invalid, damage };
     case Failure::invalid:
       throw InvalidArgument(message);
     case Failure::io:
-      throw IoError(message);
+      throw Common<IoError>(message);
     default:
-      throw Error(message);
+      throw Common<Error>(message);
   }
 }
 

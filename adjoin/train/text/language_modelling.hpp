@@ -22,6 +22,7 @@ class LanguageModelling : public Task {
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
+  std::string name() const override { return ""; }
   int64_t size(data::Part part) const override;
   std::vector<models::Segment> segments() const override;
   std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;

@@ -17,6 +17,7 @@ class TextClassification : public Task {
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
+  std::string name() const override { return ""; }
   int64_t size(data::Part part) const override { return samples(part).size(); }
   std::vector<int64_t> lengths(data::Part part) const override { return samples(part).lengths(); }
   std::vector<models::Segment> segments() const override;
