@@ -50,6 +50,16 @@ def layers(grid):
     yield nn.RMSNorm(4, **cut), torch.nn.RMSNorm(4), [3, 4], {0: "y", 1: "x"}
     yield nn.GroupNorm(2, 4, **cut), torch.nn.GroupNorm(2, 4), [1, 4, 2], {1: "y", 2: "x"}
     yield nn.Flatten(grid=grid), torch.nn.Flatten(), [1, 2, 3], {2: "x"}
+    yield nn.Softmax(-1, grid=grid), torch.nn.Softmax(-1), [2, 5], {1: ["y", "x"]}
+    yield nn.LogSoftmax(dim=0, grid=grid), torch.nn.LogSoftmax(0), [3, 2], {0: "y", 1: "x"}
+    yield nn.ZeroPad2d((1, -1, 2, 0), grid=grid), torch.nn.ZeroPad2d((1, -1, 2, 0)), [1, 1, 3, 4], over_space
+    yield nn.ConstantPad1d(2, 0.5, grid=grid), torch.nn.ConstantPad1d(2, 0.5), [1, 1, 3], {2: "y"}
+    yield nn.CircularPad2d(1, grid=grid), torch.nn.CircularPad2d(1), [1, 1, 3, 2], over_space
+    for name in ("LayerNorm", "GroupNorm", "BatchNorm1d", "InstanceNorm1d"):
+        options = {"affine": True} if name.startswith("Inst") else {}
+        sizes = {"LayerNorm": [4], "GroupNorm": [2, 6]}.get(name, [6])
+        own, twin = getattr(nn, name)(*sizes, bias=False, **options, **cut), getattr(torch.nn, name)(*sizes, bias=False, **options)
+        yield own, twin, [3, 6, 4], {0: "y", 1: "x"}
 
 
 def parameters_for(layer, seed=3):
@@ -172,9 +182,91 @@ class Modules(unittest.TestCase):
 
     def test_refuse_to_be_pickled(self):
         layer = nn.Linear(2, 2, grid=adjoin.Grid(adjoin.Communicator(), {"a": 1}))
-        for take in (pickle.dumps, copy.deepcopy):
-            with self.assertRaisesRegex(adjoin.InvalidArgument, "cannot be pickled; save its state_dict"):
-                take(layer)
+        with self.assertRaisesRegex(adjoin.InvalidArgument, "cannot be pickled; save its state_dict"):
+            pickle.dumps(layer)
+
+    def test_are_copied_with_weights_of_their_own(self):
+        def work(world):
+            grid = adjoin.Grid(world, {"a": world.size})
+            model = torch.nn.Sequential(
+                torch.nn.Conv1d(2, 4, 3), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Upsample(scale_factor=2),
+                torch.nn.Dropout(0.5), torch.nn.MaxPool1d(2), torch.nn.Flatten(), torch.nn.Linear(16, 3),
+            ).double()  # fmt: skip
+            net = nn.distributed(model, grid=grid, batch=["a"])
+            net.rows = adjoin.Layout(grid, [4, 2, 6], {0: "a"})
+            net[7].bias.requires_grad_(False)
+            x = adjoin.place(numbers(4, 2, 6), net.rows, grid)
+            net.eval()
+            before = net(x).whole()
+            copied = copy.deepcopy(net)
+            equal(copied(x).whole(), before)
+            self.assertFalse(copied.training or copied[7].bias.requires_grad)
+            self.assertIs(type(copied[0]), nn.Conv1d)
+            with torch.no_grad():
+                for parameter in copied.parameters():
+                    parameter.mul_(2)
+            equal(net(x).whole(), before)
+            self.assertGreater((copied(x).whole() - before).abs().max(), 0)
+            copied(x).local.sum().backward()
+            adjoin.sum_gradients(copied)
+            self.assertIsNone(net[0].weight.grad)
+            self.assertIsNotNone(copied[0].weight.grad)
+
+            class Shared(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first, self.loss = nn.Linear(3, 3, grid=grid), nn.MSELoss(grid=grid)
+                    self.second = nn.Linear(3, 3, grid=grid)
+                    self.second.weight = self.first.weight
+                    self.experts = nn.MixtureOfExperts(3, 5, 2, grid=grid, axis="a")
+
+            shared = copy.deepcopy(Shared())
+            self.assertIs(shared.first.weight, shared.second.weight)
+            nn.initialize(shared, seed=1)
+            rows = adjoin.place(torch.ones(2, 3), adjoin.Layout(grid, [2, 3]), grid)
+            shared.loss(shared.experts(shared.second(shared.first(rows))), rows).local.sum().backward()
+            self.assertIsNotNone(shared.first.weight.grad)
+
+        on_each_world(work)
+
+    def test_refuse_hooks_that_would_not_be_called(self):
+        grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
+        net = nn.Sequential(nn.Linear(2, 2, grid=grid), nn.Elementwise(torch.tanh))
+        for module in (net, *net, nn.MSELoss(grid=grid)):
+            for register in (module.register_full_backward_hook, module.register_full_backward_pre_hook, module.register_backward_hook):
+                with self.assertRaisesRegex(adjoin.InvalidArgument, f"{type(module).__name__}: a backward hook of a layer on many"):
+                    register(lambda *_: None)
+        seen = []
+        plain = nn.ColRow(2, 2, 2, grid=grid, axis="a")
+        nn.initialize(plain, seed=1)
+        plain.register_full_backward_hook(lambda *_: seen.append(1))
+        plain(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        self.assertEqual(seen, [1])
+
+    def test_say_by_their_own_name_what_they_expect(self):
+        grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
+        x = torch.ones(2, 4)
+        placed = adjoin.place(x, adjoin.Layout(grid, [2, 4]), grid)
+        for layer in (nn.Linear(4, 2, grid=grid), nn.Dropout(name="d"), nn.Elementwise(torch.tanh), nn.Upsample(size=2, grid=grid)):
+            with self.assertRaisesRegex(adjoin.InvalidArgument, f"^{type(layer).__name__}: expected a DistributedTensor, got a Tensor; place it first"):
+                layer(x)
+        loss = nn.MSELoss(grid=grid)
+        for call in (lambda: loss(placed, x), lambda: loss(x, placed), lambda: placed + x, lambda: x + placed, lambda: placed * x,
+                     lambda: adjoin.whole(x), lambda: adjoin.sum(x), lambda: adjoin.cat([placed, x]), lambda: adjoin.cat(x, placed, 0),
+                     lambda: adjoin.move(x, placed.layout), lambda: adjoin.map(x, torch.tanh)):  # fmt: skip
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected a DistributedTensor, got a Tensor; place it first"):
+                call()
+        for call, error, text in (
+            (lambda: nn.Linear(4, 2), TypeError, r"^Linear.__init__\(\) missing 1 required keyword-only argument: 'grid'"),
+            (lambda: nn.Conv2d(3, grid=grid), TypeError, r"^Conv2d.__init__\(\) missing a required argument: 'out_channels'"),
+            (lambda: nn.Dropout2d(), TypeError, r"^Dropout2d.__init__\(\) missing 1 required keyword-only argument: 'name'"),
+            (lambda: nn.MSELoss(), TypeError, r"^MSELoss.__init__\(\) missing 1 required keyword-only argument: 'grid'"),
+            (lambda: nn.Linear(4, 2, grid=2), adjoin.InvalidArgument, "^Linear: expected an adjoin.Grid as grid, got a int"),
+            (lambda: nn.Linear("a", 2, grid=grid), adjoin.InvalidArgument, "^Linear: in_features cannot be 'a'"),
+            (lambda: nn.Softmax(grid=grid), adjoin.InvalidArgument, "^Softmax: dim cannot be None"),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
 
     def test_say_what_does_not_fit(self):
         grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
@@ -184,6 +276,29 @@ class Modules(unittest.TestCase):
             nn.Upsample(size=3, mode="cubic", grid=grid)(adjoin.place(torch.ones(1, 1, 2), adjoin.Layout(grid, [1, 1, 2]), grid))
         with self.assertRaises(TypeError):
             nn.Conv2d(3, 2, grid=grid)
+
+
+class Tensors(unittest.TestCase):
+    def test_have_the_functions_of_torch(self):
+        def work(world):
+            grid = nearly_square(world)
+            a, b = numbers(3, 5).requires_grad_(), numbers(3, 5, seed=1).requires_grad_()
+            cut = adjoin.Layout(grid, [3, 5], {0: "y", 1: "x"})
+
+            def f(a, b):
+                x, y = adjoin.place(a, cut, grid), adjoin.place(b, cut, grid)
+                behind = adjoin.cat([x * y - x, 2 * y, adjoin.move(-x, adjoin.Layout(grid, [3, 5], {1: "y"}))], 1)
+                return behind.whole(), (x * y).sum(0).whole(), x.mean([0, 1]).whole(), y.sum(dim=-1, keepdim=True).whole()
+
+            whole, rows, mean, columns = f(a, b)
+            equal(whole, torch.cat([a * b - a, 2 * b, -a], 1))
+            equal(rows, (a * b).sum(0))
+            equal(mean, a.mean())
+            equal(columns, b.sum(1, keepdim=True))
+            self.assertTrue(gradcheck(f, (a, b)))
+            self.assertTrue(gradgradcheck(f, (a, b)))
+
+        on_each_world(work, sizes=(1, 4))
 
 
 class Networks(unittest.TestCase):
@@ -228,6 +343,66 @@ class Networks(unittest.TestCase):
 
         for cut in ({"space": [["y"], ["x"]]}, {"batch": ["y"], "channels": ["x"]}):
             on_each_world(lambda world: work(world, cut))  # noqa: B023
+
+    def test_have_norms_without_bias_paddings_and_softmax(self):
+        def work(world):
+            grid = adjoin.Grid(world, {"a": world.size})
+            model = torch.nn.Sequential(
+                torch.nn.ZeroPad2d((1, -1, 0, 2)), torch.nn.BatchNorm2d(4, bias=False), torch.nn.CircularPad2d(1), torch.nn.Softmax2d(),
+                torch.nn.ReplicationPad2d(1), torch.nn.GroupNorm(2, 4, bias=False), torch.nn.Flatten(), torch.nn.LayerNorm(320, bias=False),
+                torch.nn.LogSoftmax(dim=1),
+            ).double().eval()  # fmt: skip
+            x = numbers(2, 4, 4, 6)
+            for cut in ({"batch": ["a"]}, {"channels": ["a"]}, {"space": [[], ["a"]]}):
+                net = nn.distributed(model, grid=grid, **cut)
+                self.assertEqual(list(net.state_dict()), list(model.state_dict()))
+                equal(net(adjoin.place(x, adjoin.Layout(grid, list(x.shape)), grid)).whole(), model(x))
+
+        on_each_world(work, sizes=(1, 3))
+
+    def test_refuse_what_their_twins_would_not_do(self):
+        def hooked(model):
+            model[0].register_forward_hook(lambda *_: None)
+
+        def hooked_before(model):
+            model[1][0].register_forward_pre_hook(lambda *_: None)
+
+        def hooked_behind(model):
+            model.register_full_backward_hook(lambda *_: None)
+
+        def with_own_forward(model):
+            model[1][0].forward = torch.tanh
+
+        def hooked_weight(model):
+            model[0].weight.register_hook(lambda gradient: gradient)
+
+        def hooked_sum(model):
+            model[0].bias.register_post_accumulate_grad_hook(lambda parameter: None)
+
+        def work(world):
+            grid = adjoin.Grid(world, {"a": world.size})
+            for change, said in (
+                (hooked, "layer '0' has hooks of the module"),
+                (hooked_before, "layer '1.0' has hooks of the module"),
+                (hooked_behind, "the model has hooks of the module"),
+                (with_own_forward, "layer '1.0' has a forward of its own"),
+                (hooked_weight, "layer '0' has hooks of 'weight'"),
+                (hooked_sum, "layer '0' has hooks of 'bias'"),
+            ):
+                model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.ReLU()))
+                change(model)
+                with self.assertRaisesRegex(adjoin.InvalidArgument, f"distributed: {said}, which would be lost"):
+                    nn.distributed(model, grid=grid)
+            model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+            if world.rank == world.size - 1 > 0:
+                hooked(model)
+                with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same arguments on all ranks"):
+                    nn.distributed(model, grid=grid)
+            elif world.size > 1:
+                with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same arguments on all ranks"):
+                    nn.distributed(model, grid=grid)
+
+        on_each_world(work, sizes=(1, 2))
 
     @on_threads
     def test_refuse_what_has_no_twin(self):
