@@ -223,7 +223,7 @@ DistributedTensor cat(const std::vector<DistributedTensor>& tensors, int64_t dim
   for (const DistributedTensor& x : tensors) {
     const Layout layout = beside(first.layout, kinds, x.layout, d);
     const at::Tensor piece = layout == x.layout ? x.local : move(x.local, x.layout, layout, x.grid);
-    pieces.push_back(is_here(first) ? piece : piece.flatten());
+    pieces.push_back((is_here(first) ? piece : piece.flatten()).unsqueeze(0));
     splits.push_back(layout.cuts()[d].split);
     if (!step) step = x.step;
   }
@@ -235,7 +235,8 @@ DistributedTensor cat(const std::vector<DistributedTensor>& tensors, int64_t dim
     const Layout::Cut& cut = first.layout.cuts()[other];
     if (!cut.axes.empty()) cuts.push_back({other == d ? whole : cut.split, cut.axes});
   }
-  return {at::cat(pieces, is_here(first) ? at : 0),
+  // With one dim more, since LibTorch's cat leaves a tensor of shape [0] out of the graph of the second derivatives.
+  return {at::cat(pieces, is_here(first) ? at + 1 : 1).squeeze(0),
           Layout(first.layout.grid(), std::move(shape), std::move(cuts), kinds), first.grid, step};
 }
 

@@ -2,7 +2,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <variant>
 #include <vector>
 
 #include "adjoin/movement/check_gradients.hpp"
@@ -25,17 +24,18 @@ std::map<std::string, Kind> kinds_named(const KindNames& names) {
   return kinds;
 }
 
-void check(const Tensor& loss, const std::vector<nn::Parameter>& pieces,
-           const std::vector<std::tuple<std::string, Tensor, std::variant<Layout, KindNames>, Communicator>>& inputs,
+using Input = std::tuple<std::string, Tensor, py::object, Communicator>;  // the third: a Layout, or kinds along axes
+
+void check(const Tensor& loss, const std::vector<nn::Parameter>& pieces, const std::vector<Input>& inputs,
            const Grid& grid, const KindNames& loss_kinds) {
   std::vector<KnownTensor> known;
   for (const auto& [name, tensor, kinds, world] : inputs) {
-    known.push_back({name, tensor, {}, world});
-    if (const auto* layout = std::get_if<Layout>(&kinds))
-      known.back().kinds = *layout;
+    if (py::isinstance<Layout>(kinds))
+      known.push_back({name, tensor, kinds.cast<Layout>(), world});
     else
-      known.back().kinds = kinds_named(std::get<KindNames>(kinds));
+      known.push_back({name, tensor, kinds_named(kinds.cast<KindNames>()), world});
   }
+  const Blocking blocking;
   check_gradients(loss, nn::known_tensors(pieces), known, grid, kinds_named(loss_kinds));
 }
 
@@ -47,7 +47,7 @@ struct Recording {
 }  // namespace
 
 void bind_gradients(py::module_& m) {
-  m.def("check_gradients", &check, "loss"_a, "pieces"_a, "inputs"_a, "grid"_a, "loss_kinds"_a, MayBlock());
+  m.def("check_gradients", &check, "loss"_a, "pieces"_a, "inputs"_a, "grid"_a, "loss_kinds"_a);
   py::class_<Recording>(m, "ForwardRecord",
                         "with adjoin.ForwardRecord(): records what autograd's graph does not have for check_gradients: "
                         "segments that are computed again, and the layouts that layers say.")

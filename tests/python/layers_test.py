@@ -248,7 +248,8 @@ class Modules(unittest.TestCase):
         x = torch.ones(2, 4)
         placed = adjoin.place(x, adjoin.Layout(grid, [2, 4]), grid)
         for layer in (nn.Linear(4, 2, grid=grid), nn.Dropout(name="d"), nn.Elementwise(torch.tanh), nn.Upsample(size=2, grid=grid)):
-            with self.assertRaisesRegex(adjoin.InvalidArgument, f"^{type(layer).__name__}: expected a DistributedTensor, got a Tensor; place it first"):
+            said = f"^{type(layer).__name__}: expected a DistributedTensor, got a Tensor; place it first"
+            with self.assertRaisesRegex(adjoin.InvalidArgument, said):
                 layer(x)
         loss = nn.MSELoss(grid=grid)
         for call in (lambda: loss(placed, x), lambda: loss(x, placed), lambda: placed + x, lambda: x + placed, lambda: placed * x,
@@ -261,6 +262,7 @@ class Modules(unittest.TestCase):
             (lambda: nn.Conv2d(3, grid=grid), TypeError, r"^Conv2d.__init__\(\) missing a required argument: 'out_channels'"),
             (lambda: nn.Dropout2d(), TypeError, r"^Dropout2d.__init__\(\) missing 1 required keyword-only argument: 'name'"),
             (lambda: nn.MSELoss(), TypeError, r"^MSELoss.__init__\(\) missing 1 required keyword-only argument: 'grid'"),
+            (lambda: loss(placed), TypeError, r"^MSELoss.forward\(\) missing 1 required positional argument: 'target'"),
             (lambda: nn.Linear(4, 2, grid=2), adjoin.InvalidArgument, "^Linear: expected an adjoin.Grid as grid, got a int"),
             (lambda: nn.Linear("a", 2, grid=grid), adjoin.InvalidArgument, "^Linear: in_features cannot be 'a'"),
             (lambda: nn.Softmax(grid=grid), adjoin.InvalidArgument, "^Softmax: dim cannot be None"),

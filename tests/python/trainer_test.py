@@ -111,9 +111,8 @@ class Pipelines(unittest.TestCase):
                     losses[micro_batch] = output.square().sum()  # noqa: B023
                     return losses[micro_batch]  # noqa: B023
 
-                adjoin.run_pipeline(
-                    schedule, world, forward, loss, lambda stage, micro_batch: [2, 4], FLOAT, observer=lambda action, seconds: actions.append(action)  # noqa: B023
-                )
+                observer = lambda action, seconds: actions.append(action)  # noqa: B023, E731
+                adjoin.run_pipeline(schedule, world, forward, loss, lambda stage, micro_batch: [2, 4], FLOAT, observer=observer)
                 for batch in batches:
                     for layer, weight in zip(layers, expected):
                         batch = torch.nn.functional.linear(batch, weight, layer.bias.detach()).tanh()
@@ -127,7 +126,8 @@ class Pipelines(unittest.TestCase):
                         equal(layers[stage].weight.grad, expected[stage].grad)
                 outputs = []
                 evaluation = adjoin.pipeline.forward_only(schedule, 2)
-                adjoin.run_pipeline(evaluation, world, forward, lambda m, y: outputs.append(y.requires_grad), lambda *_: [2, 4], FLOAT)  # noqa: B023
+                judge = lambda micro_batch, y: outputs.append(y.requires_grad)  # noqa: B023, E731
+                adjoin.run_pipeline(evaluation, world, forward, judge, lambda *_: [2, 4], FLOAT)
                 self.assertEqual(outputs, [False, False] if schedule.rank_of[-1] == world.rank else [])
 
         on_each_world(work)

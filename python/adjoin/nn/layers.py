@@ -33,11 +33,12 @@ def check_grid(owner, grid):
 
 
 def with_own_name(layer):
-    """Gives a class its own __init__, so that errors of a call name it and not the class that it derives from."""
-    inherited = layer.__init__
-    own = types.FunctionType(inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__)
-    own.__kwdefaults__, own.__doc__, own.__qualname__ = inherited.__kwdefaults__, inherited.__doc__, f"{layer.__name__}.__init__"
-    layer.__init__ = own
+    """Gives a class its own methods, so that errors of a call name it and not the class that it derives from."""
+    for name in ("__init__", "forward"):
+        inherited = getattr(layer, name)
+        own = types.FunctionType(inherited.__code__, inherited.__globals__, name, inherited.__defaults__, inherited.__closure__)
+        own.__kwdefaults__, own.__doc__, own.__qualname__ = inherited.__kwdefaults__, inherited.__doc__, f"{layer.__name__}.{name}"
+        setattr(layer, name, own)
     return layer
 
 
