@@ -258,9 +258,16 @@ void bind_distributed_tensor(py::module_& m) {
         name,
         [name](const DistributedTensor&, const Tensor& x) -> DistributedTensor { refuse_plain(name, py::cast(x)); },
         py::is_operator());
-  for (const char* name : {"__mul__", "__rmul__"})
+  for (const char* name : {"__mul__", "__rmul__"}) {
     bound.def(
-        name, [](const DistributedTensor& x, const at::Scalar& number) { return x * number; }, py::is_operator());
+        name, [](const DistributedTensor& x, const py::int_& number) { return x * number.cast<int64_t>(); },
+        py::is_operator());
+    bound.def(
+        name, [](const DistributedTensor& x, const py::float_& number) { return x * number.cast<double>(); },
+        py::is_operator());
+    bound.def(
+        name, [](const DistributedTensor& x, c10::complex<double> number) { return x * number; }, py::is_operator());
+  }
   m.def("sum", summed, "x"_a, "dim"_a = py::none(), "keepdim"_a = false, MayBlock(),
         "The sum over some dims, or over all, whichever ranks hold them: replicated along the axes that cut them.\n"
         "Raises InvalidArgument for dims that x does not have.");
@@ -294,11 +301,14 @@ void bind_distributed_tensor(py::module_& m) {
           refuse_plain(name, py::cast(x));
         },
         "x"_a);
-  m.def("cat", [](const py::list& tensors, int64_t) -> DistributedTensor {
-    for (const py::handle x : tensors)
-      if (!py::isinstance<DistributedTensor>(x)) refuse_plain("cat", py::reinterpret_borrow<py::object>(x));
-    throw InternalError("cat: distributed tensors were not recognised");
-  });
+  m.def(
+      "cat",
+      [](const py::list& tensors, int64_t) -> DistributedTensor {
+        for (const py::handle x : tensors)
+          if (!py::isinstance<DistributedTensor>(x)) refuse_plain("cat", py::reinterpret_borrow<py::object>(x));
+        throw InternalError("cat: distributed tensors were not recognised");
+      },
+      "tensors"_a, "dim"_a = 0);
 }
 
 }  // namespace

@@ -351,7 +351,7 @@ class Networks(unittest.TestCase):
             grid = adjoin.Grid(world, {"a": world.size})
             model = torch.nn.Sequential(
                 torch.nn.ZeroPad2d((1, -1, 0, 2)), torch.nn.BatchNorm2d(4, bias=False), torch.nn.CircularPad2d(1), torch.nn.Softmax2d(),
-                torch.nn.ReplicationPad2d(1), torch.nn.GroupNorm(2, 4, bias=False), torch.nn.Flatten(), torch.nn.LayerNorm(320, bias=False),
+                torch.nn.ReplicationPad2d(1), torch.nn.GroupNorm(2, 4, bias=False), torch.nn.Flatten(), torch.nn.LayerNorm(400, bias=False),
                 torch.nn.LogSoftmax(dim=1),
             ).double().eval()  # fmt: skip
             x = numbers(2, 4, 4, 6)
