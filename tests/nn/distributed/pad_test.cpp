@@ -84,13 +84,13 @@ void compare_all_pads(uint64_t seed, const Communicator& world) {
 TEST(Pad, equals_one_worker_on_random_paddings_crops_and_layouts) {
   namespace t = torch::nn;
   for_each_world({1, 2, 3, 4, 6}, [](const Communicator& world) {
-    for_each_seed(world, 60, [&](uint64_t seed) {
+    for_each_seed(world, 40, [&](uint64_t seed) {
       compare_all_pads<1, t::ZeroPad1d, t::ConstantPad1d, t::ReflectionPad1d, t::ReplicationPad1d>(seed, world);
     });
-    for_each_seed(world, 60, [&](uint64_t seed) {
+    for_each_seed(world, 40, [&](uint64_t seed) {
       compare_all_pads<2, t::ZeroPad2d, t::ConstantPad2d, t::ReflectionPad2d, t::ReplicationPad2d>(seed, world);
     });
-    for_each_seed(world, 30, [&](uint64_t seed) {
+    for_each_seed(world, 20, [&](uint64_t seed) {
       compare_all_pads<3, t::ZeroPad3d, t::ConstantPad3d, t::ReflectionPad3d, t::ReplicationPad3d>(seed, world);
     });
   });

@@ -33,9 +33,9 @@ void compare_softmax(uint64_t seed, const Communicator& world) {
 TEST(Softmax, equals_one_worker_on_random_layouts) {
   namespace t = torch::nn;
   for_each_world({1, 2, 3, 4, 6}, [](const Communicator& world) {
-    for_each_seed(world, 50, [&](uint64_t seed) { compare_softmax<Softmax, t::Softmax, SoftmaxOptions>(seed, world); });
+    for_each_seed(world, 30, [&](uint64_t seed) { compare_softmax<Softmax, t::Softmax, SoftmaxOptions>(seed, world); });
     for_each_seed(world, 20, [&](uint64_t seed) { compare_softmax<Softmin, t::Softmin, SoftminOptions>(seed, world); });
-    for_each_seed(world, 50,
+    for_each_seed(world, 30,
                   [&](uint64_t seed) { compare_softmax<LogSoftmax, t::LogSoftmax, LogSoftmaxOptions>(seed, world); });
   });
 }
