@@ -1,9 +1,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/partition/grid.hpp"
@@ -37,12 +39,43 @@ at::Tensor whole(const DistributedTensor& x);
 /// Throws: InvalidArgument where `f` changes the shape, or x is partial along an axis (sum it first)
 DistributedTensor map(const DistributedTensor& x, const std::function<at::Tensor(const at::Tensor&)>& f);
 
-/// The result carries the step of `a` or, where `a` has none, of `b`.
-/// Throws: InvalidArgument where the layouts differ or have a covering split
+/// Element by element. Nothing moves, so both have the same layout. The result carries the step of `a` or, where `a` has none, of
+/// `b`.
+/// Throws: InvalidArgument where the layouts differ or have a covering split; for a product also where they are partial along an
+///         axis
 DistributedTensor operator+(const DistributedTensor& a, const DistributedTensor& b);
+DistributedTensor operator-(const DistributedTensor& a, const DistributedTensor& b);
+DistributedTensor operator*(const DistributedTensor& a, const DistributedTensor& b);
 
-/// `b` appended to `a` along a dim that every worker holds whole. Nothing moves.
-/// Throws: InvalidArgument where the dim is cut, or the layouts differ in another dim
-DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim);
+/// A multiple of x, in x's layout of any kinds. Throws: InvalidArgument for a covering split
+DistributedTensor operator*(const DistributedTensor& x, const at::Scalar& number);
+inline DistributedTensor operator*(const at::Scalar& number, const DistributedTensor& x) {
+  return x * number;
+}
+inline DistributedTensor operator-(const DistributedTensor& x) {
+  return x * -1;
+}
+
+/// The sum over some dims (negative ones count from the end), or over all of them if none is named.
+/// Shape:  without these dims, with `keepdim` of size 1 in them
+/// Kinds:  split along the dims, or partial -> replicated; others stay
+/// Cost:   an all-reduce of the result forward along the axes that cut the dims; nothing backward
+/// Throws: InvalidArgument for dims that x does not have or that are named twice, and for a covering split
+DistributedTensor sum(const DistributedTensor& x, std::vector<int64_t> dims = {}, bool keepdim = false);
+
+/// The mean, likewise. Throws: InvalidArgument as sum, and for numbers that are neither floating-point nor complex
+DistributedTensor mean(const DistributedTensor& x, std::vector<int64_t> dims = {}, bool keepdim = false);
+
+/// Several tensors one after another along a dim, whose shapes otherwise agree.
+///
+/// The result is cut over the same axes as the first tensor. Where `dim` is cut, a worker's piece of the result is its pieces of
+/// all tensors, one after another, so tensors that are cut over the same axes stay where they are. A tensor that lies otherwise
+/// in another dim, or on another grid, is moved to the first one's layout. Sums are taken where only some are partial.
+/// Cost:   a move of each tensor whose layout differs
+/// Throws: InvalidArgument for no tensor, other shapes, a covering split, and layouts between which no move leads
+DistributedTensor cat(const std::vector<DistributedTensor>& tensors, int64_t dim);
+inline DistributedTensor cat(const DistributedTensor& a, const DistributedTensor& b, int64_t dim) {
+  return cat(std::vector{a, b}, dim);
+}
 
 }  // namespace adjoin

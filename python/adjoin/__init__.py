@@ -46,6 +46,7 @@ from ._adjoin import (  # noqa: E402
     Box,
     Communicator,
     DistributedTensor,
+    ForwardRecord,
     Grid,
     GridShape,
     HaloExchange,
@@ -74,11 +75,13 @@ from ._adjoin import (  # noqa: E402
     inputs_of,
     launch,
     map,
+    mean,
     move,
     mpi_job_rank,
     mpi_job_size,
     mpi_world,
     outputs_of,
+    pipeline,
     place,
     plan_halo,
     plan_move,
@@ -86,14 +89,18 @@ from ._adjoin import (  # noqa: E402
     reduce_from,
     reduce_scatter,
     rotate,
+    run_pipeline,
     scatter_to,
     send,
     sgd,
     started_by_mpi,
+    sum,
     sum_reduce,
     whole,
 )
 from ._errors import CommunicationError, Error, InternalError, InvalidArgument, IoError  # noqa: E402
 from . import nn  # noqa: E402
+from .gradients import check_gradients, recomputed  # noqa: E402
+from .state import load_state, save_state, state_of  # noqa: E402
 from .together import together  # noqa: E402
 from .training import DataParallel, Optimizer, sum_gradients, train  # noqa: E402

@@ -24,6 +24,9 @@ void bind_movement(py::module_& m);
 void bind_layers(py::module_& m);
 void bind_twins(py::module_& m);
 void bind_training(py::module_& m);
+void bind_state(py::module_& m);
+void bind_pipeline(py::module_& m);
+void bind_gradients(py::module_& m);
 
 /// The line of Python that is being carried out, outside of this package and of torch.
 Where caller();
@@ -54,6 +57,9 @@ using MayBlock = py::call_guard<Blocking>;
 
 /// Throws InvalidArgument, led by `operation`, unless x is dense and on the CPU.
 const at::Tensor& dense(const char* operation, const at::Tensor& x);
+
+/// Throws InvalidArgument for a plain tensor, or anything else, where a DistributedTensor is expected.
+[[noreturn]] void refuse_plain(const char* operation, const py::object& x);
 
 Kind kind_named(const std::string& name);
 Padding padding_named(const std::string& name);

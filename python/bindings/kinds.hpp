@@ -1,11 +1,13 @@
 #pragma once
 
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
+#include <torch/nn/modules/padding.h>
 #include <torch/nn/modules/pooling.h>
 
 #include "adjoin/nn/distributed/batch_norm.hpp"
@@ -13,8 +15,10 @@
 #include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/layer_norm.hpp"
 #include "adjoin/nn/distributed/linear.hpp"
+#include "adjoin/nn/distributed/pad.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/sequential.hpp"
+#include "adjoin/nn/distributed/softmax.hpp"
 #include "python/bindings/options.hpp"
 
 namespace adjoin::python {
@@ -75,6 +79,15 @@ Options adaptive(const Given& g) {
   }
 }
 
+/// Of paddings, by the template of their options.
+template <template <size_t> class Options, size_t D>
+Options<D> pad(const Given& g) {
+  if constexpr (std::is_same_v<Options<D>, t::ConstantPadOptions<D>>)
+    return Options<D>(g.each<2 * D>("padding"), g.get<double>("value"));
+  else
+    return Options<D>(g.each<2 * D>("padding"));
+}
+
 t::BatchNormOptions inline batch_norm(const Given& g) {
   return t::BatchNormOptions(g.get<int64_t>("num_features"))
       .eps(g.get<double>("eps"))
@@ -96,8 +109,6 @@ t::EmbeddingOptions inline embedding(const Given& g) {
   return options.padding_idx(g.maybe<int64_t>("padding_idx"));
 }
 t::LayerNormOptions inline layer_norm(const Given& g) {
-  require(g.get<bool>("bias") || !g.get<bool>("elementwise_affine"),
-          "LayerNorm: a weight without a bias is not supported");
   return t::LayerNormOptions(g.sizes("normalized_shape"))
       .eps(g.get<double>("eps"))
       .elementwise_affine(g.get<bool>("elementwise_affine"));
@@ -112,6 +123,10 @@ bool visit_kind(const std::string& kind, const Given& g, const Visit& visit) {
   ADJOIN_KIND(name##1d, options<1>(g))      \
   ADJOIN_KIND(name##2d, options<2>(g))      \
   ADJOIN_KIND(name##3d, options<3>(g))
+#define ADJOIN_PADS(name)                              \
+  ADJOIN_KIND(name##1d, (pad<t::name##Options, 1>(g))) \
+  ADJOIN_KIND(name##2d, (pad<t::name##Options, 2>(g))) \
+  ADJOIN_KIND(name##3d, (pad<t::name##Options, 3>(g)))
 #define ADJOIN_NORMS(name, options) \
   ADJOIN_KIND(name##1d, options(g)) \
   ADJOIN_KIND(name##2d, options(g)) \
@@ -123,6 +138,13 @@ bool visit_kind(const std::string& kind, const Given& g, const Visit& visit) {
   ADJOIN_KINDS_OF_DIMS(ConvTranspose, transposed_conv)
   ADJOIN_KINDS_OF_DIMS(MaxPool, max_pool)
   ADJOIN_KINDS_OF_DIMS(AvgPool, avg_pool)
+  ADJOIN_PADS(ZeroPad)
+  ADJOIN_PADS(ConstantPad)
+  ADJOIN_PADS(ReflectionPad)
+  ADJOIN_PADS(ReplicationPad)
+  ADJOIN_KIND(Softmax, t::SoftmaxOptions(g.get<int64_t>("dim")))
+  ADJOIN_KIND(Softmin, t::SoftminOptions(g.get<int64_t>("dim")))
+  ADJOIN_KIND(LogSoftmax, t::LogSoftmaxOptions(g.get<int64_t>("dim")))
   ADJOIN_ADAPTIVE(AdaptiveMaxPool, 1)
   ADJOIN_ADAPTIVE(AdaptiveMaxPool, 2)
   ADJOIN_ADAPTIVE(AdaptiveMaxPool, 3)
@@ -140,6 +162,7 @@ bool visit_kind(const std::string& kind, const Given& g, const Visit& visit) {
 #undef ADJOIN_KIND
 #undef ADJOIN_KINDS_OF_DIMS
 #undef ADJOIN_NORMS
+#undef ADJOIN_PADS
 #undef ADJOIN_ADAPTIVE
   return false;
 }

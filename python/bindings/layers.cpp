@@ -21,14 +21,18 @@ using nn::LayoutRule;
 
 /// Makes the layer of a kind.
 struct MakeLayer {
+  const Given& given;
   const nn::Placement& placement;
   const Grid& grid;
   std::optional<Layer>& made;
 
   template <class Here, class Twin, class Options>
   void operator()(const Options& options) const {
-    const Blocking blocking;  // groups that are new are made by all
-    if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&>)
+    const bool given_bias = !given.has("bias") || given.get<bool>("bias");  // of norms
+    const Blocking blocking;                                                // groups that are new are made by all
+    if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&, bool>)
+      made.emplace(layer_of(std::make_shared<Here>(options, placement, grid, given_bias)));
+    else if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&>)
       made.emplace(layer_of(std::make_shared<Here>(options, placement, grid)));
     else if constexpr (std::is_constructible_v<Here, const Options&, const Grid&, LayoutRule>)
       made.emplace(layer_of(std::make_shared<Here>(options, grid, placement.output)));
@@ -51,7 +55,7 @@ nn::UpsampleImpl upsample(const Given& g, const Grid& grid, const LayoutRule& ou
 
 Layer make_layer(const std::string& kind, const py::dict& options, const Grid& grid,
                  const std::optional<Layout>& weight, const py::object& output, at::ScalarType dtype) {
-  const Given g(options);
+  const Given g(kind, options);
   const nn::Placement placement{.weight = weight, .output = rule_of(output), .tensor = dtype};
   if (kind == "Upsample") return layer_of(std::make_shared<nn::UpsampleImpl>(upsample(g, grid, placement.output)));
   if (kind == "RMSNorm") {
@@ -61,7 +65,16 @@ Layer make_layer(const std::string& kind, const py::dict& options, const Grid& g
     return layer_of(std::make_shared<nn::RMSNormImpl>(rms, placement, grid));
   }
   std::optional<Layer> made;
-  require(visit_kind(kind, g, MakeLayer{placement, grid, made}), [&] { return "there is no layer '" + kind + "'"; });
+  const auto circular = [&]<size_t D>() {
+    using Pad = nn::PadOf<nn::CircularPadOptions<D>>;
+    if (kind == "CircularPad" + std::to_string(D) + "d")
+      made.emplace(layer_of(std::make_shared<Pad>(pad<nn::CircularPadOptions, D>(g), grid, placement.output)));
+  };
+  circular.template operator()<1>();
+  circular.template operator()<2>();
+  circular.template operator()<3>();
+  if (made) return *made;
+  require(visit_kind(kind, g, MakeLayer{g, placement, grid, made}), [&] { return "there is no layer '" + kind + "'"; });
   return *made;
 }
 
@@ -80,7 +93,7 @@ Layer loss_of(const Options& options, const Grid& grid, const LayoutRule& output
 }
 
 Layer make_loss(const std::string& kind, const py::dict& given, const Grid& grid, const py::object& rule) {
-  const Given g(given);
+  const Given g(kind, given);
   const LayoutRule output = rule_of(rule);
   const auto reduced = [&]<class Options>(Options options) { return options.reduction(g.reduction<Options>()); };
   if (kind == "L1Loss") return loss_of<nn::L1LossImpl>(reduced(t::L1LossOptions()), grid, output);
@@ -129,7 +142,7 @@ nn::Activation activation_named(const std::string& text) {
 }
 
 Layer make_experts(const py::dict& given, const Grid& grid, const std::string& axis, const py::object& output) {
-  const Given g(given);
+  const Given g("MixtureOfExperts", given);
   const nn::MixtureOfExpertsOptions options{.features = g.get<int64_t>("features"),
                                             .hidden_features = g.get<int64_t>("hidden_features"),
                                             .activation = activation_named(g.get<std::string>("activation")),
@@ -152,7 +165,7 @@ struct PlainLayer {
 };
 
 PlainLayer make_col_row(const py::dict& given, const Grid& grid, const std::string& axis) {
-  const Given g(given);
+  const Given g("ColRow", given);
   const nn::ColRowOptions options{.in_features = g.get<int64_t>("in_features"),
                                   .hidden_features = g.get<int64_t>("hidden_features"),
                                   .out_features = g.get<int64_t>("out_features"),

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <variant>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
@@ -57,6 +59,7 @@ void bind_between_layouts(py::module_& m) {
   m.def(
       "move", [](const DistributedTensor& x, const Layout& layout) { return move(x, layout); }, "x"_a, "layout"_a,
       MayBlock(), "The distributed tensor in another layout. Raises InvalidArgument as move.");
+  m.def("move", [](const Tensor& x, const Layout&) -> Tensor { refuse_plain("move", py::cast(x)); });
   m.def(
       "broadcast",
       [](const Tensor& x, const Layout& source, const GridShape& target, const Grid& grid) {
@@ -200,11 +203,23 @@ void bind_distributed_tensor(py::module_& m) {
       .def_readwrite("weighs_tokens", &Step::weighs_tokens);
 
   using Apply = std::function<Tensor(const Tensor&)>;
+  using Dims = std::optional<std::variant<int64_t, Shape>>;
+  const auto dims_of = [](const Dims& dims) {
+    if (!dims) return Shape();
+    return dims->index() == 0 ? Shape{std::get<0>(*dims)} : std::get<1>(*dims);
+  };
+  const auto summed = [dims_of](const DistributedTensor& x, const Dims& dim, bool keepdim) {
+    return sum(x, dims_of(dim), keepdim);
+  };
+  const auto averaged = [dims_of](const DistributedTensor& x, const Dims& dim, bool keepdim) {
+    return mean(x, dims_of(dim), keepdim);
+  };
   const auto moved = [](const DistributedTensor& x, const Layout& layout) { return move(x, layout); };
-  py::class_<DistributedTensor, Owner<DistributedTensor>>(
+  py::class_<DistributedTensor, Owner<DistributedTensor>> bound(
       m, "DistributedTensor",
       "A global tensor of which this rank holds a piece.\nShape:  local is layout.shape_on(rank)\nRaises "
-      "InvalidArgument for a piece of another shape.")
+      "InvalidArgument for a piece of another shape.");
+  bound
       .def(py::init([](const Tensor& local, const Layout& layout, const Grid& grid, const std::optional<Step>& step) {
              const Shape expected = layout.shape_on(grid.world().rank());
              require(dense("DistributedTensor", local).sizes() == at::IntArrayRef(expected) ||
@@ -227,9 +242,36 @@ void bind_distributed_tensor(py::module_& m) {
           "The global tensor, on every rank of the grid. Raises InvalidArgument for a covering split.")
       .def(
           "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "f"_a)
+      .def("sum", summed, "dim"_a = py::none(), "keepdim"_a = false, MayBlock(),
+           "The sum over some dims, or over all, whichever ranks hold them: replicated along the axes that cut them.")
+      .def("mean", averaged, "dim"_a = py::none(), "keepdim"_a = false, MayBlock(), "The mean, likewise.")
       .def(
-          "__add__", [](const DistributedTensor& a, const DistributedTensor& b) { return a + b; }, "other"_a)
+          "__add__", [](const DistributedTensor& a, const DistributedTensor& b) { return a + b; }, py::is_operator())
+      .def(
+          "__sub__", [](const DistributedTensor& a, const DistributedTensor& b) { return a - b; }, py::is_operator())
+      .def(
+          "__mul__", [](const DistributedTensor& a, const DistributedTensor& b) { return a * b; }, py::is_operator())
+      .def("__neg__", [](const DistributedTensor& x) { return -x; })
       .def("__repr__", [](const DistributedTensor& x) { return "DistributedTensor(" + x.layout.to_string() + ")"; });
+  for (const char* name : {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"})
+    bound.def(
+        name,
+        [name](const DistributedTensor&, const Tensor& x) -> DistributedTensor { refuse_plain(name, py::cast(x)); },
+        py::is_operator());
+  for (const char* name : {"__mul__", "__rmul__"}) {
+    bound.def(
+        name, [](const DistributedTensor& x, const py::int_& number) { return x * number.cast<int64_t>(); },
+        py::is_operator());
+    bound.def(
+        name, [](const DistributedTensor& x, const py::float_& number) { return x * number.cast<double>(); },
+        py::is_operator());
+    bound.def(
+        name, [](const DistributedTensor& x, c10::complex<double> number) { return x * number; }, py::is_operator());
+  }
+  m.def("sum", summed, "x"_a, "dim"_a = py::none(), "keepdim"_a = false, MayBlock(),
+        "The sum over some dims, or over all, whichever ranks hold them: replicated along the axes that cut them.\n"
+        "Raises InvalidArgument for dims that x does not have.");
+  m.def("mean", averaged, "x"_a, "dim"_a = py::none(), "keepdim"_a = false, MayBlock(), "The mean, likewise.");
   m.def(
       "place",
       [](const Tensor& whole, const Layout& layout, const Grid& grid) {
@@ -245,11 +287,37 @@ void bind_distributed_tensor(py::module_& m) {
       "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "x"_a, "f"_a,
       "An elementwise function of the pieces. Raises InvalidArgument where it changes the shape.");
   m.def(
+      "cat", [](const std::vector<DistributedTensor>& tensors, int64_t dim) { return cat(tensors, dim); }, "tensors"_a,
+      "dim"_a = 0, MayBlock(),
+      "Tensors one after another along a dim. Those that are not cut like the first one are moved.\n"
+      "Raises InvalidArgument for other shapes.");
+  m.def(
       "cat", [](const DistributedTensor& a, const DistributedTensor& b, int64_t dim) { return cat(a, b, dim); }, "a"_a,
-      "b"_a, "dim"_a, MayBlock(), "b behind a along a dim that every rank has whole.");
+      "b"_a, "dim"_a, MayBlock(), "b behind a.");
+  for (const char* name : {"sum", "mean", "whole", "map", "cat"})
+    m.def(
+        name,
+        [name](const Tensor& x, const py::args&, const py::kwargs&) -> DistributedTensor {
+          refuse_plain(name, py::cast(x));
+        },
+        "x"_a);
+  m.def(
+      "cat",
+      [](const py::list& tensors, int64_t) -> DistributedTensor {
+        for (const py::handle x : tensors)
+          if (!py::isinstance<DistributedTensor>(x)) refuse_plain("cat", py::reinterpret_borrow<py::object>(x));
+        throw InternalError("cat: distributed tensors were not recognised");
+      },
+      "tensors"_a, "dim"_a = 0);
 }
 
 }  // namespace
+
+void refuse_plain(const char* operation, const py::object& x) {
+  throw InvalidArgument(std::string(operation) + ": expected a DistributedTensor, got a " +
+                        std::string(py::str(py::type::of(x).attr("__name__"))) +
+                        "; place it first: adjoin.place(x, layout, grid)");
+}
 
 void bind_movement(py::module_& m) {
   bind_distributed_tensor(m);

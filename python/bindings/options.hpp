@@ -17,12 +17,18 @@ namespace adjoin::python {
 /// The options of a layer by the names of their arguments in torch.nn; all are given, the defaults too.
 class Given {
  public:
-  explicit Given(py::dict options) : options_(std::move(options)) {}
+  Given(std::string layer, py::dict options) : layer_(std::move(layer)), options_(std::move(options)) {}
 
+  /// Throws: InvalidArgument that names the layer and the option
   template <class T>
   T get(const char* name) const {
-    return options_[name].cast<T>();
+    try {
+      return options_[name].cast<T>();
+    } catch (const py::cast_error&) {
+      throw InvalidArgument(layer_ + ": " + name + " cannot be " + std::string(py::repr(options_[name])));
+    }
   }
+  bool has(const char* name) const { return options_.contains(name); }
   bool is_none(const char* name) const { return options_[name].is_none(); }
   /// Of D dims: one number for all, or one each.
   template <size_t D>
@@ -30,7 +36,7 @@ class Given {
     if (py::isinstance<py::int_>(options_[name])) return torch::ExpandingArray<D>(get<int64_t>(name));
     const auto sizes = get<std::vector<int64_t>>(name);
     require(sizes.size() == D, [&] {
-      return std::string(name) + ": expected " + std::to_string(D) + " numbers, got " + std::to_string(sizes.size());
+      return layer_ + ": " + name + ": expected " + std::to_string(D) + " numbers, got " + std::to_string(sizes.size());
     });
     std::array<int64_t, D> of_dims{};
     std::ranges::copy(sizes, of_dims.begin());
@@ -42,7 +48,7 @@ class Given {
     using Sizes = std::vector<std::optional<int64_t>>;
     const bool is_one = is_none(name) || py::isinstance<py::int_>(options_[name]);
     const Sizes sizes = is_one ? Sizes(D, maybe<int64_t>(name)) : get<Sizes>(name);
-    require(sizes.size() == D, [&] { return std::string(name) + ": expected " + std::to_string(D) + " numbers"; });
+    require(sizes.size() == D, [&] { return layer_ + ": " + name + ": expected " + std::to_string(D) + " numbers"; });
     return torch::ExpandingArrayWithOptionalElem<D>(sizes);
   }
   /// A number is one of one dim.
@@ -64,7 +70,7 @@ class Given {
     std::optional<Variant> found;
     const auto text = get<std::string>(name);
     ((text == choices.first ? static_cast<void>(found.emplace(choices.second)) : void()), ...);
-    require(found.has_value(), [&] { return std::string(name) + ": '" + text + "' is not supported"; });
+    require(found.has_value(), [&] { return layer_ + ": " + name + ": '" + text + "' is not supported"; });
     return *found;
   }
   template <class Options>
@@ -78,6 +84,7 @@ class Given {
   }
 
  private:
+  std::string layer_;
   py::dict options_;
 };
 

@@ -6,9 +6,7 @@
 #include "adjoin/cli/run_program.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/init.hpp"
-#include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
-#include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/failures.hpp"
@@ -20,39 +18,6 @@ namespace {
 using namespace py::literals;
 using at::Tensor;
 using Pieces = std::vector<nn::Parameter>;
-
-void bind_pieces(py::module_& m) {
-  py::class_<nn::Parameter>(m, "Piece", "A parameter, or a buffer, with the global tensor that it is a piece of.")
-      .def(py::init([](const std::string& name, const Tensor& tensor, const Layout& layout, const Grid& grid,
-                       bool is_buffer) { return nn::Parameter{name, tensor, layout, grid, std::nullopt, is_buffer}; }),
-           "name"_a, "tensor"_a, "layout"_a, "grid"_a, "is_buffer"_a = false)
-      .def(
-          "named",
-          [](nn::Parameter piece, const std::string& name, const Tensor& tensor) {
-            piece.name = name;
-            piece.tensor = tensor;
-            return piece;
-          },
-          "name"_a, "tensor"_a)
-      .def_readonly("name", &nn::Parameter::name)
-      .def_readonly("tensor", &nn::Parameter::tensor)
-      .def_readonly("layout", &nn::Parameter::layout)
-      .def_readonly("grid", &nn::Parameter::grid)
-      .def_readonly("is_buffer", &nn::Parameter::is_buffer)
-      .def("__repr__", [](const nn::Parameter& p) { return "Piece('" + p.name + "', " + p.layout.to_string() + ")"; });
-  m.def(
-      "initialize", [](const Pieces& pieces, uint64_t seed) { nn::initialize(pieces, seed); }, "pieces"_a, "seed"_a,
-      MayBlock());
-  m.def(
-      "gather_state", [](const Pieces& pieces, int rank) { return nn::gather_state(pieces, rank); }, "pieces"_a,
-      "rank"_a = 0, MayBlock());
-  m.def(
-      "scatter_state",
-      [](const nn::State& state, const Pieces& pieces, int rank) { nn::scatter_state(state, pieces, rank); }, "state"_a,
-      "pieces"_a, "rank"_a = 0, MayBlock());
-  m.def(
-      "sum_gradients", [](const Pieces& pieces) { parallel::sum_gradients(pieces); }, "pieces"_a, MayBlock());
-}
 
 nn::init::FanModeType fan_named(const std::string& text) {
   if (text == "fan_in") return torch::kFanIn;
@@ -208,7 +173,6 @@ int run_program(std::vector<std::string> arguments) {
 }  // namespace
 
 void bind_training(py::module_& m) {
-  bind_pieces(m);
   py::module_ init = m.def_submodule("init");
   bind_init(init);
   bind_optimizer(m);

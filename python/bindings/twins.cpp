@@ -33,7 +33,7 @@ struct MakeTwin {
 std::optional<Layer> twin(const std::string& kind, const py::dict& options, at::ScalarType type,
                           const nn::NetworkPlacement& placement, const std::string& place) {
   std::optional<AnyModule> made;
-  const Given g(options);
+  const Given g(kind, options);
   if (!visit_kind(kind, g, MakeTwin{placement, place, type, made}) || !made) return std::nullopt;
   const auto module = std::make_shared<AnyModule>(*made);
   return Layer(module->ptr(), [module](const DistributedTensor& x) { return module->forward<DistributedTensor>(x); });

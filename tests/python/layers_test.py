@@ -9,14 +9,9 @@ from torch.func import functional_call
 
 import adjoin
 from adjoin import nn
-from worlds import equal, numbers, on_each_world, on_threads, replicated
+from worlds import equal, nearly_square, numbers, on_each_world, replicated
 
 FLOAT = torch.float64
-
-
-def nearly_square(world):
-    height = 2 if world.size % 2 == 0 else 1
-    return adjoin.Grid(world, {"y": height, "x": world.size // height})
 
 
 def whole_of(layer, grid):
@@ -52,6 +47,21 @@ def layers(grid):
     yield nn.Flatten(grid=grid), torch.nn.Flatten(), [1, 2, 3], {2: "x"}
 
 
+def layers_of_first_order(grid):
+    """More of them, whose second derivatives the tests in C++ compare."""
+    over_space, cut = {2: "y", 3: "x"}, dict(grid=grid, dtype=FLOAT)
+    yield nn.Softmax(-1, grid=grid), torch.nn.Softmax(-1), [2, 5], {1: ["y", "x"]}
+    yield nn.LogSoftmax(dim=0, grid=grid), torch.nn.LogSoftmax(0), [3, 2], {0: "y", 1: "x"}
+    yield nn.ZeroPad2d((1, -1, 2, 0), grid=grid), torch.nn.ZeroPad2d((1, -1, 2, 0)), [1, 1, 3, 4], over_space
+    yield nn.ConstantPad1d(2, 0.5, grid=grid), torch.nn.ConstantPad1d(2, 0.5), [1, 1, 3], {2: "y"}
+    yield nn.CircularPad2d(1, grid=grid), torch.nn.CircularPad2d(1), [1, 1, 3, 2], over_space
+    for name in ("LayerNorm", "GroupNorm", "BatchNorm1d", "InstanceNorm1d"):
+        options = {"affine": True} if name.startswith("Inst") else {}
+        sizes = {"LayerNorm": [4], "GroupNorm": [2, 6]}.get(name, [6])
+        own, twin = getattr(nn, name)(*sizes, bias=False, **options, **cut), getattr(torch.nn, name)(*sizes, bias=False, **options)
+        yield own, twin, [3, 6, 4], {0: "y", 1: "x"}
+
+
 def parameters_for(layer, seed=3):
     return {name: numbers(*layout.shape, seed=seed + i) for i, (name, layout) in enumerate(layer.pieces.items())}
 
@@ -60,7 +70,7 @@ class Layers(unittest.TestCase):
     def test_equal_their_twins(self):
         def work(world):
             grid = nearly_square(world)
-            for layer, twin, shape, cuts in layers(grid):
+            for layer, twin, shape, cuts in (*layers(grid), *layers_of_first_order(grid)):
                 twin = twin.double()
                 state = {name: tensor for name, tensor in parameters_for(layer).items() if name in dict(twin.named_parameters())}
                 nn.initialize(layer, seed=1)
@@ -172,9 +182,93 @@ class Modules(unittest.TestCase):
 
     def test_refuse_to_be_pickled(self):
         layer = nn.Linear(2, 2, grid=adjoin.Grid(adjoin.Communicator(), {"a": 1}))
-        for take in (pickle.dumps, copy.deepcopy):
-            with self.assertRaisesRegex(adjoin.InvalidArgument, "cannot be pickled; save its state_dict"):
-                take(layer)
+        with self.assertRaisesRegex(adjoin.InvalidArgument, "cannot be pickled; save its state_dict"):
+            pickle.dumps(layer)
+
+    def test_are_copied_with_weights_of_their_own(self):
+        def work(world):
+            grid = adjoin.Grid(world, {"a": world.size})
+            model = torch.nn.Sequential(
+                torch.nn.Conv1d(2, 4, 3), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Upsample(scale_factor=2),
+                torch.nn.Dropout(0.5), torch.nn.MaxPool1d(2), torch.nn.Flatten(), torch.nn.Linear(16, 3),
+            ).double()  # fmt: skip
+            net = nn.distributed(model, grid=grid, batch=["a"])
+            net.rows = adjoin.Layout(grid, [4, 2, 6], {0: "a"})
+            net[7].bias.requires_grad_(False)
+            x = adjoin.place(numbers(4, 2, 6), net.rows, grid)
+            net.eval()
+            before = net(x).whole()
+            copied = copy.deepcopy(net)
+            equal(copied(x).whole(), before)
+            self.assertFalse(copied.training or copied[7].bias.requires_grad)
+            self.assertIs(type(copied[0]), nn.Conv1d)
+            with torch.no_grad():
+                for parameter in copied.parameters():
+                    parameter.mul_(2)
+            equal(net(x).whole(), before)
+            self.assertGreater((copied(x).whole() - before).abs().max(), 0)
+            copied(x).local.sum().backward()
+            adjoin.sum_gradients(copied)
+            self.assertIsNone(net[0].weight.grad)
+            self.assertIsNotNone(copied[0].weight.grad)
+
+            class Shared(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first, self.loss = nn.Linear(3, 3, grid=grid), nn.MSELoss(grid=grid)
+                    self.second = nn.Linear(3, 3, grid=grid)
+                    self.second.weight = self.first.weight
+                    self.experts = nn.MixtureOfExperts(3, 5, 2, grid=grid, axis="a")
+
+            shared = copy.deepcopy(Shared())
+            self.assertIs(shared.first.weight, shared.second.weight)
+            nn.initialize(shared, seed=1)
+            rows = adjoin.place(torch.ones(2, 3), adjoin.Layout(grid, [2, 3]), grid)
+            shared.loss(shared.experts(shared.second(shared.first(rows))), rows).local.sum().backward()
+            self.assertIsNotNone(shared.first.weight.grad)
+
+        on_each_world(work)
+
+    def test_refuse_hooks_that_would_not_be_called(self):
+        grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
+        net = nn.Sequential(nn.Linear(2, 2, grid=grid), nn.Elementwise(torch.tanh))
+        for module in (net, *net, nn.MSELoss(grid=grid)):
+            for register in (module.register_full_backward_hook, module.register_full_backward_pre_hook, module.register_backward_hook):
+                with self.assertRaisesRegex(adjoin.InvalidArgument, f"{type(module).__name__}: a backward hook of a layer on many"):
+                    register(lambda *_: None)
+        seen = []
+        plain = nn.ColRow(2, 2, 2, grid=grid, axis="a")
+        nn.initialize(plain, seed=1)
+        plain.register_full_backward_hook(lambda *_: seen.append(1))
+        plain(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        self.assertEqual(seen, [1])
+
+    def test_say_by_their_own_name_what_they_expect(self):
+        grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
+        x = torch.ones(2, 4)
+        placed = adjoin.place(x, adjoin.Layout(grid, [2, 4]), grid)
+        for layer in (nn.Linear(4, 2, grid=grid), nn.Dropout(name="d"), nn.Elementwise(torch.tanh), nn.Upsample(size=2, grid=grid)):
+            said = f"^{type(layer).__name__}: expected a DistributedTensor, got a Tensor; place it first"
+            with self.assertRaisesRegex(adjoin.InvalidArgument, said):
+                layer(x)
+        loss = nn.MSELoss(grid=grid)
+        for call in (lambda: loss(placed, x), lambda: loss(x, placed), lambda: placed + x, lambda: x + placed, lambda: placed * x,
+                     lambda: adjoin.whole(x), lambda: adjoin.sum(x), lambda: adjoin.cat([placed, x]), lambda: adjoin.cat(x, placed, 0),
+                     lambda: adjoin.move(x, placed.layout), lambda: adjoin.map(x, torch.tanh)):  # fmt: skip
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected a DistributedTensor, got a Tensor; place it first"):
+                call()
+        for call, error, text in (
+            (lambda: nn.Linear(4, 2), TypeError, r"^Linear.__init__\(\) missing 1 required keyword-only argument: 'grid'"),
+            (lambda: nn.Conv2d(3, grid=grid), TypeError, r"^Conv2d.__init__\(\) missing a required argument: 'out_channels'"),
+            (lambda: nn.Dropout2d(), TypeError, r"^Dropout2d.__init__\(\) missing 1 required keyword-only argument: 'name'"),
+            (lambda: nn.MSELoss(), TypeError, r"^MSELoss.__init__\(\) missing 1 required keyword-only argument: 'grid'"),
+            (lambda: loss(placed), TypeError, r"^MSELoss.forward\(\) missing 1 required positional argument: 'target'"),
+            (lambda: nn.Linear(4, 2, grid=2), adjoin.InvalidArgument, "^Linear: expected an adjoin.Grid as grid, got a int"),
+            (lambda: nn.Linear("a", 2, grid=grid), adjoin.InvalidArgument, "^Linear: in_features cannot be 'a'"),
+            (lambda: nn.Softmax(grid=grid), adjoin.InvalidArgument, "^Softmax: dim cannot be None"),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
 
     def test_say_what_does_not_fit(self):
         grid = adjoin.Grid(adjoin.Communicator(), {"a": 1})
@@ -184,61 +278,6 @@ class Modules(unittest.TestCase):
             nn.Upsample(size=3, mode="cubic", grid=grid)(adjoin.place(torch.ones(1, 1, 2), adjoin.Layout(grid, [1, 1, 2]), grid))
         with self.assertRaises(TypeError):
             nn.Conv2d(3, 2, grid=grid)
-
-
-class Networks(unittest.TestCase):
-    def model(self):
-        torch.manual_seed(5)
-        return torch.nn.Sequential(
-            torch.nn.Conv2d(2, 4, 3, padding=1),
-            torch.nn.BatchNorm2d(4),
-            torch.nn.ReLU(inplace=True),
-            torch.nn.Sequential(torch.nn.MaxPool2d(2), torch.nn.Upsample(scale_factor=2)),
-            torch.nn.InstanceNorm2d(4, affine=True),
-            torch.nn.AvgPool2d(2),
-            torch.nn.Flatten(),
-            torch.nn.Linear(36, 5, bias=False),
-            torch.nn.LayerNorm(5),
-            torch.nn.GELU(),
-        ).double()
-
-    @on_threads
-    def test_are_cut_in_one_line(self):
-        model = self.model()
-        x, weights = numbers(3, 2, 6, 7), numbers(3, 5, seed=4)
-        expected = copy.deepcopy(model)
-        y = expected(x)
-        (y * weights).sum().backward()
-
-        def work(world, cut):
-            grid = nearly_square(world)
-            net = nn.distributed(model, grid=grid, **cut)
-            self.assertEqual(list(net.state_dict()), list(model.state_dict()))
-            out = net(adjoin.place(x, adjoin.Layout(grid, list(x.shape)), grid)).whole()
-            equal(out, y)
-            (out * weights).sum().backward()
-            adjoin.sum_gradients(net)
-            gradients = nn.gather_state([p.named(p.name, p.tensor.grad) for p in nn.parameters_of(net) if not p.is_buffer])
-            if world.rank == 0:
-                for name, parameter in expected.named_parameters():
-                    equal(gradients[name], parameter.grad)
-            statistics = nn.gather_state(net)
-            if world.rank == 0:
-                equal(statistics["1.running_var"], expected[1].running_var)
-
-        for cut in ({"space": [["y"], ["x"]]}, {"batch": ["y"], "channels": ["x"]}):
-            on_each_world(lambda world: work(world, cut))  # noqa: B023
-
-    @on_threads
-    def test_refuse_what_has_no_twin(self):
-        def work(world):
-            grid = adjoin.Grid(world, {"a": world.size})
-            with self.assertRaisesRegex(adjoin.InvalidArgument, "layer '1.0' is a Bilinear, which has no distributed twin"):
-                nn.distributed(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Bilinear(1, 1, 1))), grid=grid)
-            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same arguments on all ranks"):
-                nn.distributed(torch.nn.Sequential(torch.nn.Linear(2, 2 + world.rank)), grid=grid)
-
-        adjoin.launch(work, ranks=2)
 
 
 if __name__ == "__main__":

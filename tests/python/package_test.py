@@ -22,7 +22,8 @@ def stubbed(path):
 class Package(unittest.TestCase):
     def test_stubs_name_what_there_is(self):
         folder = Path(adjoin.__file__).parent
-        for module, path in ((adjoin, folder / "__init__.pyi"), (nn, folder / "nn" / "__init__.pyi"), (nn.init, folder / "nn" / "init.pyi")):
+        for module, path in ((adjoin, folder / "__init__.pyi"), (nn, folder / "nn" / "__init__.pyi"), (nn.init, folder / "nn" / "init.pyi"),
+                             (adjoin.pipeline, folder / "pipeline.pyi")):
             stub = stubbed(path)
             public = {name for name, value in vars(module).items() if not name.startswith("_") and not inspect.ismodule(value)}
             self.assertEqual(public - set(stub), set(), path)

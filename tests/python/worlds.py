@@ -21,6 +21,11 @@ def numbers(*shape, seed=0):
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
+def nearly_square(world):
+    height = 2 if world.size % 2 == 0 else 1
+    return adjoin.Grid(world, {"y": height, "x": world.size // height})
+
+
 def replicated(grid, shape):
     return adjoin.Layout(grid, shape)
 

@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/batch_norm.hpp"
 
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/held.hpp"
@@ -31,7 +32,7 @@ ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const Placement& 
   const auto piece = [&](const Initial& initial) { return Piece{channels_, grid, initial}; };
   if (geometry_.affine) {
     register_piece(weight_, "weight", piece(Initial::ones()), placement.tensor);
-    register_piece(bias_, "bias", piece(Initial::zeros()), placement.tensor);
+    if (geometry_.bias) register_piece(bias_, "bias", piece(Initial::zeros()), placement.tensor);
   }
   if (!geometry_.tracks) return;
   register_piece(running_mean_, "running_mean", piece(Initial::zeros()), placement.tensor, /*is_buffer=*/true);
@@ -78,7 +79,8 @@ at::Tensor ChannelNormImpl::normalised(const Prepared& prepared, const at::Tenso
            prepared.read.from().to_string();
   });
   at::Tensor affine;
-  if (geometry_.affine) affine = widened(prepared.affine(paired(weight_, bias_)));
+  if (geometry_.affine)
+    affine = widened(prepared.affine(paired(weight_, geometry_.bias ? bias_ : at::zeros_like(weight_))));
   if (of_batch) {
     const Normalised batch = normalise_batch(x, affine, prepared.moments, geometry_.eps);
     if (is_training() && geometry_.tracks) track(prepared, x, batch.moments);

@@ -33,6 +33,7 @@ struct ChannelNormGeometry {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  ///< none: running statistics are the mean over all batches
   bool affine = true, tracks = true;
+  bool bias = true;  ///< besides a weight
 };
 
 /// Normalises each channel by mean and variance, over an input that is cut in any way.
@@ -79,8 +80,9 @@ class ChannelNormImpl : public ShardedModule {
 template <class Options, size_t space>
 class ChannelNormOf : public ChannelNormImpl {
  public:
+  /// `bias`: whether there is one besides a weight, which torch::nn's options tell only in Python.
   /// Throws: InvalidArgument for no features, or for a layout of the channels that has another shape, is partial or covering
-  ChannelNormOf(const Options& o, const Placement& placement, const Grid& grid)
+  ChannelNormOf(const Options& o, const Placement& placement, const Grid& grid, bool bias = true)
       : ChannelNormImpl({.name = (is_instance ? "InstanceNorm" : "BatchNorm") + std::to_string(space) + "d",
                          .space = space,
                          .per_sample = is_instance,
@@ -88,7 +90,8 @@ class ChannelNormOf : public ChannelNormImpl {
                          .eps = o.eps(),
                          .momentum = o.momentum(),
                          .affine = o.affine(),
-                         .tracks = o.track_running_stats()},
+                         .tracks = o.track_running_stats(),
+                         .bias = bias},
                         placement, grid),
         options(o) {}
   ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, Placement(), grid) {}

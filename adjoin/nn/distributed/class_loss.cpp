@@ -1,37 +1,15 @@
 #include "adjoin/nn/distributed/class_loss.hpp"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 
-#include <limits>
-
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
-namespace {
-
-/// The largest score of each sample. It needs no gradient, as subtracting any number from all scores of a sample changes
-/// nothing.
-at::Tensor largest_score(const at::Tensor& scores, int64_t class_dim, const Communicator& class_workers) {
-  const at::NoGradGuard no_gradient;
-  std::vector<int64_t> shape = scores.sizes().vec();
-  shape[static_cast<size_t>(class_dim)] = 1;
-  at::Tensor most = scores.size(class_dim) > 0
-                        ? scores.amax(class_dim, /*keepdim=*/true).contiguous()
-                        : at::full(shape, -std::numeric_limits<double>::infinity(), scores.options());
-  if (class_workers.size() > 1) class_workers.all_reduce(buffer(most), Reduction::max);
-  return most;
-}
-
-}  // namespace
-
 ClassLossGeometry geometry_of(const NLLLossOptions& options) {
   return {.name = "NLLLoss",
           .reduction = reduction_of(options.reduction()),
@@ -74,9 +52,7 @@ ClassLossImpl::Prepared ClassLossImpl::prepare(const Layout& input) const {
                     .is_here = cell.has_value(),
                     .place = places_held(x, class_dim, grid.world().rank()),
                     .classes_here = cell ? indices_held(x, class_dim, *cell) : at::empty({0}, at::kLong),
-                    .class_workers = cell ? grid.group_along(x.grid(), x.cuts()[static_cast<size_t>(class_dim)].axes)
-                                          : Communicator(),
-                    .over_classes = DimMean(x, {class_dim}, grid),
+                    .over_classes = SoftmaxAlong(x, class_dim, grid),
                     .counts = Total(counted, {2}, on_all_workers(x.grid(), grid, {2}), grid),
                     .each = {},
                     .total = {},
@@ -106,7 +82,7 @@ DistributedTensor ClassLossImpl::forward(const DistributedTensor& x, const Distr
   const double weight = total_weight(prepared, labels, wanted, target.layout);
   const at::Tensor scores = widened(prepared.read(x.local));
   const at::ScalarType type = x.local.scalar_type();
-  const at::Tensor logs = geometry_.of_scores ? log_probabilities(prepared, scores) : scores;
+  const at::Tensor logs = geometry_.of_scores ? prepared.over_classes.log_softmax(scores) : scores;
   const at::Tensor each = prepared.is_here ? losses(prepared, logs, labels) : logs;
   if (prepared.each) return {(*prepared.each)(each.to(type)), prepared.each->to(), x.grid};
   const at::Tensor sum = (*prepared.total)(prepared.is_here ? each.sum() : each);
@@ -133,12 +109,6 @@ double ClassLossImpl::total_weight(const Prepared& prepared, const Labels& label
            (wrong_ones == 1 ? " is not" : " are not") + "; the target is " + layout.to_string();
   });
   return counts[0].item<double>();
-}
-
-at::Tensor ClassLossImpl::log_probabilities(const Prepared& prepared, const at::Tensor& scores) const {
-  if (!prepared.is_here) return scores - prepared.over_classes.sum(scores);
-  const at::Tensor shifted = scores - largest_score(scores, prepared.class_dim, prepared.class_workers);
-  return shifted - prepared.over_classes.sum(shifted.exp()).log();
 }
 
 at::Tensor ClassLossImpl::losses(const Prepared& prepared, const at::Tensor& logs, const Labels& labels) const {

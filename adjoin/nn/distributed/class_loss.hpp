@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/distributed/dim_mean.hpp"
 #include "adjoin/nn/distributed/loss.hpp"
 #include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/distributed/softmax.hpp"
 #include "adjoin/nn/distributed/total.hpp"
 
 namespace adjoin::nn {
@@ -63,8 +63,7 @@ class ClassLossImpl : public torch::nn::Module {
     bool is_here;             // this worker is in x's grid
     at::Tensor place;         // for each class, its place among the classes on this worker; -1 for the others
     at::Tensor classes_here;  // global indices
-    Communicator class_workers;
-    DimMean over_classes;
+    SoftmaxAlong over_classes;
     Total counts;  // of weights of samples and of wrong targets, on every worker
     std::optional<Move> each;
     std::optional<Total> total;
@@ -80,7 +79,6 @@ class ClassLossImpl : public torch::nn::Module {
   double total_weight(const Prepared& prepared, const Labels& labels, const at::Tensor& target,
                       const Layout& layout) const;
   Labels labels_of(const Prepared& prepared, const at::Tensor& target) const;
-  at::Tensor log_probabilities(const Prepared& prepared, const at::Tensor& scores) const;
   at::Tensor losses(const Prepared& prepared, const at::Tensor& log_probabilities, const Labels& labels) const;
 
   ClassLossGeometry geometry_;

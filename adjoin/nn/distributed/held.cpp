@@ -5,8 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,22 +36,6 @@ Layout stacked_on(const Layout& layout, int64_t count) {
   std::vector<Layout::Cut> cuts;
   for (const auto& [split, axes] : layout.cuts()) cuts.push_back({split.along(split.dim() + 1), axes});
   return Layout(layout.grid(), std::move(shape), std::move(cuts), layout.kinds());
-}
-
-Layout without_dims(const Layout& x, const std::vector<int64_t>& dims, Kind kind, bool keeps_dims) {
-  std::vector<int64_t> shape;
-  std::vector<Layout::Cut> cuts;
-  std::map<std::string, Kind> kinds = x.kinds();
-  for (const auto& [split, axes] : x.cuts()) {
-    if (std::ranges::find(dims, split.dim()) == dims.end()) {
-      cuts.push_back({split.along(static_cast<int64_t>(shape.size())), axes});
-      shape.push_back(split.size());
-      continue;
-    }
-    if (keeps_dims) shape.push_back(1);
-    for (const std::string& axis : axes) kinds[axis] = kind;
-  }
-  return Layout(x.grid(), std::move(shape), std::move(cuts), std::move(kinds));
 }
 
 Layout features_here(const Layout& x, int64_t first, int64_t count) {

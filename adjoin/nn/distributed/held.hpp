@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "adjoin/partition/layout.hpp"
+#include "adjoin/partition/without_dims.hpp"
 
 namespace adjoin::nn {
 
@@ -14,9 +15,6 @@ at::Tensor places_held(const Layout& layout, int64_t dim, int rank);
 
 /// The layout of `count` tensors of one layout, stacked along a new first dim.
 Layout stacked_on(const Layout& layout, int64_t count);
-
-/// The layout of x without some dims (with size 1 in them if `keeps_dims`), with the given kind along the axes that cut them.
-Layout without_dims(const Layout& x, const std::vector<int64_t>& dims, Kind kind, bool keeps_dims = false);
 
 /// The layout of `count` dims of x from `first` on, as each worker holds them: copied along the axes that cut other dims.
 Layout features_here(const Layout& x, int64_t first, int64_t count);

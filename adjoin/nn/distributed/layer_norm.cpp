@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/layer_norm.hpp"
 
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <limits>
@@ -62,7 +63,7 @@ SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const Placement& pla
       prepared_(geometry_.name, grid) {
   if (!geometry_.affine) return;
   register_piece(weight_, "weight", {weight_layout_, grid, Initial::ones()}, placement.tensor);
-  if (geometry_.centred) register_piece(bias_, "bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
+  if (geometry_.bias) register_piece(bias_, "bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
 }
 
 SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
@@ -101,10 +102,14 @@ DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
   return {prepared.write(y), prepared.write.to(), x.grid, x.step};
 }
 
+at::Tensor SampleNormImpl::affine_numbers() const {
+  if (!geometry_.centred) return weight_.unsqueeze(0);
+  return at::stack({weight_, geometry_.bias ? bias_ : at::zeros_like(weight_)});
+}
+
 at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const {
   at::Tensor affine;
-  if (geometry_.affine)
-    affine = widened(prepared.affine(geometry_.centred ? at::stack({weight_, bias_}) : weight_.unsqueeze(0)));
+  if (geometry_.affine) affine = widened(prepared.affine(affine_numbers()));
   return normalise_by_means(x, affine, prepared.dims_behind, geometry_.centred, epsilon_of(geometry_, type),
                             prepared.mean, prepared.links);
 }

@@ -35,6 +35,7 @@ struct SampleNormGeometry {
   std::optional<double> eps = 1e-5;    ///< none: the epsilon of the type
   bool affine = true;
   bool centred = true;  ///< false for RMSNorm, which subtracts no mean and has no bias
+  bool bias = true;     ///< besides a weight
 };
 
 /// Throws: InvalidArgument for an empty shape, or sizes below 1
@@ -73,6 +74,7 @@ class SampleNormImpl : public ShardedModule {
     bool links = false;       // some worker holds nothing
   };
   Prepared prepare(const Layout& input) const;
+  at::Tensor affine_numbers() const;  // weight and bias, stacked; without a bias zeros
   /// `type` is the input's; x has been widened from it.
   at::Tensor normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const;
 
@@ -87,12 +89,19 @@ class SampleNormImpl : public ShardedModule {
 template <class Options>
 class SampleNormOf : public SampleNormImpl {
  public:
+  /// `bias`: whether there is one besides a weight, which torch::nn's options tell only in Python.
   /// Throws: InvalidArgument as geometry_of, or for a layout of the weight that has another shape, is partial or covering
-  SampleNormOf(const Options& o, const Placement& placement, const Grid& grid)
-      : SampleNormImpl(geometry_of(o), placement, grid), options(o) {}
+  SampleNormOf(const Options& o, const Placement& placement, const Grid& grid, bool bias = true)
+      : SampleNormImpl(with_bias(geometry_of(o), bias), placement, grid), options(o) {}
   SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, Placement(), grid) {}
 
   const Options options;
+
+ private:
+  static SampleNormGeometry with_bias(SampleNormGeometry geometry, bool bias) {
+    geometry.bias = bias && geometry.centred;
+    return geometry;
+  }
 };
 
 using LayerNormImpl = SampleNormOf<LayerNormOptions>;

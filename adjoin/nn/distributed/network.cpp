@@ -1,8 +1,14 @@
 #include "adjoin/nn/distributed/network.hpp"
 
+#include <torch/csrc/autograd/cpp_hook.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
+#include <typeinfo>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/agreement.hpp"
@@ -14,13 +20,25 @@ namespace {
 
 using torch::nn::AnyModule;
 
+/// Whether something else than autograd's own sums is done with the gradient of a parameter.
+bool has_hook(const at::Tensor& parameter) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  if (meta == nullptr) return false;
+  const bool has_own = meta->cpp_hooks_list_ && std::ranges::any_of(*meta->cpp_hooks_list_, [](const auto& hook) {
+                         return static_cast<bool>(hook);  // one that was removed is empty
+                       });
+  return has_own || meta->post_acc_grad_hooks_ != nullptr;
+}
+
 /// The twins of a model's layers, each made once.
 class Twins {
  public:
   explicit Twins(const NetworkPlacement& placement) : placement_(placement) {}
 
-  /// `prefix`: the sequence's place in the network, "" or "1."
-  Sequential of(const torch::nn::SequentialImpl& sequence, const std::string& prefix) {
+  /// `place`: the sequence's place in the network, "" or "1"
+  Sequential of_sequence(const torch::nn::SequentialImpl& sequence, const std::string& place) {
+    check_sequence(sequence, place);
+    const std::string prefix = place.empty() ? "" : place + ".";
     Sequential result;
     result->train(sequence.is_training());  // before it has children, as they have their own modes
     for (const auto& child : sequence.named_children()) {
@@ -38,11 +56,10 @@ class Twins {
   }
 
   AnyModule made(const torch::nn::Module& layer, const std::string& place) {
-    if (const auto* sequence = dynamic_cast<const torch::nn::SequentialImpl*>(&layer)) {
-      check_sequence(*sequence, place);
-      return AnyModule(of(*sequence, place + "."));
-    }
+    if (const auto* sequence = dynamic_cast<const torch::nn::SequentialImpl*>(&layer))
+      return AnyModule(of_sequence(*sequence, place));
     try {
+      check_hooks(layer);
       if (auto twin = twin_of(layer, placement_, place)) {
         twin->ptr()->train(layer.is_training());
         return *twin;
@@ -54,15 +71,26 @@ class Twins {
                           ", which has no distributed twin");
   }
 
-  /// A module derived from Sequential that has more than the sequence may do something else with it, so it is refused.
+  /// Another class derived from Sequential may do something else with its layers, so it is refused.
   static void check_sequence(const torch::nn::SequentialImpl& sequence, const std::string& place) {
+    const std::string what = place.empty() ? "the model" : "layer '" + place + "'";
+    require(typeid(sequence) == typeid(torch::nn::SequentialImpl) || typeid(sequence) == typeid(InnerSequentialImpl),
+            [&] {
+              return "distributed: " + what + " is a " + sequence.name() +
+                     ", whose forward may be its own; expected a torch::nn::Sequential, or within another an "
+                     "adjoin::nn::InnerSequential";
+            });
     const bool is_plain = sequence.named_children().size() == sequence.size() &&
                           sequence.named_parameters(/*recurse=*/false).is_empty() &&
                           sequence.named_buffers(/*recurse=*/false).is_empty();
-    require(is_plain, [&] {
-      return "distributed: layer '" + place + "' is a " + sequence.name() +
-             ", which holds more than a sequence of layers";
-    });
+    require(is_plain, [&] { return "distributed: " + what + " holds more than a sequence of layers"; });
+  }
+
+  static void check_hooks(const torch::nn::Module& layer) {
+    for (const auto& parameter : layer.named_parameters())
+      require(!has_hook(parameter.value()), [&] {
+        return "'" + parameter.key() + "' has a hook, which its pieces would not call; register it after distributed";
+      });
   }
 
   const NetworkPlacement& placement_;
@@ -85,7 +113,7 @@ void check_axes(const NetworkPlacement& placement) {
   for (const auto& axes : placement.space) check(axes);
 }
 
-/// The layers with their options and modes, and which parameters require gradients.
+/// The layers with their options and modes, and which parameters require gradients or have hooks.
 std::string text_of(const torch::nn::SequentialImpl& model) {
   std::ostringstream text;
   for (const auto& layer : model.named_modules("", /*include_self=*/false)) {
@@ -96,7 +124,8 @@ std::string text_of(const torch::nn::SequentialImpl& model) {
     }
     layer.value()->pretty_print(text << layer.key() << " ");
     text << (layer.value()->is_training() ? " in training" : "");
-    for (const at::Tensor& parameter : layer.value()->parameters()) text << (parameter.requires_grad() ? " +" : " -");
+    for (const at::Tensor& parameter : layer.value()->parameters())
+      text << (parameter.requires_grad() ? " +" : " -") << (has_hook(parameter) ? " with a hook" : "");
     text << "; ";
   }
   return text.str();
@@ -146,7 +175,7 @@ std::vector<std::string> NetworkPlacement::feature_axes() const {
 Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement) {
   check_axes(placement);
   linalg::check_agreement("distributed", text_of(model), placement.grid.world());
-  Sequential net = Twins(placement).of(model, "");
+  Sequential net = Twins(placement).of_sequence(model, "");
   const State state = state_of(model);
   const std::vector<Parameter> parameters = parameters_of(*net);
   for (const Parameter& p : parameters)

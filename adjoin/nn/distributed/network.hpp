@@ -27,9 +27,9 @@ struct NetworkPlacement {
 ///     nn::Sequential net = nn::distributed(model, {.grid = grid, .space = {{"y"}, {"x"}}});  // cut over space
 ///
 /// The model may contain linear layers, convolutions and transposed ones, poolings and adaptive ones, upsampling, batch,
-/// instance, layer and group norms, embedding, dropout, Flatten, and elementwise functions without weights. A Sequential within
-/// another must be a module derived from it, as torch::nn requires, and becomes the sequence that it holds. A layer that occurs
-/// in several places is one layer in the result too.
+/// instance, layer and group norms, embedding, dropout, paddings and crops, softmax, Flatten, and elementwise functions without
+/// weights. A sequence within another is an InnerSequential. A layer that occurs in several places is one layer in the result
+/// too.
 ///
 /// Outputs have the layouts that the placement says. Weights are cut where channels or features are cut: of a layer's inputs
 /// and outputs the more numerous stay where they are and the others move. Weights are copied along the axes of batch and space.
@@ -38,8 +38,8 @@ struct NetworkPlacement {
 /// All workers of the world call it, with models of the same layers.
 /// Cost:   an all-gather of 8 bytes a worker, and a move of every weight from worker 0
 /// Throws: InvalidArgument on all workers for models that differ, for an axis that is not in the grid or is named twice, for a
-///         layer that is not supported or has options that its twin does not have (the error gives its name and place), and for
-///         a weight that two layers share
+///         layer that is not supported or has options that its twin does not have (the error gives its name and place), for
+///         another class derived from Sequential, for a weight that two layers share, and for a weight with a hook
 Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement);
 inline Sequential distributed(const torch::nn::Sequential& model, const NetworkPlacement& placement) {
   return distributed(*model, placement);

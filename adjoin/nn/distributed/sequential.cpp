@@ -36,6 +36,14 @@ DistributedTensor SequentialImpl::forward(const DistributedTensor& x) {
   return is_empty() ? x : torch::nn::SequentialImpl::forward<DistributedTensor>(x);
 }
 
+std::shared_ptr<torch::nn::Module> InnerSequentialImpl::clone(const std::optional<at::Device>& device) const {
+  auto copy = std::make_shared<InnerSequentialImpl>();
+  copy->train(is_training());  // before it has children, as they have their own modes
+  const auto names = named_children().keys();
+  for (const torch::nn::AnyModule& layer : *this) copy->push_back(names[copy->size()], layer.clone(device));
+  return copy;
+}
+
 FlattenImpl::FlattenImpl(const FlattenOptions& o, const Grid& grid) : options(o), prepared_("Flatten", grid) {}
 
 DistributedTensor FlattenImpl::forward(const DistributedTensor& x) {

@@ -5,6 +5,8 @@
 #include <torch/nn/pimpl.h>
 
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "adjoin/nn/distributed/route.hpp"
 
@@ -22,6 +24,20 @@ class SequentialImpl : public torch::nn::SequentialImpl {
   DistributedTensor forward(const DistributedTensor& x);
 };
 TORCH_MODULE(Sequential);
+
+/// A torch::nn::Sequential that may be a layer of another one, as torch::nn::Sequential itself may not:
+///
+///     torch::nn::Sequential model(torch::nn::Linear(4, 4), nn::InnerSequential(torch::nn::Tanh(), torch::nn::Linear(4, 2)));
+///
+/// nn::distributed accepts no other class derived from torch::nn::Sequential, as its forward might compute something else.
+class InnerSequentialImpl final : public torch::nn::SequentialImpl {
+ public:
+  using torch::nn::SequentialImpl::SequentialImpl;
+
+  at::Tensor forward(const at::Tensor& x) { return torch::nn::SequentialImpl::forward(x); }
+  std::shared_ptr<torch::nn::Module> clone(const std::optional<at::Device>& device = {}) const override;
+};
+TORCH_MODULE(InnerSequential);
 
 /// An elementwise function as a layer.
 /// Shape:  any -> the same

@@ -8,6 +8,7 @@
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
+#include <torch/nn/modules/padding.h>
 #include <torch/nn/modules/pooling.h>
 #include <torch/nn/modules/upsampling.h>
 
@@ -20,7 +21,9 @@
 #include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/layer_norm.hpp"
 #include "adjoin/nn/distributed/linear.hpp"
+#include "adjoin/nn/distributed/pad.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
+#include "adjoin/nn/distributed/softmax.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 
 namespace adjoin::nn {
@@ -123,11 +126,20 @@ void try_convs(const t::Module& layer, std::optional<AnyModule>& twin, const Net
   });
 }
 
+/// A layer of space without a weight: a pooling or a padding.
 template <size_t D, class Layer, class Twin>
 void try_pool(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& pool) {
     return AnyModule(Twin(pool.options, placement.grid, over_space(placement, D)));
   });
+}
+template <size_t D, class Zero, class Constant, class Reflection, class Replication, class ZeroTwin, class ConstantTwin,
+          class ReflectionTwin, class ReplicationTwin>
+void try_pads(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
+  try_pool<D, Zero, ZeroTwin>(layer, twin, placement);
+  try_pool<D, Constant, ConstantTwin>(layer, twin, placement);
+  try_pool<D, Reflection, ReflectionTwin>(layer, twin, placement);
+  try_pool<D, Replication, ReplicationTwin>(layer, twin, placement);
 }
 
 template <class Layer, class Twin>
@@ -178,6 +190,12 @@ std::optional<AnyModule> windowed(const t::Module& layer, const NetworkPlacement
   try_pool<1, t::AdaptiveAvgPool1dImpl, AdaptiveAvgPool1d>(layer, twin, placement);
   try_pool<2, t::AdaptiveAvgPool2dImpl, AdaptiveAvgPool2d>(layer, twin, placement);
   try_pool<3, t::AdaptiveAvgPool3dImpl, AdaptiveAvgPool3d>(layer, twin, placement);
+  try_pads<1, t::ZeroPad1dImpl, t::ConstantPad1dImpl, t::ReflectionPad1dImpl, t::ReplicationPad1dImpl, ZeroPad1d,
+           ConstantPad1d, ReflectionPad1d, ReplicationPad1d>(layer, twin, placement);
+  try_pads<2, t::ZeroPad2dImpl, t::ConstantPad2dImpl, t::ReflectionPad2dImpl, t::ReplicationPad2dImpl, ZeroPad2d,
+           ConstantPad2d, ReflectionPad2d, ReplicationPad2d>(layer, twin, placement);
+  try_pads<3, t::ZeroPad3dImpl, t::ConstantPad3dImpl, t::ReflectionPad3dImpl, t::ReplicationPad3dImpl, ZeroPad3d,
+           ConstantPad3d, ReflectionPad3d, ReplicationPad3d>(layer, twin, placement);
   if_is<t::UpsampleImpl>(layer, twin, [&](const t::UpsampleImpl& upsample) {
     const LayoutRule output = [placement](const std::vector<int64_t>& shape) {
       return placement.of_space(shape, shape.size() - 2);
@@ -216,8 +234,15 @@ std::optional<AnyModule> of_features(const t::Module& layer, const NetworkPlacem
     return AnyModule(
         Embedding(options, Placement{weight, over_features(placement), numbers_of(embedding)}, placement.grid));
   });
-  if_is<t::FlattenImpl>(
-      layer, twin, [&](const t::FlattenImpl& flatten) { return AnyModule(Flatten(flatten.options, placement.grid)); });
+  const auto of_options = [&]<class Layer, class Twin>() {
+    if_is<Layer>(layer, twin, [&](const Layer& same) { return AnyModule(Twin(same.options, placement.grid)); });
+  };
+  of_options.template operator()<t::FlattenImpl, Flatten>();
+  of_options.template operator()<t::SoftmaxImpl, Softmax>();
+  of_options.template operator()<t::SoftminImpl, Softmin>();
+  of_options.template operator()<t::LogSoftmaxImpl, LogSoftmax>();
+  if_is<t::Softmax2dImpl>(
+      layer, twin, [&](const t::Softmax2dImpl&) { return AnyModule(Softmax(SoftmaxOptions(-3), placement.grid)); });
   return twin;
 }
 

@@ -15,7 +15,13 @@ from .layers import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
     ColRow,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
     Conv1d,
     Conv2d,
     Conv3d,
@@ -34,13 +40,25 @@ from .layers import (
     InstanceNorm3d,
     LayerNorm,
     Linear,
+    LogSoftmax,
     MaxPool1d,
     MaxPool2d,
     MaxPool3d,
     MixtureOfExperts,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
     RMSNorm,
     Sequential,
+    Softmax,
+    Softmin,
     Upsample,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
 )
 from .losses import (
     BCELoss,
@@ -56,3 +74,4 @@ from .losses import (
 )
 from .network import distributed
 from .pieces import gather_state, initialize, parameters_of, scatter_state
+from .seeded import seeded

@@ -1,26 +1,45 @@
 """The layers. Each takes the arguments of its twin in torch.nn, and by keyword where its tensors lie."""
 
+import functools
 import inspect
+import types
 
 import torch
 
 from .. import _adjoin
 from .._errors import InvalidArgument
-from .layer import Layer
+from .layer import Distributed, Layer, placed
 
 _ELSEWHERE = ("self", "device", "dtype", "inplace")
 
 
-def options_of(twin, arguments, named):
-    """The arguments of a twin's constructor by their names, with its defaults."""
-    signature = inspect.signature(twin.__init__)
-    bound = signature.bind(None, *arguments, **named)
+def options_of(owner, twin, arguments, named):
+    """The arguments of a twin's constructor by their names, with its defaults. Errors name `owner`'s class."""
+    try:
+        bound = inspect.signature(twin.__init__).bind(None, *arguments, **named)
+    except TypeError as error:
+        raise TypeError(f"{type(owner).__name__}.__init__() {error}") from None
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name not in _ELSEWHERE}
 
 
 def _numbers(value):
     return list(value) if isinstance(value, (tuple, list, torch.Size)) else value
+
+
+def check_grid(owner, grid):
+    if not isinstance(grid, _adjoin.Grid):
+        raise InvalidArgument(f"{type(owner).__name__}: expected an adjoin.Grid as grid, got a {type(grid).__name__}")
+
+
+def with_own_name(layer):
+    """Gives a class its own methods, so that errors of a call name it and not the class that it derives from."""
+    for name in ("__init__", "forward"):
+        inherited = getattr(layer, name)
+        own = types.FunctionType(inherited.__code__, inherited.__globals__, name, inherited.__defaults__, inherited.__closure__)
+        own.__kwdefaults__, own.__doc__, own.__qualname__ = inherited.__kwdefaults__, inherited.__doc__, f"{layer.__name__}.{name}"
+        setattr(layer, name, own)
+    return layer
 
 
 class _OfTwin(Layer):
@@ -36,11 +55,12 @@ class _OfTwin(Layer):
     twin = None
 
     def __init__(self, *arguments, grid, weight=None, output=None, dtype=torch.float32, **options):
-        self.options = {name: _numbers(value) for name, value in options_of(self.twin, arguments, options).items()}
-        options = self.options
+        name = type(self).__name__
+        options = {key: _numbers(value) for key, value in options_of(self, self.twin, arguments, options).items()}
+        check_grid(self, grid)
         if options.get("return_indices"):
-            raise InvalidArgument(f"{type(self).__name__}: return_indices is not supported")
-        super().__init__(_adjoin.make_layer(type(self).__name__, options, grid, weight, output, dtype))
+            raise InvalidArgument(f"{name}: return_indices is not supported")
+        super().__init__(functools.partial(_adjoin.make_layer, name, options, grid, weight, output, dtype))
         self.options = options
 
     def extra_repr(self):
@@ -50,7 +70,7 @@ class _OfTwin(Layer):
 def _layer(name):
     twin = getattr(torch.nn, name)
     doc = f"torch.nn.{name} on any layouts.\n{_OfTwin.__doc__.split(chr(10), 1)[1]}"
-    return type(name, (_OfTwin,), {"twin": twin, "__doc__": doc, "__module__": "adjoin.nn"})
+    return with_own_name(type(name, (_OfTwin,), {"twin": twin, "__doc__": doc, "__module__": "adjoin.nn"}))
 
 
 Linear = _layer("Linear")
@@ -64,6 +84,12 @@ BatchNorm1d, BatchNorm2d, BatchNorm3d = (_layer(f"BatchNorm{d}d") for d in (1, 2
 InstanceNorm1d, InstanceNorm2d, InstanceNorm3d = (_layer(f"InstanceNorm{d}d") for d in (1, 2, 3))
 LayerNorm, GroupNorm, RMSNorm = _layer("LayerNorm"), _layer("GroupNorm"), _layer("RMSNorm")
 Embedding, Flatten = _layer("Embedding"), _layer("Flatten")
+Softmax, Softmin, LogSoftmax = _layer("Softmax"), _layer("Softmin"), _layer("LogSoftmax")
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_layer(f"ZeroPad{d}d") for d in (1, 2, 3))
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_layer(f"ConstantPad{d}d") for d in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_layer(f"ReflectionPad{d}d") for d in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (_layer(f"ReplicationPad{d}d") for d in (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = (_layer(f"CircularPad{d}d") for d in (1, 2, 3))
 
 
 class Upsample(Layer):
@@ -75,13 +101,15 @@ class Upsample(Layer):
 
     def __init__(self, *arguments, grid, output=None, **options):
         torch.nn.Module.__init__(self)
+        self._make = self._layer = None  # one for each number of dims
         self._pieces = []
-        self.options = options_of(torch.nn.Upsample, arguments, options)
+        self.options = options_of(self, torch.nn.Upsample, arguments, options)
+        check_grid(self, grid)
         self._grid, self._output = grid, output
         self._of_dims = {}
 
     def forward(self, x):
-        dims = len(x.layout.shape) - 2
+        dims = len(placed(self, x).layout.shape) - 2
         if dims not in self._of_dims:  # one number stands for all dims of space
             options = dict(self.options)
             for name in ("size", "scale_factor"):
@@ -102,24 +130,26 @@ class Dropout(Layer):
     of_channels = False
 
     def __init__(self, p=0.5, *, name):
-        super().__init__(_adjoin.make_dropout(p, name, self.of_channels))
+        super().__init__(functools.partial(_adjoin.make_dropout, p, name, self.of_channels))
         self.p, self.name = p, name
 
     def extra_repr(self):
         return f"p={self.p}, name='{self.name}'"
 
 
+@with_own_name
 class Dropout2d(Dropout):
     """Dropout of whole channels."""
 
     of_channels = True
 
 
+@with_own_name
 class Dropout3d(Dropout2d):
     """Dropout of whole channels."""
 
 
-class Elementwise(torch.nn.Module):
+class Elementwise(Distributed):
     """An elementwise function, or a module without weights, as a layer.
 
     Raises InvalidArgument where the function changes the shape, or x is partial along an axis.
@@ -130,10 +160,10 @@ class Elementwise(torch.nn.Module):
         self.function = function
 
     def forward(self, x):
-        return x.map(self.function)
+        return placed(self, x).map(self.function)
 
 
-class Sequential(torch.nn.Sequential):
+class Sequential(Distributed, torch.nn.Sequential):
     """Layers that take and give a DistributedTensor, one after another."""
 
 
@@ -151,7 +181,8 @@ class MixtureOfExperts(Layer):
             features=features, hidden_features=hidden_features, experts=experts, top_k=top_k, activation=activation,
             normalises_gates=normalises_gates, balance_loss=balance_loss, z_loss=z_loss, experts_axis=experts_axis, dtype=dtype,
         )  # fmt: skip
-        super().__init__(_adjoin.make_experts(options, grid, axis, output))
+        check_grid(self, grid)
+        super().__init__(functools.partial(_adjoin.make_experts, options, grid, axis, output))
 
 
 class ColRow(Layer):
@@ -159,6 +190,10 @@ class ColRow(Layer):
 
     Shape: plain tensors [*, in_features] -> [*, out_features], the same on every rank of the axis.
     """
+
+    register_full_backward_hook = torch.nn.Module.register_full_backward_hook
+    register_full_backward_pre_hook = torch.nn.Module.register_full_backward_pre_hook
+    register_backward_hook = torch.nn.Module.register_backward_hook
 
     def __init__(
         self, in_features, hidden_features, out_features, *, grid, axis, bias=True, activation="gelu", dropout=0.0, name="",
@@ -168,7 +203,8 @@ class ColRow(Layer):
             in_features=in_features, hidden_features=hidden_features, out_features=out_features, bias=bias, activation=activation,
             dropout=dropout, name=name, dtype=dtype,
         )  # fmt: skip
-        super().__init__(_adjoin.make_col_row(options, grid, axis))
+        check_grid(self, grid)
+        super().__init__(functools.partial(_adjoin.make_col_row, options, grid, axis))
 
     def forward(self, x, step=None):
         return self._layer.forward(x, step if step is not None else _adjoin.Step())

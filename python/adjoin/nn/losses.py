@@ -3,11 +3,11 @@
 import torch
 
 from .. import _adjoin
-from .layer import Layer
-from .layers import options_of
+from .layer import OnWorkers, placed
+from .layers import check_grid, options_of, with_own_name
 
 
-class _Loss(torch.nn.Module):
+class _Loss(OnWorkers):
     """A loss of an input and a target, each on any layout, with the options of `twin`.
 
     grid:   the workers on which the value is, unless `output` says otherwise
@@ -20,20 +20,19 @@ class _Loss(torch.nn.Module):
 
     def __init__(self, *arguments, grid, output=None, **options):
         super().__init__()
-        options = options_of(self.twin, arguments, options)
+        options = options_of(self, self.twin, arguments, options)
+        check_grid(self, grid)
         for name in ("size_average", "reduce"):
             options.pop(name, None)
         self._layer = _adjoin.make_loss(type(self).__name__, options, grid, output)
 
     def forward(self, x, target):
-        return self._layer.loss(x, target)
-
-    __reduce_ex__ = Layer.__reduce_ex__
+        return self._layer.loss(placed(self, x), placed(self, target))
 
 
 def _loss(name):
     doc = f"torch.nn.{name} on any layouts.\n{_Loss.__doc__.split(chr(10), 1)[1]}"
-    return type(name, (_Loss,), {"twin": getattr(torch.nn, name), "__doc__": doc, "__module__": "adjoin.nn"})
+    return with_own_name(type(name, (_Loss,), {"twin": getattr(torch.nn, name), "__doc__": doc, "__module__": "adjoin.nn"}))
 
 
 L1Loss, MSELoss, SmoothL1Loss, HuberLoss = _loss("L1Loss"), _loss("MSELoss"), _loss("SmoothL1Loss"), _loss("HuberLoss")

@@ -1,5 +1,6 @@
 """A whole torch.nn.Sequential on a grid."""
 
+import functools
 import inspect
 
 import torch
@@ -18,6 +19,8 @@ _ELEMENTWISE = tuple(
         "Tanhshrink", "Hardtanh", "Hardshrink", "Hardsigmoid", "Hardswish", "Softplus", "Softshrink", "Softsign", "Threshold",
     )
 )  # fmt: skip
+_CHANNEL_NORMS = tuple(getattr(torch.nn, f"{kind}Norm{d}d") for kind in ("Batch", "Instance") for d in (1, 2, 3))
+_SAMPLE_NORMS = (torch.nn.LayerNorm, torch.nn.GroupNorm)
 _DROPOUTS = {torch.nn.Dropout: layers.Dropout, torch.nn.Dropout2d: layers.Dropout2d, torch.nn.Dropout3d: layers.Dropout3d}
 
 
@@ -27,7 +30,8 @@ def distributed(model, *, grid, batch=(), channels=(), space=()):
     model:  a torch.nn.Sequential of layers that have a twin in adjoin.nn; sequences may stand within it
     batch, channels, space: the axes of the grid that cut the batch, the channels, and each dim of space
     Called by all ranks of the world with models of the same layers. Raises InvalidArgument on all of them for models that
-    differ, and for a layer that has no twin, by its name and place.
+    differ, for a layer that has no twin, and for hooks or a forward of its own, which its twin would not call, by name and
+    place.
     """
     if type(model) is not torch.nn.Sequential:
         raise InvalidArgument(f"distributed: expected a torch.nn.Sequential, got a {type(model).__name__}")
@@ -56,8 +60,28 @@ def _check_axes(placement):
         named.add(axis)
 
 
+def _lost_of(module):
+    """What a twin would not do that this module does, in words; None for a plain module."""
+    for name, value in vars(module).items():
+        if name.endswith("_hooks") and isinstance(value, dict) and value:
+            return "hooks of the module"
+        if callable(value) and callable(getattr(type(module), name, None)):
+            return f"a {name} of its own"
+    for name, parameter in module.named_parameters(recurse=False):
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            return f"hooks of '{name}'"
+    return None
+
+
+def _check_plain(module, place):
+    lost = _lost_of(module)
+    if lost is not None:
+        what = f"layer '{place}'" if place else "the model"
+        raise InvalidArgument(f"distributed: {what} has {lost}, which would be lost; give the result its hooks instead")
+
+
 def _text_of(model):
-    parts = []
+    parts = [f"{name} has {_lost_of(module)}" for name, module in model.named_modules() if _lost_of(module)]
     for name, layer in model.named_modules():
         if name and not list(layer.children()):
             learns = "".join(" +" if p.requires_grad else " -" for p in layer.parameters())
@@ -74,6 +98,7 @@ class _Twins:
         self.owners = {}  # of each parameter, the place of its layer
 
     def sequence(self, model, prefix):
+        _check_plain(model, prefix.removesuffix("."))
         net = layers.Sequential()
         net.train(model.training)
         for name, child in model._modules.items():
@@ -88,6 +113,7 @@ class _Twins:
     def made(self, layer, place):
         if type(layer) is torch.nn.Sequential:
             return self.sequence(layer, place + ".")
+        _check_plain(layer, place)
         for parameter in layer.parameters():
             if self.owners.setdefault(id(parameter), place) != place:
                 raise InvalidArgument(f"distributed: layers '{self.owners[id(parameter)]}' and '{place}' share a weight")
@@ -105,6 +131,8 @@ class _Twins:
             return layers.Elementwise(_out_of_place(layer))
         if kind in _DROPOUTS:
             return _DROPOUTS[kind](layer.p, name=place)
+        if kind is torch.nn.Softmax2d:
+            return layers.Softmax(dim=-3, grid=self.placement.grid)
         if kind.__module__.split(".")[:2] != ["torch", "nn"] or not hasattr(layers, kind.__name__):
             return None
         options = _options_of(layer)
@@ -112,13 +140,18 @@ class _Twins:
         grid = self.placement.grid
         if kind is torch.nn.Upsample:
             return layers.Upsample(**options, grid=grid, output=lambda shape: self.placement.of_space(shape, len(shape) - 2))
+        here = getattr(layers, kind.__name__)
         if kind is torch.nn.RMSNorm:
-            return layers.RMSNorm(**options, grid=grid, dtype=dtype)
-        handle = _adjoin.twin(kind.__name__, options, dtype, self.placement, place)
-        if handle is None:
-            return None
-        made = getattr(layers, kind.__name__).__new__(getattr(layers, kind.__name__))
-        Layer.__init__(made, handle)
+            return here(**options, grid=grid, dtype=dtype)
+        if kind.__name__.startswith("CircularPad"):
+            space = int(kind.__name__[-2])
+            return here(**options, grid=grid, output=lambda shape: self.placement.of_space(shape, space))
+        if kind in (*_CHANNEL_NORMS, *_SAMPLE_NORMS) and layer.weight is not None and layer.bias is None:  # torch's C++ always has one
+            axes = self.placement.channels if kind in _CHANNEL_NORMS else []
+            weight = _adjoin.Layout(grid, list(layer.weight.shape), {0: axes} if axes else {})
+            return here(**options, grid=grid, weight=weight, dtype=dtype)
+        made = here.__new__(here)
+        Layer.__init__(made, functools.partial(_adjoin.twin, kind.__name__, options, dtype, self.placement, place))
         made.options = options
         return made
 

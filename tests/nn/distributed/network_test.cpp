@@ -15,18 +15,7 @@ namespace {
 namespace t = torch::nn;
 using namespace adjoin::testing;
 
-/// As torch::nn wants a sequence within another.
-struct BlockImpl : t::SequentialImpl {
-  using t::SequentialImpl::SequentialImpl;
-  at::Tensor forward(const at::Tensor& x) { return t::SequentialImpl::forward(x); }
-  std::shared_ptr<t::Module> clone(const std::optional<at::Device>& device) const override {
-    auto copy = std::make_shared<BlockImpl>();
-    for (const t::AnyModule& module : *this) copy->push_back(module.clone(device));
-    copy->train(is_training());
-    return copy;
-  }
-};
-TORCH_MODULE(Block);
+using Block = InnerSequential;
 
 /// The axes of a placement, and how many workers each has in a world of 1 to 4.
 struct Cuts {
@@ -128,6 +117,19 @@ TEST(DistributedNetwork, of_sequences_within_sequences_equals_the_model) {
       numbers({2, 2, 6, 5}));
 }
 
+TEST(DistributedNetwork, of_paddings_crops_and_softmax_equals_the_model) {
+  expect_same_everywhere(
+      t::Sequential(t::ZeroPad2d(t::ZeroPad2dOptions({2, 1, 0, 3})), t::Conv2d(2, 5, 3), t::Softmax2d(),
+                    t::ReflectionPad2d(t::ReflectionPad2dOptions(2)),
+                    t::ZeroPad2d(t::ZeroPad2dOptions({-3, -1, -2, 1})), t::Softmin(2),
+                    t::ConstantPad2d(t::ConstantPad2dOptions({-1, 2, 1, -1}, 0.5)),
+                    t::ReplicationPad2d(t::ReplicationPad2dOptions({0, 2, 1, 0})), t::Flatten(), t::Softmax(1)),
+      numbers({3, 2, 7, 6}));
+  expect_same_everywhere(t::Sequential(t::ReplicationPad1d(2), t::Conv1d(3, 4, 2), t::LogSoftmax(-2),
+                                       t::ZeroPad1d(t::ZeroPad1dOptions({-2, -1}))),
+                         numbers({4, 3, 9}));
+}
+
 TEST(DistributedNetwork, over_time_and_of_words_equals_the_model) {
   expect_same_everywhere(t::Sequential(t::Conv1d(t::Conv1dOptions(3, 7, 3)), t::BatchNorm1d(7), t::Mish(),
                                        t::AdaptiveMaxPool1d(2), t::Flatten(), t::Linear(14, 5), t::BatchNorm1d(5)),
@@ -180,8 +182,9 @@ TEST(DistributedNetwork, has_the_mode_the_frozen_weights_and_the_weights_of_work
 struct Squared : t::Module {
   at::Tensor forward(const at::Tensor& x) { return x.square(); }
 };
-struct ScaledImpl : BlockImpl {
-  explicit ScaledImpl(const t::Linear& linear) : BlockImpl(linear) { register_parameter("scale", at::ones({1})); }
+struct ResidualImpl : t::SequentialImpl {
+  using t::SequentialImpl::SequentialImpl;
+  at::Tensor forward(const at::Tensor& x) { return x + t::SequentialImpl::forward(x); }
 };
 struct OtherReLUImpl : t::ReLUImpl {};
 
@@ -200,14 +203,34 @@ TEST(DistributedNetwork, refuses_what_it_does_not_know_by_name_and_place) {
         refusal(t::Sequential(std::make_shared<OtherReLUImpl>())),
         "distributed: layer '0' is a adjoin::nn::(anonymous namespace)::OtherReLUImpl, which has no distributed twin");
     EXPECT_EQ(
-        refusal(t::Sequential(std::make_shared<ScaledImpl>(t::Linear(2, 2)))),
-        "distributed: layer '0' is a adjoin::nn::(anonymous namespace)::ScaledImpl, which holds more than a sequence "
-        "of layers");
+        refusal(t::Sequential(t::ReLU(), std::make_shared<ResidualImpl>(t::Linear(2, 2)))),
+        "distributed: layer '1' is a adjoin::nn::(anonymous namespace)::ResidualImpl, whose forward may be its own; "
+        "expected a torch::nn::Sequential, or within another an adjoin::nn::InnerSequential");
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { distributed(ResidualImpl(t::Linear(2, 2)), placement); }),
+              "distributed: the model is a adjoin::nn::(anonymous namespace)::ResidualImpl, whose forward may be its "
+              "own; expected a torch::nn::Sequential, or within another an adjoin::nn::InnerSequential");
+    Block scaled{t::Linear(2, 2)};
+    scaled->register_parameter("scale", at::ones({1}));
+    EXPECT_EQ(refusal(t::Sequential(scaled)), "distributed: layer '0' holds more than a sequence of layers");
     t::Linear first(3, 3), second(3, 3);
     second->weight = first->weight;
     EXPECT_EQ(
         refusal(t::Sequential(first, second)),
         "distributed: layer '1': expected the layer's own weight, got a tensor that it may share with another layer");
+  });
+}
+
+TEST(DistributedNetwork, refuses_weights_with_hooks_and_accepts_them_without) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const NetworkPlacement placement{Grid(world, {{"rows", world.size()}}), {"rows"}};
+    t::Sequential model(t::Tanh(), Block(t::Linear(2, 3)));
+    const unsigned hook =
+        model->named_parameters()["1.0.weight"].register_hook([](const at::Tensor& g) { return 2 * g; });
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { distributed(model, placement); }),
+              "distributed: layer '1.0': 'weight' has a hook, which its pieces would not call; register it after "
+              "distributed");
+    model->named_parameters()["1.0.weight"].remove_hook(hook);
+    distributed(model, placement);
   });
 }
 

@@ -44,7 +44,7 @@ class Drawing {
   void add_picture_layer(t::Sequential& network) {
     const int64_t channels = size(1), most = draw_.from(1, 6);
     const bool has_space = size(2) > 1 && size(3) > 1;
-    switch (draw_.from(0, 9)) {
+    switch (draw_.from(0, 11)) {
       case 0:
         return add(network, t::ConvTranspose2d(t::ConvTranspose2dOptions(channels, most, draw_.from(1, 3))));
       case 1:
@@ -71,6 +71,11 @@ class Drawing {
         break;
       case 7:
         return add(network, t::AdaptiveAvgPool2d(t::AdaptiveAvgPool2dOptions({draw_.from(1, 4), draw_.from(1, 4)})));
+      case 8:
+        return add(network, t::ZeroPad2d(t::ZeroPad2dOptions({draw_.from(0, 2), -draw_.from(0, size(3) - 1),
+                                                              -draw_.from(0, size(2) - 1), draw_.from(0, 2)})));
+      case 9:
+        return add(network, t::Softmax(draw_.from(-3, -1)));
       default:
         break;
     }

@@ -1,0 +1,69 @@
+"""adjoin/adjoin.hpp includes the whole library: each header, or one that is left out below for a reason."""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LEFT_OUT = [  # a folder or headers of it, and why users do not need them
+    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks reduction_loops shared_memory terminal text "
+     "thread_memory utf8 with_type", "what the layers are made of"),
+    ("cli", "*", "the program, which is not installed"),
+    ("comm", "arguments call_text diagnosis", "how a Communicator checks and reports a call"),
+    ("comm/algorithm", "patterns perform", "how programs are made and carried out"),
+    ("comm/host", "*", "a transport; launch chooses it"),
+    ("comm/mpi", "*", "a transport; launch chooses it"),
+    ("comm/threads", "*", "a transport; launch chooses it"),
+    ("data", "gzip_failure random sample_formats sample_words token_file token_folder unicode_categories",
+     "how data is read, written and made up"),
+    ("data/tokenizer", "*", "parts of tokenizer_folder"),
+    ("lab", "flight_file svg", "the files of what is seen"),
+    ("lab/trace", "*", "parts of lab/trace.hpp"),
+    ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
+    ("movement", "exchange graph_notes kinds_along saved_value sent_tensors", "how movements send, and what check_gradients notes"),
+    ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
+    ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
+    ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
+    ("plan", "extrapolated_step layouts", "parts of plan/plan.hpp"),
+    ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
+    ("train", "autocast backward_slices failures flight_records measured_segments memory_walk messages on_root planned_samples "
+     "skipped_products training_order", "parts of trainer and step plan"),
+    ("train/bench", "*", "adjoin bench"),
+    ("train/hugging_face", "export_tokenizer", "a part of export_model"),
+    ("train/storage", "checkpoint_folders one_folder piece_runs read_text run_files state_sums together token_cache "
+     "whole_checkpoint", "how files are read and written"),
+    ("train/text", "class_counts class_report text_part transformer_options", "parts of the tasks of texts"),
+]  # fmt: skip
+
+
+def reached_from(header, seen):
+    if header not in seen:
+        seen.add(header)
+        for included in re.findall(r'^#include "(adjoin/[^"]+)"', (ROOT / header).read_text(encoding="utf-8"), re.MULTILINE):
+            reached_from(included, seen)
+    return seen
+
+
+class WholeHeader(unittest.TestCase):
+    def setUp(self):
+        self.reached = reached_from("adjoin/adjoin.hpp", set())
+        headers = {path.relative_to(ROOT) for path in (ROOT / "adjoin").rglob("*.hpp")}
+        self.left_out = {str(path) for path in headers for folder, names, _ in LEFT_OUT
+                         if str(path.parent) == f"adjoin/{folder}" and (names == "*" or path.stem in names.split())}
+        self.headers = {str(path) for path in headers}
+
+    def test_reaches_each_header_or_says_why_not(self):
+        missing = sorted(self.headers - self.reached - self.left_out)
+        self.assertEqual(missing, [], "include them in adjoin/adjoin.hpp, or give a reason in LEFT_OUT")
+
+    def test_names_only_headers_that_are_left_out(self):
+        for folder, names, reason in LEFT_OUT:
+            for name in [] if names == "*" else names.split():
+                header = f"adjoin/{folder}/{name}.hpp"
+                self.assertIn(header, self.headers, reason)
+                self.assertNotIn(header, self.reached, reason)
+
+
+if __name__ == "__main__":
+    unittest.main()
