@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
@@ -83,7 +84,7 @@ class Planner {
  public:
   Planner(const Configuration& base, const train::TaskMaker& make, const PlanRequest& request)
       : tasks_(alone(base), make),
-        workbench_(base, request.placement, request.measuring_seconds, request.measures_anew),
+        workbench_(base, request.placement, request.measuring_seconds, request.tolerance, request.measures_anew),
         timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
           return workbench_.segment(trial, name, rows, weights);
         }),
@@ -96,36 +97,34 @@ class Planner {
 
   /// Throws: InvalidArgument where train would refuse the layout for its model
   PlannedLayout planned(const Configuration& c) {
-    const train::Task& task = tasks_.of(c);
     PlannedLayout layout{.configuration = c};
-    const Step step = grid_sizes(c).ranks() <= kFewRanks ? step_as_it_is(c, task) : step_from_small_ones(c, task);
-    for (const RankPlan& rank : step.longest)
+    const std::optional<SmallSteps> small = small_steps(c);
+    for (const RankPlan& rank : small ? small->at(tokens_of(c, longest_)) : memory_.plan(c, tasks_.of(c), longest_))
       if (rank.highest + rank.checkpoint_copies > layout.needs())
         layout.copies = rank.checkpoint_copies, layout.memory = rank.highest;
-    layout.time = step_time(c, stages_of(c, segments_of(c, task)), step.typical,
-                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
-                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
-    layout.samples_per_second = static_cast<double>(typical_of(c, task).size()) / layout.time.seconds;
+    time(layout, small);
     return layout;
   }
+  /// Predicts the time again, with what the workbench knows now.
+  void time(PlannedLayout& layout) { time(layout, small_steps(layout.configuration)); }
 
  private:
-  /// Plans of the ranks whose memory counts, with the longest samples, and of one rank at each coordinate along pp, with
-  /// typical samples.
-  struct Step {
-    std::vector<RankPlan> longest, typical;
-  };
-
-  Step step_as_it_is(const Configuration& c, const train::Task& task) {
-    return {memory_.plan(c, task, longest_), timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c))};
-  }
-
-  /// Extrapolates from two steps with small, equal micro-batches, with one rank at each coordinate along pp.
-  Step step_from_small_ones(const Configuration& c, const train::Task& task) {
-    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
-    const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
+  /// Two steps with small, equal micro-batches, from which those of many ranks are extrapolated; of one rank at each coordinate
+  /// along pp.
+  struct SmallSteps {
     std::vector<RankPlan> plans[2];
     double tokens[2];
+    std::vector<RankPlan> at(double number) const {
+      return extrapolated_step(plans[0], tokens[0], plans[1], tokens[1], number);
+    }
+  };
+
+  std::optional<SmallSteps> small_steps(const Configuration& c) {
+    if (grid_sizes(c).ranks() <= kFewRanks) return std::nullopt;
+    const train::Task& task = tasks_.of(c);
+    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
+    const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
+    SmallSteps steps;
     for (const int i : {0, 1}) {
       Configuration of_one = c;
       of_one.dp = 1;
@@ -133,13 +132,22 @@ class Planner {
       const std::vector<int64_t>& micro_batch = typical_of(of_one, task);
       std::vector<int64_t> batch;
       for (int64_t part = 0; part < parts; ++part) batch.insert(batch.end(), micro_batch.begin(), micro_batch.end());
-      plans[i] = timer_.plan(c, task, batch, one_a_coordinate(c));
-      tokens[i] = tokens_of(c, batch);
+      steps.plans[i] = timer_.plan(c, task, batch, one_a_coordinate(c));
+      steps.tokens[i] = tokens_of(c, batch);
     }
-    const auto at = [&](const std::vector<int64_t>& batch) {
-      return extrapolated_step(plans[0], tokens[0], plans[1], tokens[1], tokens_of(c, batch));
-    };
-    return {at(longest_), at(typical_of(c, task))};
+    return steps;
+  }
+
+  void time(PlannedLayout& layout, const std::optional<SmallSteps>& small) {
+    const Configuration& c = layout.configuration;
+    const train::Task& task = tasks_.of(c);
+    const std::vector<int64_t>& batch = typical_of(c, task);
+    const std::vector<RankPlan> ranks =
+        small ? small->at(tokens_of(c, batch)) : timer_.plan(c, task, batch, one_a_coordinate(c));
+    layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
+                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
+                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
+    layout.samples_per_second = static_cast<double>(batch.size()) / layout.time.seconds;
   }
 
   /// The number of tokens of the rank that has the most.
@@ -182,6 +190,9 @@ Plan layouts(const Configuration& configuration, const train::TaskMaker& make, c
       why = error.what();
     }
   }
+  while (planner.workbench().measure())  // until now, what was not known counted as no time
+    for (auto* layouts : {&plan.fitting, &plan.too_large})
+      for (PlannedLayout& layout : *layouts) planner.time(layout);
   planner.workbench().keep();
   require(!plan.fitting.empty() || !plan.too_large.empty(),
           [&] { return "--ranks " + std::to_string(ranks) + ": train accepts no layout of so many ranks: " + why; });
@@ -191,6 +202,9 @@ Plan layouts(const Configuration& configuration, const train::TaskMaker& make, c
     plan.remarks.push_back(counted(tried.without_samples, "grid") +
                            " left out, because some ranks would get no sample of a batch");
   plan.seconds_measuring = planner.workbench().spent();
+  if (const Workbench& bench = planner.workbench(); bench.unsure() > 0)
+    plan.remarks.push_back(std::to_string(bench.unsure()) + " of " + counted(bench.measured(), "measured part") +
+                           " were disturbed and may be wrong; they are not kept");
   return plan;
 }
 
