@@ -92,7 +92,7 @@ struct PlanCommand {
 };
 
 void run_plan(PlanCommand& command) {
-  const plan::PlanRequest request = command.plan.request(*command.given);
+  plan::PlanRequest request = command.plan.request(*command.given);
   check_least("--lines", command.lines, 0);
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
@@ -104,11 +104,17 @@ void run_plan(PlanCommand& command) {
   std::optional<train::Silence> silence;
   if (command.json) silence.emplace();
   say_that_it_plans(request);
-  const plan::Plan plan = plan::layouts(configuration, make, request);
+  plan::Plan plan = plan::layouts(configuration, make, request);
   if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
   std::vector<plan::MeasuredLayout> measured;
   if (command.check >= 0 && !plan.fitting.empty())
     measured = plan::check(plan, make, command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check));
+  if (!request.measures_anew && is_refuted(plan, measured)) {
+    train::say("\nthe predictions are wrong: measuring this machine again");
+    request.measures_anew = true;
+    plan = plan::layouts(configuration, make, request);
+    if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
+  }
   if (prints() && command.json) std::cout << plan::to_json(plan, measured).dump() << '\n';
   if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
   best(plan);  // throws, with the needed memory, if none fits

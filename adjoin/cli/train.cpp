@@ -15,7 +15,7 @@ namespace {
 struct TrainCommand {
   std::shared_ptr<GivenConfiguration> given;
   PlanOptions plan;
-  bool is_dry = false;
+  bool is_dry = false, json = false;
 };
 
 /// The same configuration on the layout that a plan chooses; prints it.
@@ -32,8 +32,11 @@ train::Configuration planned(const train::Configuration& configuration, const pl
 }
 
 void run_train(const TrainCommand& command) {
+  std::optional<train::Silence> silence;
+  if (command.json) silence.emplace();
   std::optional<plan::PlanRequest> request;
   if (command.plan.ranks) request = command.plan.request(*command.given);
+  require(command.is_dry || !command.json, "--json prints the plan of --dry-run, which is not given");
   require(request || !command.plan.memory, "--memory limits the layouts of a plan, which needs --ranks");
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
@@ -43,7 +46,7 @@ void run_train(const TrainCommand& command) {
     session.emplace();
     configuration = planned(configuration, *request);
   }
-  command.is_dry ? train::dry_run(configuration) : train::train(configuration);
+  command.is_dry ? train::dry_run(configuration, command.json) : train::train(configuration);
 }
 
 }  // namespace
@@ -59,6 +62,12 @@ void add_train(Program& program) {
       ->add_flag("--dry-run", train->is_dry,
                  "Train nothing and write only the cache of tokens: print the plan, and each rank's parameters, "
                  "memory and collective operations of a step, measured part by part")
+      ->group("Output");
+  command
+      ->add_flag("--json", train->json,
+                 "With --dry-run: print one JSON object: layout, largest_micro_batch in tokens, with experts "
+                 "full_experts_bytes, and ranks, of each rank, parameters, weight_bytes, gradient_bytes, moment_bytes, "
+                 "activation_bytes, peak_memory_bytes, checkpoint_bytes and calls [false]")
       ->group("Output");
   command->footer(preset_table());
 }

@@ -42,10 +42,12 @@ void PostponedGradients::compute() {
   for (const Left& one : left) ++sums[one.parameter.unsafeGetTensorImpl()].summands_to_come;
   for (Left& one : left) {
     Sum& sum = sums[one.parameter.unsafeGetTensorImpl()];
-    const at::Tensor gradient = std::exchange(one.gradient, nullptr)();
-    sum.so_far = sum.so_far.defined() ? sum.so_far + gradient : gradient;
+    at::Tensor gradient = std::exchange(one.gradient, nullptr)();
+    sum.so_far = sum.so_far.defined() ? sum.so_far + gradient : std::move(gradient);
     if (--sum.summands_to_come > 0) continue;
-    (*torch::autograd::impl::grad_accumulator(one.parameter))({std::exchange(sum.so_far, {})});
+    torch::autograd::variable_list last(1);  // its only owner, so that it becomes `.grad` without a copy
+    last[0] = std::exchange(sum.so_far, {});
+    (*torch::autograd::impl::grad_accumulator(one.parameter))(std::move(last));
   }
 }
 

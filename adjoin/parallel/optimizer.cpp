@@ -1,5 +1,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -21,6 +24,28 @@ namespace {
 
 // Elements that are updated at once: their gradients, which are clipped first, are then still in a cache.
 constexpr int64_t kAtOnce = 1 << 18;
+
+// Elements of a message of small parameters: the packed copies of one at a time are small.
+constexpr int64_t kMessage = 1 << 18;
+
+/// The bucket's parameters in the same order, in the buckets in which they are sent.
+std::vector<Bucket> messages_of(const Bucket& bucket, const std::vector<nn::Parameter>& parameters) {
+  if (bucket.copies().size() == 1 || bucket.members().size() == 1) return {bucket};
+  std::vector<Bucket> messages;
+  std::vector<size_t> members;
+  int64_t elements = 0;
+  for (const size_t i : bucket.members()) {
+    const int64_t more = parameters[i].tensor.numel();
+    if (!members.empty() && elements + more > kMessage) {
+      messages.emplace_back(parameters, std::exchange(members, {}));
+      elements = 0;
+    }
+    members.push_back(i);
+    elements += more;
+  }
+  messages.emplace_back(parameters, std::move(members));
+  return messages;
+}
 
 bool is_here(const nn::Parameter& parameter) {
   return parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value();
@@ -117,25 +142,31 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
     for (const nn::Parameter& parameter : parameters_) weights.push_back(parameter.tensor.detach());
     for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
   }
-  for (const nn::Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   return {.norm = norm, .skipped = !is_finite};
 }
 
+/// Releases each gradient as soon as it is packed.
 std::vector<at::Tensor> Optimizer::reduced_gradients() {
   std::vector<at::Tensor> whole(parameters_.size()), reduced;
   for (const Part& part : parts_) {
     if (part.shard) {
+      parameters_[part.bucket.members()[0]].tensor.mutable_grad().reset();
       reduced.push_back(part.shard->take());
       continue;
     }
-    for (const size_t i : part.bucket.members()) {
-      const at::Tensor& gradient = parameters_[i].tensor.grad();
-      whole[i] = gradient.defined() ? gradient : at::zeros_like(parameters_[i].tensor);
+    const std::vector<Bucket> messages = messages_of(part.bucket, parameters_);
+    std::vector<at::Tensor> shards;
+    for (const Bucket& message : messages) {
+      for (const size_t i : message.members()) {
+        whole[i] = std::exchange(parameters_[i].tensor.mutable_grad(), {});
+        if (!whole[i].defined()) whole[i] = at::zeros_like(parameters_[i].tensor);
+      }
+      const at::Tensor packed = message.pack(whole), mine = message.mine(packed);
+      for (const size_t i : message.members()) whole[i].reset();
+      if (message.copies().size() > 1) message.copies().reduce_scatter(buffer(packed), buffer(mine), message.sizes());
+      shards.push_back(messages.size() == 1 ? mine : mine.clone());
     }
-    const at::Tensor packed = part.bucket.pack(whole);
-    reduced.push_back(part.bucket.mine(packed));
-    if (part.bucket.copies().size() > 1)
-      part.bucket.copies().reduce_scatter(buffer(packed), buffer(reduced.back()), part.bucket.sizes());
+    reduced.push_back(shards.size() == 1 ? shards[0] : at::cat(shards));
   }
   return reduced;
 }
@@ -157,7 +188,19 @@ void Optimizer::update(const Part& part, const at::Tensor& gradient, double fact
                        const std::vector<at::Tensor>& weights) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
-  const at::Tensor packed = part.bucket.pack(weights), values = part.bucket.mine(packed);
+  const std::vector<Bucket> messages = messages_of(part.bucket, parameters_);
+  const bool is_one = messages.size() == 1;
+  const at::Tensor all = is_one ? part.bucket.pack(weights) : at::Tensor(),
+                   values = is_one ? part.bucket.mine(all) : at::empty({part.bucket.size_here()}, gradient.options());
+  const auto in_turn = [&](const auto& work) {  // for each message, with its part of the values
+    int64_t before = 0;
+    for (const Bucket& message : messages) {
+      work(message, values.narrow(0, before, message.size_here()));
+      before += message.size_here();
+    }
+  };
+  if (!is_one)
+    in_turn([&](const Bucket& message, const at::Tensor& mine) { mine.copy_(message.mine(message.pack(weights))); });
   for (int64_t begin = 0; begin < values.numel(); begin += kAtOnce) {
     const auto piece_of = [&](const at::Tensor& x) { return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin)); };
     FlatPiece piece{piece_of(values), piece_of(gradient), {}};
@@ -165,9 +208,12 @@ void Optimizer::update(const Part& part, const at::Tensor& gradient, double fact
     if (factor != 1) piece.gradient.mul_(factor);
     rule_.update(piece, step);
   }
-  const Communicator& copies = part.bucket.copies();
-  if (copies.size() > 1) copies.all_gather(buffer(values), buffer(packed), part.bucket.sizes());
-  part.bucket.unpack(packed, weights);
+  in_turn([&](const Bucket& message, const at::Tensor& mine) {
+    const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
+    const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
+    if (message.copies().size() > 1) message.copies().all_gather(buffer(mine), buffer(packed), message.sizes());
+    message.unpack(packed, weights);
+  });
 }
 
 int64_t Optimizer::moment_bytes() const {

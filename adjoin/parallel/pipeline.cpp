@@ -3,12 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +34,8 @@ struct InFlight {
   at::Tensor input;
   torch::autograd::Edge output;
   at::Tensor like_output;  // with its shape and type, without memory
+  /// The output's gradient, which backward takes from here: LibTorch would keep what it is given until backward ends.
+  std::shared_ptr<at::Tensor> gradient = std::make_shared<at::Tensor>();
   PostponedGradients weights;
 };
 
@@ -107,20 +111,24 @@ class PipelineRank {
     else
       give(output.detach(), action.stage, action.stage + 1, action.micro_batch);
     if (!has_backward_) return;
-    if (output.requires_grad()) flight.output = torch::autograd::impl::gradient_edge(output);
+    if (output.requires_grad()) {
+      const at::Tensor handed_on = output.view_as(output);  // a node of its own, before all hooks of the output
+      flight.output = torch::autograd::impl::gradient_edge(handed_on);
+      handed_on.register_hook([gradient = flight.gradient](const at::Tensor&) { return std::exchange(*gradient, {}); });
+    }
     flight.like_output = at::empty(output.sizes(), output.options().device(at::kMeta));
     flying_[{action.stage, action.micro_batch}] = std::move(flight);
   }
 
   void backward(const Action& action) {
     InFlight& flight = flying_.at({action.stage, action.micro_batch});
-    at::Tensor gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale,
-                                                           flight.like_output.options().device(at::kCPU))
-                                                : take(action.stage + 1, action.stage, action.micro_batch);
+    const auto on_cpu = flight.like_output.options().device(at::kCPU);
+    *flight.gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale, on_cpu)
+                                             : take(action.stage + 1, action.stage, action.micro_batch);
     const torch::autograd::Edge output = std::exchange(flight.output, {});
     const at::Tensor input = std::exchange(flight.input, {});
     const auto run = [&] {
-      if (output.is_valid()) begin_backward(output, std::move(gradient));
+      if (output.is_valid()) begin_backward(output, at::zeros({}, on_cpu).expand(flight.like_output.sizes()));
     };
     action.kind == ActionKind::input ? flight.weights.collect(run) : run();
     if (input.defined()) {
@@ -153,6 +161,7 @@ class PipelineRank {
       const auto begin = Clock::now();
       ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
       waited_ += Clock::now() - begin;
+      sent_.drop_received();
       in.there.emplace(coming, tensor);
     }
     return std::move(in.there.extract(micro_batch).mapped());

@@ -5,6 +5,7 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/peak_memory.hpp"
+#include "adjoin/plan/layouts.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/planned_samples.hpp"
@@ -54,7 +55,10 @@ std::vector<MeasuredLayout> check(const Plan& plan, const train::TaskMaker& make
       const train::Silence silence;
       measure_turn(c, *make(c), (steps + kTurns - 1) / kTurns, seconds[i], measured[i].memory);
     }
-  for (size_t i = 0; i < count; ++i) measured[i].seconds = measure::median(seconds[i]);
+  for (size_t i = 0; i < count; ++i) {
+    measured[i].options = options_of(plan.fitting[i].configuration);
+    measured[i].seconds = measure::median(seconds[i]);
+  }
   return measured;
 }
 

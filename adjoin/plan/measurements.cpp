@@ -39,9 +39,9 @@ const std::vector<double>* Measurements::find(const std::string& name) const {
   return found == numbers_.end() ? nullptr : &found->second;
 }
 
-const std::vector<double>& Measurements::add(const std::string& name, std::vector<double> numbers) {
-  has_more_ = true;
-  return numbers_[name] = std::move(numbers);
+void Measurements::add(const std::string& name, std::vector<double> numbers, bool keeps) {
+  numbers_[name] = std::move(numbers);
+  if (keeps) more_.insert(name);
 }
 
 std::string Measurements::text() const {
@@ -53,12 +53,12 @@ void Measurements::take(const std::string& text) {
 }
 
 void Measurements::keep() {
-  if (!place_ || !std::exchange(has_more_, false)) return;
+  if (!place_ || more_.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(place_->parent_path(), error);
   if (error) throw IoError(place_->parent_path().string() + ": " + error.message());
   Numbers all = kept();
-  for (const auto& [name, numbers] : numbers_) all[name] = numbers;
+  for (const std::string& name : std::exchange(more_, {})) all[name] = numbers_.at(name);
   train::write_atomically(*place_, Json{{"about", about_}, {"measured", all}}.dump(1) + "\n");
 }
 

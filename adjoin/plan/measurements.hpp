@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ class Measurements {
 
   /// Null where nothing of this name was measured.
   const std::vector<double>* find(const std::string& name) const;
-  const std::vector<double>& add(const std::string& name, std::vector<double> numbers);
+  /// `keeps`: for later plans too.
+  void add(const std::string& name, std::vector<double> numbers, bool keeps = true);
 
   /// `text`: all numbers as a text. `take`: replaces the numbers by those of such a text, so that the processes of a job have
   /// the same.
@@ -35,7 +37,7 @@ class Measurements {
   nlohmann::ordered_json about_;
   std::optional<std::filesystem::path> place_;
   std::map<std::string, std::vector<double>> numbers_;
-  bool has_more_ = false;
+  std::set<std::string> more_;  // the names of what must be kept
 };
 
 }  // namespace adjoin::plan

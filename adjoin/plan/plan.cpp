@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -86,7 +87,7 @@ class Planner {
  public:
   Planner(const Configuration& base, const train::TaskMaker& make, const PlanRequest& request)
       : tasks_(alone(base), make),
-        workbench_(base, request.placement, request.measuring_seconds, request.measures_anew),
+        workbench_(base, request.placement, request.measuring_seconds, request.tolerance, request.measures_anew),
         timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
           return workbench_.segment(trial, name, rows, weights);
         }),
@@ -97,49 +98,36 @@ class Planner {
   Tasks& tasks() { return tasks_; }
   Workbench& workbench() { return workbench_; }
 
-  /// A layout with its memory; above kFewRanks, where this comes from the same steps as the time, with both.
   /// Throws: InvalidArgument where train would refuse the layout for its model
   PlannedLayout planned(const Configuration& c) {
-    const train::Task& task = tasks_.of(c);
     PlannedLayout layout{.configuration = c};
-    const bool are_few = grid_sizes(c).ranks() <= kFewRanks;
-    const Step step = are_few ? Step{memory_.plan(c, task, longest_), {}} : step_from_small_ones(c, task);
-    for (const RankPlan& rank : step.longest)
+    const std::optional<SmallSteps> small = small_steps(c);
+    for (const RankPlan& rank : small ? small->at(tokens_of(c, longest_)) : memory_.plan(c, tasks_.of(c), longest_))
       if (rank.highest + rank.checkpoint_copies > layout.needs())
         layout.copies = rank.checkpoint_copies, layout.memory = rank.highest;
-    if (!are_few) set_time(layout, task, step.typical);
+    time(layout, small);
     return layout;
   }
-
-  /// Sets the time of a layout that has none yet.
-  void time(PlannedLayout& layout) {
-    if (layout.is_timed()) return;
-    const Configuration& c = layout.configuration;
-    const train::Task& task = tasks_.of(c);
-    set_time(layout, task, timer_.plan(c, task, typical_of(c, task), one_a_coordinate(c)));
-  }
+  /// Predicts the time again, with what the workbench knows now.
+  void time(PlannedLayout& layout) { time(layout, small_steps(layout.configuration)); }
 
  private:
-  /// Plans of the ranks whose memory counts, with the longest samples, and of one rank at each coordinate along pp, with
-  /// typical samples.
-  struct Step {
-    std::vector<RankPlan> longest, typical;
-  };
-
-  void set_time(PlannedLayout& layout, const train::Task& task, const std::vector<RankPlan>& typical) {
-    const Configuration& c = layout.configuration;
-    layout.time = step_time(c, stages_of(c, segments_of(c, task)), typical,
-                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
-                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
-    layout.samples_per_second = static_cast<double>(typical_of(c, task).size()) / layout.time.seconds;
-  }
-
-  /// Extrapolates from two steps with small, equal micro-batches, with one rank at each coordinate along pp.
-  Step step_from_small_ones(const Configuration& c, const train::Task& task) {
-    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
-    const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
+  /// Two steps with small, equal micro-batches, from which those of many ranks are extrapolated; of one rank at each coordinate
+  /// along pp.
+  struct SmallSteps {
     std::vector<RankPlan> plans[2];
     double tokens[2];
+    std::vector<RankPlan> at(double number) const {
+      return extrapolated_step(plans[0], tokens[0], plans[1], tokens[1], number);
+    }
+  };
+
+  std::optional<SmallSteps> small_steps(const Configuration& c) {
+    if (grid_sizes(c).ranks() <= kFewRanks) return std::nullopt;
+    const train::Task& task = tasks_.of(c);
+    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
+    const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
+    SmallSteps steps;
     for (const int i : {0, 1}) {
       Configuration of_one = c;
       of_one.dp = 1;
@@ -147,13 +135,22 @@ class Planner {
       const std::vector<int64_t>& micro_batch = typical_of(of_one, task);
       std::vector<int64_t> batch;
       for (int64_t part = 0; part < parts; ++part) batch.insert(batch.end(), micro_batch.begin(), micro_batch.end());
-      plans[i] = timer_.plan(c, task, batch, one_a_coordinate(c));
-      tokens[i] = tokens_of(c, batch);
+      steps.plans[i] = timer_.plan(c, task, batch, one_a_coordinate(c));
+      steps.tokens[i] = tokens_of(c, batch);
     }
-    const auto at = [&](const std::vector<int64_t>& batch) {
-      return extrapolated_step(plans[0], tokens[0], plans[1], tokens[1], tokens_of(c, batch));
-    };
-    return {at(longest_), at(typical_of(c, task))};
+    return steps;
+  }
+
+  void time(PlannedLayout& layout, const std::optional<SmallSteps>& small) {
+    const Configuration& c = layout.configuration;
+    const train::Task& task = tasks_.of(c);
+    const std::vector<int64_t>& batch = typical_of(c, task);
+    const std::vector<RankPlan> ranks =
+        small ? small->at(tokens_of(c, batch)) : timer_.plan(c, task, batch, one_a_coordinate(c));
+    layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
+                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
+                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
+    layout.samples_per_second = static_cast<double>(batch.size()) / layout.time.seconds;
   }
 
   /// The number of tokens of the rank that has the most.
@@ -177,30 +174,12 @@ class Planner {
 
 }  // namespace
 
-namespace {
-
-/// Above kFewRanks, where the memory of a layout is known only with its time: refuses at once what no layout can do.
-void check_weights_fit(const Configuration& c, const train::Task& task, const PlanRequest& request) {
-  const int64_t ranks = request.placement.ranks;
-  if (!request.memory || ranks <= kFewRanks) return;
-  int64_t weights = 0;
-  for (const nn::Parameter& parameter : train::parameters_of(train::described_model(task)))
-    weights += parameter.tensor.numel() * static_cast<int64_t>(c10::elementSize(weight_type(c.precision)));
-  require(weights / ranks <= *request.memory, [&] {
-    return "--memory " + std::to_string(*request.memory) + " is less than any layout of " + counted(ranks, "rank") +
-           " needs: its share of the weights alone is " + std::to_string(weights / ranks) + " bytes";
-  });
-}
-
-}  // namespace
-
 Plan layouts(const Configuration& given, const train::TaskMaker& make, const PlanRequest& request) {
   const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
   Planner planner(given, make, request);
   Configuration configuration = given;
   configuration.task = planner.tasks().base().name();
-  check_weights_fit(configuration, planner.tasks().base(), request);
   const std::vector<models::Segment> segments = planner.tasks().base().segments();
   const Candidates tried = candidates(configuration, ranks, request.fixed, std::ssize(segments));
   Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
@@ -222,9 +201,12 @@ Plan layouts(const Configuration& given, const train::TaskMaker& make, const Pla
       refused.insert(why = options_of(c) + ": the task fails in this layout: " + error.what());
     }
   }
-  if (!plan.fitting.empty())  // else nothing needs to be measured to refuse them all
-    for (auto* list : {&plan.fitting, &plan.too_large})
-      for (PlannedLayout& layout : *list) planner.time(layout);
+  if (plan.fitting.empty())  // nothing needs to be measured to refuse them all
+    for (PlannedLayout& layout : plan.too_large) layout.time = {}, layout.samples_per_second = 0;
+  else
+    while (planner.workbench().measure())  // until now, what was not known counted as no time
+      for (auto* layouts : {&plan.fitting, &plan.too_large})
+        for (PlannedLayout& layout : *layouts) planner.time(layout);
   planner.workbench().keep();
   require(!plan.fitting.empty() || !plan.too_large.empty(),
           [&] { return "--ranks " + std::to_string(ranks) + ": train accepts no layout of so many ranks: " + why; });
@@ -236,6 +218,9 @@ Plan layouts(const Configuration& given, const train::TaskMaker& make, const Pla
   if (!configuration.task.empty())
     for (const std::string& reason : refused) plan.remarks.push_back("left out: " + reason);
   plan.seconds_measuring = planner.workbench().spent();
+  if (const Workbench& bench = planner.workbench(); bench.unsure() > 0)
+    plan.remarks.push_back(std::to_string(bench.unsure()) + " of " + counted(bench.measured(), "measured part") +
+                           " were disturbed and may be wrong; they are not kept");
   return plan;
 }
 

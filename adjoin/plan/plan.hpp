@@ -23,6 +23,7 @@ struct PlanRequest {
   std::set<std::string> fixed{};    ///< fields of fields_of_methods that keep the configuration's values
   double measuring_seconds = 30;    ///< about the longest time to measure
   bool measures_anew = false;       ///< ignores earlier measurements
+  double tolerance = 0.05;          ///< share of a measurement that other programs may disturb, and half of its spread
 };
 
 struct PlannedLayout {
@@ -64,8 +65,9 @@ train::Configuration agreed_best(const Plan& plan);
 
 /// The measured values of a layout.
 struct MeasuredLayout {
-  double seconds = 0;  ///< median of a step
-  int64_t memory = 0;  ///< bytes of tensors of the fullest rank, in a step of the longest samples
+  std::string options{};  ///< as options_of says them
+  double seconds = 0;     ///< median of a step
+  int64_t memory = 0;     ///< bytes of tensors of the fullest rank, in a step of the longest samples
 };
 
 /// Trains `steps` steps of a typical batch (after two that do not count) on each of the first `count` layouts that fit. The
@@ -73,14 +75,18 @@ struct MeasuredLayout {
 /// same result.
 std::vector<MeasuredLayout> check(const Plan& plan, const train::TaskMaker& make, size_t count, int64_t steps = 10);
 
-/// Prints a table of predicted and measured values, with the mean of the errors.
+/// Whether what was measured for the plan is probably wrong: the seconds of the steps are off by more than 7 % in the mean, or
+/// by more than a fifth for one layout.
+bool is_refuted(const Plan& plan, std::span<const MeasuredLayout> measured);
+
+/// Prints a table of predicted and measured values, with the mean of the errors. `measured`: of layouts that fit.
 void print_check(std::ostream& out, const Plan& plan, std::span<const MeasuredLayout> measured);
 
 /// Prints a table of at most 80 columns with the options for each layout; at most `most` lines of each of the two lists, 0:
 /// all.
 void print(std::ostream& out, const Plan& plan, size_t most);
 
-/// One JSON object; `measured` belongs to the first layouts.
+/// One JSON object.
 nlohmann::ordered_json to_json(const Plan& plan, std::span<const MeasuredLayout> measured = {});
 
 }  // namespace adjoin::plan

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/plan/plan.hpp"
@@ -91,6 +92,14 @@ Json json_of(const PlannedLayout& layout) {
   return json;
 }
 
+/// The layout that was measured.
+const PlannedLayout& planned(const Plan& plan, const MeasuredLayout& measured) {
+  const auto found = std::ranges::find_if(
+      plan.fitting, [&](const PlannedLayout& layout) { return options_of(layout.configuration) == measured.options; });
+  if (found == plan.fitting.end()) throw InternalError(measured.options + " was measured and is not in the plan");
+  return *found;
+}
+
 }  // namespace
 
 void print(std::ostream& out, const Plan& plan, size_t most) {
@@ -113,28 +122,40 @@ void print(std::ostream& out, const Plan& plan, size_t most) {
   for (const std::string& remark : plan.remarks) out << remark << '\n';
 }
 
+bool is_refuted(const Plan& plan, std::span<const MeasuredLayout> measured) {
+  double sum = 0, worst = 0;
+  for (const MeasuredLayout& layout : measured) {
+    const double error = std::abs(planned(plan, layout).time.seconds / layout.seconds - 1);
+    sum += error;
+    worst = std::max(worst, error);
+  }
+  return sum > 0.07 * static_cast<double>(measured.size()) || worst > 0.2;
+}
+
 void print_check(std::ostream& out, const Plan& plan, std::span<const MeasuredLayout> measured) {
   const Table table({10, 10, 7, 10, 10, 7});
   out << "\npredicted and measured: seconds of a step, MiB of the fullest rank\n";
   table.add(out, {"predicted", "measured", "error", "predicted", "measured", "error"}, "options");
   const auto percent = [](double predicted, double seen) { return fixed(100 * (predicted / seen - 1), 1) + "%"; };
   double sum = 0, of_memory = 0, least = 0;
-  for (size_t i = 0; i < measured.size(); ++i) {
-    const PlannedLayout& layout = plan.fitting[i];
-    const double seconds = measured[i].seconds, predicted = static_cast<double>(layout.memory),
-                 seen = static_cast<double>(measured[i].memory);
+  const MeasuredLayout* first = nullptr;  // in the plan's order
+  for (const MeasuredLayout& of_layout : measured) {
+    const PlannedLayout& layout = planned(plan, of_layout);
+    const double seconds = of_layout.seconds, predicted = static_cast<double>(layout.memory),
+                 seen = static_cast<double>(of_layout.memory);
     table.add(out,
               {fixed(layout.time.seconds, 4), fixed(seconds, 4), percent(layout.time.seconds, seconds),
-               mebibytes(layout.memory), mebibytes(measured[i].memory), percent(predicted, seen)},
+               mebibytes(layout.memory), mebibytes(of_layout.memory), percent(predicted, seen)},
               options_of(layout.configuration));
     sum += std::abs(layout.time.seconds / seconds - 1);
     of_memory += std::abs(predicted / seen - 1);
-    least = i == 0 ? seconds : std::min(least, seconds);
+    if (first == nullptr || layout.time.seconds < planned(plan, *first).time.seconds) first = &of_layout;
+    least = least == 0 ? seconds : std::min(least, seconds);
   }
   if (measured.empty()) return;
   const auto count = static_cast<double>(measured.size());
   out << "mean error of the seconds " << fixed(100 * sum / count, 1) << " %, of the memory "
-      << fixed(100 * of_memory / count, 1) << " %\nthe first layout took " << fixed(measured.front().seconds / least, 3)
+      << fixed(100 * of_memory / count, 1) << " %\nthe first layout took " << fixed(first->seconds / least, 3)
       << " times as long as the quickest\n";
 }
 
@@ -142,9 +163,9 @@ Json to_json(const Plan& plan, std::span<const MeasuredLayout> measured) {
   Json json{{"ranks", plan.ranks}, {"memory", nullptr}, {"layouts", Json::array()}, {"too_large", Json::array()}};
   if (plan.memory) json["memory"] = *plan.memory;
   for (const PlannedLayout& layout : plan.fitting) json["layouts"].push_back(json_of(layout));
-  for (size_t i = 0; i < measured.size(); ++i)
-    json["layouts"][i].update(
-        {{"measured_step_seconds", measured[i].seconds}, {"measured_memory_bytes", measured[i].memory}});
+  for (const MeasuredLayout& layout : measured)
+    json["layouts"][static_cast<size_t>(&planned(plan, layout) - plan.fitting.data())].update(
+        {{"measured_step_seconds", layout.seconds}, {"measured_memory_bytes", layout.memory}});
   for (const PlannedLayout& layout : plan.too_large) json["too_large"].push_back(json_of(layout));
   json["choices"] = plan.remarks;
   return json;

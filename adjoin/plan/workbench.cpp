@@ -14,6 +14,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/measure/stopwatch.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/lab/measure/workload.hpp"
 #include "adjoin/nn/expert_rows.hpp"
@@ -30,7 +31,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostMeasuredRanks = 16;  // in a group; the time of larger groups is extrapolated in proportion
-constexpr int kFormat = 2;                  // format of the stored measurements
+constexpr int kFormat = 3;                  // format of the stored measurements
 constexpr const char* kMessages = "messages";
 constexpr double kCloseRows = 0.05;  // rows closer than this get their time from measured ones
 // Sizes of messages that are measured; each is 8 times the previous one.
@@ -92,6 +93,17 @@ double along(const std::vector<double>& points, double x) {
   return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
 }
 
+/// Computes on all ranks for about so many seconds; returns the share of the time in which one of them had no processor.
+double lost_while_computing(const Communicator& world, double seconds) {
+  world.barrier();
+  measure::Stopwatch watch;
+  measure::Stopwatch::Lap lap;
+  while (lap.seconds < seconds) lap += watch.lap();
+  double lost = lap.lost();
+  world.all_reduce(buffer(lost), Reduction::max);
+  return lost;
+}
+
 }  // namespace
 
 /// `here` of its ranks are on one host; all its hosts have the same number of its ranks.
@@ -113,10 +125,11 @@ JobSession::JobSession() {
 }
 
 Workbench::Workbench(const train::Configuration& configuration, const Placement& placement, double seconds,
-                     bool measures_anew)
+                     double tolerance, bool measures_anew)
     : configuration_(configuration),
       placement_(placement),
       seconds_(seconds),
+      tolerance_(tolerance),
       workers_(workers_of(placement)),
       threads_(threads_of(configuration, placement)),
       ranks_a_core_(std::max(1.0, static_cast<double>(placement.ranks_a_host()) / usable_cores())),
@@ -149,116 +162,143 @@ void Workbench::on_workers(int64_t ranks, const std::function<void(const Communi
   spent_ += seconds;
 }
 
-train::TimingEffort Workbench::effort() const {
-  if (spent_ > 0.8 * seconds_) return {.least = 1, .most = 1, .seconds = 0};
-  if (spent_ > 0.5 * seconds_) return {.least = 2, .most = 4, .seconds = seconds_ / 300};
-  return {.seconds = seconds_ / 100};
+const std::vector<double>* Workbench::numbers_of(const std::string& name, std::function<Reading()> measure,
+                                                 const std::string& kind) {
+  const std::vector<double>* known = measurements_.find(name);
+  if (known == nullptr) wanted_.try_emplace(name, Part{name, kind.empty() ? name : kind, std::move(measure)});
+  return known;
 }
 
-train::SegmentSeconds Workbench::timed(const train::SegmentTrial& trial) {
+bool Workbench::measure() {
+  if (wanted_.empty()) return false;
+  std::vector<Part> parts;
+  for (auto& [name, part] : wanted_) parts.push_back(std::move(part));
+  wanted_.clear();
+  calls_.clear();
+  measure_in_rounds(parts, seconds_, tolerance_, [this] { return spent_; });
+  for (const Part& part : parts) {
+    const Reading* best = part.best(tolerance_);
+    if (best == nullptr) continue;
+    const bool is_sure = part.is_sure(tolerance_);
+    measurements_.add(part.name, best->numbers, is_sure);
+    ++measured_;
+    unsure_ += is_sure ? 0 : 1;
+  }
+  for (const Part& part : parts)
+    if (part.readings.empty()) estimate_from_others(part);
+  return true;
+}
+
+void Workbench::estimate_from_others(const Part& part) {
+  const std::map<std::string, double>& of_kind = work_.at(part.kind);
+  double work = 0;
+  std::vector<double> sums(4);
+  for (const auto& [other, its_work] : of_kind)
+    if (const std::vector<double>* known = measurements_.find(other)) {
+      work += its_work;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += known->at(i);
+    }
+  for (double& sum : sums) sum *= of_kind.at(part.name) / work;
+  measurements_.add(part.name, sums, /*keeps=*/unsure_ == 0);
+}
+
+std::function<Reading()> Workbench::timing_of(const train::SegmentTrial& trial) {
   train::Configuration plain = trial.configuration;
   plain.zero = 1;
   models::Segment segment = trial.segment;
   segment.recomputes = false;
-  const std::set<std::string> none;
-  train::SegmentSeconds measured;
-  const train::TimingEffort efforts = effort();
-  on_workers(workers_, [&](const Communicator& world) {
-    const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
-    train::LoneRank rank(grid_sizes(plain), trial.grid.world().rank());
-    const train::SegmentTrial mine{plain,
-                                   trial.task,
-                                   segment,
-                                   rank.grid,
-                                   trial.batch,
-                                   trial.input,
-                                   trial.is_last,
-                                   trial.holds_input,
-                                   trial.splits_backward,
-                                   none,
-                                   false,
-                                   none,
-                                   *rank.calls};
-    const train::SegmentSeconds of_all = time_segment(mine, plain.microbatches > 1, world, efforts);
-    if (train::is_first_of_process(world)) measured = of_all;
-  });
-  return measured;
+  return
+      [this, plain, segment, &task = trial.task, rank = trial.grid.world().rank(), batch = trial.batch,
+       input = trial.input, is_last = trial.is_last, holds_input = trial.holds_input, splits = trial.splits_backward] {
+        Reading reading;
+        on_workers(workers_, [&](const Communicator& world) {
+          const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
+          const std::set<std::string> none;
+          train::LoneRank alone(grid_sizes(plain), rank);
+          const train::SegmentTrial mine{plain,       task,   segment, alone.grid, batch, input,       is_last,
+                                         holds_input, splits, none,    false,      none,  *alone.calls};
+          const auto [seconds, lost] = time_segment(mine, plain.microbatches > 1, world, seconds_ / 300);
+          if (train::is_first_of_process(world))
+            reading = {{seconds.forward, seconds.backward, seconds.weights, seconds.waiting}, lost};
+        });
+        return reading;
+      };
 }
 
 train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
                                          int64_t weights) {
-  train::SegmentSeconds seconds;
   auto& close = segments_[name];
-  const auto near = std::ranges::find_if(close, [&](const auto& known) {
+  auto near = std::ranges::find_if(close, [&](const auto& known) {
     return std::abs(static_cast<double>(known.first - rows)) <= kCloseRows * static_cast<double>(rows);
   });
-  if (near != close.end()) {
-    const double ratio = rows == near->first ? 1 : static_cast<double>(rows) / static_cast<double>(near->first);
-    seconds = near->second * ratio;
-  } else {
-    const std::string key =
-        "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows);
-    const std::vector<double>* kept = measurements_.find(key);
-    const double work = static_cast<double>(rows) * static_cast<double>(weights);
-    OfKind& of_kind = kinds_[trial.segment.kind.empty() ? trial.segment.name : trial.segment.kind];
-    if (kept == nullptr) {
-      const bool has_time = spent_ <= seconds_ || of_kind.work == 0;
-      const train::SegmentSeconds found = has_time ? timed(trial) : of_kind.seconds * (work / of_kind.work);
-      kept = &measurements_.add(key, {found.forward, found.backward, found.weights, found.waiting});
-    }
-    seconds = {kept->at(0), kept->at(1), kept->at(2), kept->at(3)};
-    of_kind.work += work;
-    of_kind.seconds += seconds;
-    close.emplace_back(rows, seconds);
+  const double work = static_cast<double>(rows) * static_cast<double>(weights);
+  const std::string kind = work == 0 ? "" : trial.segment.kind.empty() ? trial.segment.name : trial.segment.kind;
+  if (near == close.end()) {
+    close.emplace_back(
+        rows, "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows));
+    near = std::prev(close.end());
+    if (work > 0) work_[kind][near->second] = work;
   }
+  const std::vector<double>* known = measurements_.find(near->second);
+  if (known == nullptr) {
+    if (!wanted_.contains(near->second)) numbers_of(near->second, timing_of(trial), kind);
+    return {};
+  }
+  train::SegmentSeconds seconds{known->at(0), known->at(1), known->at(2), known->at(3)};
+  if (rows != near->first) seconds = seconds * (static_cast<double>(rows) / static_cast<double>(near->first));
   if (trial.segment.recomputes) seconds.backward += seconds.forward;
   return seconds * ranks_a_core_;
 }
 
-double Workbench::update(int64_t elements) {
-  if (elements == 0) return 0;
-  const std::string key = "update of " + configuration_.optimizer + " " +
-                          train::text_of(train::field_named("precision"), configuration_) +
-                          (configuration_.clip > 0 ? " clipped" : "");
-  const std::vector<double>* kept = measurements_.find(key);
-  if (kept == nullptr) {
-    std::vector<double> measured;  // elements and seconds
-    on_workers(workers_, [&](const Communicator& world) {
-      std::vector<double> points;
-      for (const int64_t features : {16, 2048}) {
-        const train::LoneRank alone({}, 0);
-        torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
-        layer->to(train::tensor_options(configuration_).dtype().toScalarType());
-        parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
-                                      {.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
-        const at::Tensor gradient = at::ones_like(layer->weight.detach());
-        std::vector<double> seconds;
-        for (int i = 0; i < 8; ++i) {
-          layer->weight.mutable_grad() = gradient.clone();
-          world.barrier();
-          const auto begin = Clock::now();
-          optimizer.step(1e-4);
-          double took = std::chrono::duration<double>(Clock::now() - begin).count();
-          world.all_reduce(buffer(took), Reduction::max);
-          if (i > 0) seconds.push_back(took);
-        }
-        points.insert(points.end(), {static_cast<double>(features * features), measure::median(seconds)});
+Reading Workbench::timed_update() {
+  Reading reading;
+  on_workers(workers_, [&](const Communicator& world) {
+    std::vector<double> points;  // elements and seconds
+    measure::Stopwatch::Lap all;
+    for (const int64_t features : {16, 2048}) {
+      const train::LoneRank alone({}, 0);
+      torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
+      layer->to(train::tensor_options(configuration_).dtype().toScalarType());
+      parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
+                                    {.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
+      const at::Tensor gradient = at::ones_like(layer->weight.detach());
+      std::vector<double> seconds;
+      for (int i = 0; i < 4; ++i) {
+        layer->weight.mutable_grad() = gradient.clone();
+        world.barrier();
+        measure::Stopwatch watch;
+        optimizer.step(1e-4);
+        const measure::Stopwatch::Lap lap = watch.lap();
+        double took = threads_ == 1 ? lap.processor : lap.seconds;
+        world.all_reduce(buffer(took), Reduction::max);
+        if (i == 0) continue;
+        seconds.push_back(took);
+        all += lap;
       }
-      if (train::is_first_of_process(world)) measured = points;
-    });
-    kept = &measurements_.add(key, measured);
-  }
-  return ranks_a_core_ * along(*kept, static_cast<double>(elements));
+      points.insert(points.end(), {static_cast<double>(features * features), measure::median(seconds)});
+    }
+    double lost = all.lost();
+    world.all_reduce(buffer(lost), Reduction::max);
+    if (train::is_first_of_process(world)) reading = {points, lost};
+  });
+  return reading;
 }
 
-double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
-  const std::string key = operation + " of " + group.text() + ", " + std::to_string(bytes) + " bytes";
-  if (const std::vector<double>* kept = measurements_.find(key)) return kept->front();
+double Workbench::update(int64_t elements) {
+  if (elements == 0) return 0;
+  const std::string name = "update of " + configuration_.optimizer + " " +
+                           train::text_of(train::field_named("precision"), configuration_) +
+                           (configuration_.clip > 0 ? " clipped" : "");
+  const std::vector<double>* known = numbers_of(name, [this] { return timed_update(); });
+  return known == nullptr ? 0 : ranks_a_core_ * along(*known, static_cast<double>(elements));
+}
+
+Reading Workbench::timed_call(const std::string& operation, const Group& group, int64_t bytes) {
   // As many groups at once as in a step.
   const int64_t here = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
   const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
-  const measure::Effort efforts{.turns = 15, .least_turns = 3, .seconds = seconds_ / 400};
-  double median = 0;
+  const measure::Effort efforts{.turns = 5, .least_turns = 3, .seconds = seconds_ / 1200};
+  Reading reading;
   on_workers(ranks, [&](const Communicator& world) {
     const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.here;
     const int64_t host = world.rank() / on_host, place = world.rank() % on_host;
@@ -273,10 +313,21 @@ double Workbench::point(const std::string& operation, const Group& group, int64_
                                           if (collective) return workload.call(*collective);
                                           mine.sendrecv(workload.in(), next, workload.out(), previous);
                                         }}};
+    // Ranks that wait for each other may give their processor away, so what else runs shows only before and after.
+    const bool have_cores = ranks_a_core_ <= 1;
+    double lost = have_cores ? lost_while_computing(world, seconds_ / 6000) : 0;
     const auto times = measure::time_in_turns(world, {&contender, 1}, efforts);
-    if (train::is_first_of_process(world)) median = measure::median(times[0].parts[1]);
+    if (have_cores) lost = std::max(lost, lost_while_computing(world, seconds_ / 6000));
+    if (train::is_first_of_process(world)) reading = {{measure::median(times[0].parts[1])}, lost};
   });
-  return measurements_.add(key, {median}).front();
+  return reading;
+}
+
+double Workbench::point(const std::string& operation, const Group& group, int64_t bytes) {
+  const std::string name = operation + " of " + group.text() + ", " + std::to_string(bytes) + " bytes";
+  const std::vector<double>* known =
+      numbers_of(name, [this, operation, group, bytes] { return timed_call(operation, group, bytes); });
+  return known == nullptr ? 0 : known->front();
 }
 
 double Workbench::measured(const std::string& operation, const Group& group, double bytes) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -137,7 +138,9 @@ void train(const Configuration& given, const TaskMaker& make) {
                       interrupting_signal());
 }
 
-void dry_run(const Configuration& given, const TaskMaker& make) {
+void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
+  std::optional<Silence> silence;
+  if (as_json) silence.emplace();
   Configuration configuration = completed(given, make);
   require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
     return grid_sizes(configuration).needs() + ", a dry run plans at most " + std::to_string(kMostThreads);
@@ -151,12 +154,16 @@ void dry_run(const Configuration& given, const TaskMaker& make) {
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
   const std::vector<models::Segment> segments = task->segments();
-  if (configuration.pp > 1) print_stages(std::cout, stages_of(configuration, segments), segments);
+  if (configuration.pp > 1 && !as_json) print_stages(std::cout, stages_of(configuration, segments), segments);
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
     for (const RankPlan& rank : plan_step(configuration, *task, samples, nn::AssumedExperts::Rows::here))
       of_full_experts = std::max(of_full_experts, rank.highest);
-  print_plan(std::cout, ranks, of_full_experts);
+  if (!as_json) return print_plan(std::cout, ranks, of_full_experts);
+  nlohmann::ordered_json json{{"layout", layout_text(configuration)}, {"largest_micro_batch", rows}};
+  if (of_full_experts > 0) json["full_experts_bytes"] = of_full_experts;
+  json["ranks"] = to_json(ranks);
+  std::cout << json.dump() << '\n';
 }
 
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {

@@ -54,10 +54,12 @@ int64_t weights_of(const models::Model& model, size_t i) {
   return elements;
 }
 
-Load load_of(const models::Model& model, size_t i, const MicroBatch& batch) {
+Load load_of(const models::Model& model, size_t i, const MicroBatch& batch, const at::Tensor& input) {
   const int64_t rows = batch.input.size(0);
   std::vector<int64_t> numbers;
   if (batch.pass.rows) numbers = batch.pass.rows.all().lengths();
+  // Ranks along tp may have other numbers of rows.
+  if (input.defined()) numbers.push_back(input.numel());
   if (const models::Segment& segment = model->segments()[i]; segment.output_shape)
     numbers.push_back(segment.output_shape(model->stage(), batch.pass.rows).front());
   return {rows, hash_of(std::span<const int64_t>(numbers))};
@@ -96,7 +98,7 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
   at::Tensor input = stage == 0 ? at::Tensor() : arriving(static_cast<size_t>(range.begin) - 1, model, batch);
   const bool keeps_gathered = shards_weights(configuration_) && stages_.backward_follows(stage, number);
   for (int64_t i = range.begin; i < range.end; ++i) {
-    const std::set<std::string> earlier = splits ? std::set<std::string>() : summed_earlier(range.begin, i);
+    const std::set<std::string> earlier = summed_earlier(range.begin, i, splits);
     const bool is_last = i + 1 == std::ssize(segments_);
     needs.segments.push_back(&needs_of(needs.first + static_cast<size_t>(i - range.begin),
                                        {owner, batch, input, is_last, stage > 0 && i == range.begin, splits,
@@ -117,15 +119,15 @@ at::Tensor MeasuredSegments::arriving(size_t segment, const models::Model& model
 }
 
 /// The parts of a segment that an earlier segment of its stage names too: autograd sums their gradients before it passes them
-/// on, unless one of the segments is recomputed.
-std::set<std::string> MeasuredSegments::summed_earlier(int64_t first, int64_t segment) const {
+/// on, unless one of the segments is recomputed; postponed gradients are summed in any case.
+std::set<std::string> MeasuredSegments::summed_earlier(int64_t first, int64_t segment, bool splits) const {
   std::set<std::string> parts;
   const models::Segment& mine = segments_[static_cast<size_t>(segment)];
-  if (!shards_weights(configuration_) || mine.recomputes) return parts;
+  if (!shards_weights(configuration_) || (mine.recomputes && !splits)) return parts;
   for (int64_t i = first; i < segment; ++i) {
     const models::Segment& other = segments_[static_cast<size_t>(i)];
     for (const models::Part& part : other.parts)
-      if ((i == 0 || !other.recomputes) &&
+      if ((splits || i == 0 || !other.recomputes) &&
           std::ranges::find(mine.parts, part.name, &models::Part::name) != mine.parts.end())
         parts.insert(part.name);
   }
@@ -141,10 +143,10 @@ const SegmentNeeds& MeasuredSegments::needs_of(size_t i, const Given& given) {
              (shards_weights(configuration_) ? shards_of(model, i, given.owner.grid) : "") +
              (given.is_first ? ", holds its input" : "") + (given.backward_follows ? ", backward follows" : "") +
              (given.summed_earlier.empty() ? "" : ", summed earlier")];
-  const Load load = load_of(model, i, given.batch);
+  const Load load = load_of(model, i, given.batch, given.input);
   auto found = of_loads.find(load);
   if (found == of_loads.end() && of_loads.size() >= kMostMicroBatches) found = of_loads.lower_bound({load.first, 0});
-  if (found != of_loads.end()) return found->second;
+  if (found != of_loads.end() && !clock_) return found->second;
   const SegmentTrial trial{configuration_,
                            task_,
                            segment,
@@ -158,9 +160,11 @@ const SegmentNeeds& MeasuredSegments::needs_of(size_t i, const Given& given) {
                            given.backward_follows,
                            given.summed_earlier,
                            given.owner.calls};
-  SegmentNeeds& needs = of_loads.emplace(load, measure(trial)).first->second;
-  if (clock_) needs.seconds = clock_(trial, layout_of_seconds(configuration_) + name, load.first, weights_of(model, i));
-  return needs;
+  if (found == of_loads.end()) found = of_loads.emplace(load, measure(trial)).first;
+  if (clock_)  // each time: it may know more than before
+    found->second.seconds =
+        clock_(trial, layout_of_seconds(configuration_) + name, found->first.first, weights_of(model, i));
+  return found->second;
 }
 
 /// What is the same for all micro-batches: the segment's kind, and the rank's pieces of weights.

@@ -44,7 +44,7 @@ class MeasuredSegments {
 
  private:
   struct Given;
-  std::set<std::string> summed_earlier(int64_t first, int64_t segment) const;
+  std::set<std::string> summed_earlier(int64_t first, int64_t segment, bool splits) const;
   const SegmentNeeds& needs_of(size_t i, const Given& given);
   std::string name_of(size_t i, const Given& given) const;
 

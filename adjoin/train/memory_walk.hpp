@@ -38,6 +38,8 @@ class MemoryWalk {
     live_ += bytes;
     highest_ = std::max(highest_, live_);
   }
+  /// A message to this rank, which gets memory for it before it knows which of its own were taken meanwhile.
+  void receive(int64_t bytes) { highest_ = std::max(highest_, live_ + bytes); }
   void run(pipeline::Kind action, const StageNeeds& stage, double now) {
     std::erase_if(sent_, [&](const auto& message) {
       const bool is_taken = message.first <= now;

@@ -1,5 +1,6 @@
 #include "adjoin/train/segment_needs.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -7,10 +8,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <memory>
 #include <utility>
 
+#include "adjoin/lab/measure/stopwatch.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/movement/peak_memory.hpp"
@@ -25,6 +27,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr int64_t kCachedBytes = int64_t{16} << 20;  // about the cache of a rank
+constexpr int kMostPasses = 5;                       // timed at once
 
 /// The output of the segment before, as zeros that an operation makes, so that only autograd keeps them.
 at::Tensor stand_in(const at::Tensor& output) {
@@ -67,7 +70,8 @@ void PlannedCalls::begin(const Call& call) {
   const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
   if (!moves || call.size == 1) return;
   const auto [first, last] = std::ranges::minmax(call.group->world_ranks);
-  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1});
+  const auto sent = static_cast<int>(std::ranges::count_if(call.messages, &Message::is_send));
+  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
 }
 
 LoneRank::LoneRank(const GridSizes& sizes, int rank)
@@ -128,9 +132,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   return needs;
 }
 
-SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
-                            const TimingEffort& effort) {
-  using Clock = std::chrono::steady_clock;
+TimedSegment time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers, double seconds) {
   const models::Model model = made(trial);
   {
     const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
@@ -140,6 +142,7 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
                                ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
                                : trial.batch.input;
   at::Tensor gradient;  // of the output
+  measure::Stopwatch::Lap all;
   std::vector<double> forward, backward, weights, waiting;
   // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
   const at::Tensor others = at::empty({kCachedBytes / 4}, at::kFloat);
@@ -149,30 +152,33 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
     if (trial.input.defined())  // made by an operation, so that its gradient is not that of a parameter
       x = given.clone().requires_grad_(trial.input.requires_grad()).view(given.sizes());
     workers.barrier();
-    const auto begin = Clock::now();
+    measure::Stopwatch watch;
     at::Tensor y = [&] {
       const Autocast autocast(trial.configuration.precision);
       return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
     }();
     if (trial.is_last) y = loss_of(trial.task, y, trial.batch, trial.grid) / 1.0;
-    const auto middle = Clock::now();
+    const auto forward_lap = watch.lap();
     if (!gradient.defined()) gradient = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
     others.fill_(1);
     gradient = gradient.clone();
-    const auto turn = Clock::now();
+    watch.lap();
     PostponedGradients postponed;
     const auto back = [&] {
       if (y.requires_grad()) y.backward(gradient);
     };
     trial.splits_backward ? postponed.collect(back) : back();
-    const auto late = Clock::now();
+    const auto backward_lap = watch.lap();
     postponed.compute();
-    const auto end = Clock::now();
+    const std::array laps{forward_lap, backward_lap, watch.lap()};
     y.reset();
     if (!adds_up)
       for (const at::Tensor& weight : model->parameters()) weight.mutable_grad().reset();
-    const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
-    std::vector<double> parts{seconds(begin, middle), seconds(turn, late), seconds(late, end)};
+    std::vector<double> parts;
+    for (const auto& lap : laps) {
+      all += lap;
+      parts.push_back(at::get_num_threads() == 1 ? lap.processor : lap.seconds);
+    }
     double slowest = parts[0] + parts[1] + parts[2];
     workers.all_reduce(buffer(slowest), Reduction::max);
     workers.all_reduce(buffer(parts));
@@ -182,15 +188,19 @@ SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Commu
   };
   pass();  // the first pass gets its memory from the system
   waiting.clear();
+  all = {};
   double spent = 0;
-  for (int i = 0; i < effort.most && (i < effort.least || spent < effort.seconds); ++i) {
+  for (int i = 0; i < kMostPasses && (i == 0 || spent < seconds); ++i) {
     const std::vector<double> parts = pass();
     spent += parts[0] + parts[1] + parts[2];
     forward.push_back(parts[0]);
     backward.push_back(parts[1]);
     weights.push_back(parts[2]);
   }
-  return {measure::median(forward), measure::median(backward), measure::median(weights), measure::median(waiting)};
+  double lost = all.lost();
+  workers.all_reduce(buffer(lost), Reduction::max);
+  return {{measure::median(forward), measure::median(backward), measure::median(weights), measure::median(waiting)},
+          lost};
 }
 
 }  // namespace adjoin::train

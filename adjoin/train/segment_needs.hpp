@@ -68,16 +68,16 @@ struct SegmentTrial {
 /// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).
 SegmentNeeds measure(const SegmentTrial& trial);
 
-/// How long to time a segment.
-struct TimingEffort {
-  int least = 3, most = 15;  ///< passes forward and back that count
-  double seconds = 0.3;      ///< stops when this time was measured, or after `most` passes
+struct TimedSegment {
+  SegmentSeconds seconds{};
+  double lost =
+      0;  ///< the share of the time, 0 to 1, in which a worker had no processor; of the worker with the largest
 };
 
-/// Seconds of the segment with random weights and input. All `workers` run it at once, each with its own segment: the time of a
-/// pass is the mean over the workers, and the result is the median of the passes. With `adds_up`, gradients are added to
-/// existing ones. All workers call it and get the same result.
-SegmentSeconds time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers,
-                            const TimingEffort& effort);
+/// Times the segment with random weights and input. All `workers` run it at once, each with its own segment: the time of a pass
+/// is the mean over the workers, and the result is the median of up to 5 passes, of about `seconds` together, after one that
+/// does not count. If a worker has one thread, only the time counts in which it had a processor, so what other programs take
+/// does not. With `adds_up`, gradients are added to existing ones. All workers call it and get the same result.
+TimedSegment time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers, double seconds);
 
 }  // namespace adjoin::train

@@ -1,6 +1,8 @@
 #include "adjoin/train/step_plan.hpp"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/parallel/gradient_shard.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/layout.hpp"
@@ -64,8 +67,20 @@ at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
   return at::from_blob(memory, {numbers}, std::free, at::TensorOptions(type));
 }
 
+/// A part of these zeros that counts as a tensor with memory of its own.
+at::Tensor as_allocated(const at::Tensor& zeros, at::IntArrayRef shape) {
+  const auto report = [](int64_t bytes) {
+    c10::reportMemoryUsageToProfiler(nullptr, bytes, 0, 0, at::Device(at::kCPU));
+  };
+  const int64_t bytes = c10::multiply_integers(shape) * static_cast<int64_t>(zeros.element_size());
+  report(bytes);
+  return at::from_blob(
+      zeros.mutable_data_ptr(), shape, [zeros, report, bytes](void*) { report(-bytes); }, zeros.options());
+}
+
 struct OptimizerNeeds {
   int64_t moments = 0;  ///< bytes
+  int64_t highest = 0;  ///< the most bytes during an update, gradients and moments included
   int64_t updated = 0;  ///< elements
   std::vector<PlannedCall> calls;
 };
@@ -93,6 +108,8 @@ struct Job {
 /// The needs of an optimizer, found with a rule that changes nothing.
 OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
   const Configuration& c = job.configuration;
+  const PeakMemory memory;
+  const auto is_summed = sums_in_backward(c, job.segments);
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
@@ -100,18 +117,18 @@ OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> par
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     const auto shape = parameter.tensor.sizes().vec();
     parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
-    parameter.tensor.mutable_grad() = parameter.tensor.detach();
+    if (!is_summed || !is_summed(parameter) || !parallel::GradientShard::fits(parameter))
+      parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
   }
   parallel::Rule rule = rule_of(c);
   int64_t updated = 0;
   rule.update = [&](const parallel::FlatPiece& piece, const parallel::UpdateStep&) { updated += piece.value.numel(); };
   const Communicator world = parameters.front().grid.world();
-  parallel::Optimizer optimizer(
-      std::move(parameters), std::move(rule),
-      {.compares_copies = false, .sums_in_backward = sums_in_backward(c, job.segments), .workers = world});
+  parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
+                                {.compares_copies = false, .sums_in_backward = is_summed, .workers = world});
   calls.calls.clear();
   optimizer.step(0);
-  return {optimizer.moment_bytes(), updated, std::exchange(calls.calls, {})};
+  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, std::exchange(calls.calls, {})};
 }
 
 /// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
@@ -192,6 +209,10 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
     if (to > action.stage) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
     memory.send(bytes, job.taken_at(to, to > action.stage, action.micro_batch));
   };
+  const auto receive = [&](int from, size_t output, const MicroBatch& batch) {
+    if (from < 0 || from >= job.stages.count() || job.stages.pp_of(from) == pp) return;
+    memory.receive(static_cast<int64_t>(measured.arriving(output, model, batch).nbytes()));
+  };
   const auto& actions = job.stages.schedule.actions[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i) {
     const pipeline::Action& action = actions[i];
@@ -202,6 +223,10 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
       known->second =
           measured.needs(action.stage, action.micro_batch, {model, alike.summed, rank.grid, *rank.calls}, batch);
     const StageNeeds& needs = known->second;
+    if (action.kind == pipeline::Kind::forward)
+      receive(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
+    else if (action.kind != pipeline::Kind::weight)
+      receive(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
     memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
@@ -224,7 +249,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
       plan.tally = needs.segments.back()->tally;
   }
   plan.activations = memory.most_kept();
-  plan.highest = memory.highest();
+  plan.highest = std::max(memory.highest(), plan.weights + optimizer.highest);
   return plan;
 }
 

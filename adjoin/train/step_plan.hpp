@@ -4,6 +4,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@ struct PlannedCall {
   int ranks = 1;                         ///< of the group
   int64_t bytes = 0;                     ///< what this rank sends, as Call::bytes()
   int span = 1;                          ///< ranks of the job from the group's first to its last, both included
+  int messages = 1;                      ///< that this rank sends in it, if it is no collective
   bool operator==(const PlannedCall&) const = default;
 };
 
@@ -103,6 +105,9 @@ class StepPlanner {
 /// Throws: InvalidArgument where the model cannot be cut in this way
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
                                 nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even);
+
+/// The plans as a list of objects, of each rank: rank, parameters, bytes as in the table, and calls.
+nlohmann::ordered_json to_json(std::span<const RankPlan> ranks);
 
 /// Prints a table of memory and one of calls, of at most 80 columns. Ranks whose parts of the model have equal sizes share a
 /// line with the largest numbers of them. `of_full_experts`: the most bytes that a rank needs if its experts get all rows;

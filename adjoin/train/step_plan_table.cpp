@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -12,20 +13,30 @@
 namespace adjoin::train {
 namespace {
 
-/// The largest needs of ranks whose parts have equal sizes. `calls`: by size of the group and kind of call, their number and
-/// bytes.
+/// The number of a plan's calls, of messages instead of exchanges, and their bytes, by size of the group and kind of call.
+using CallSums = std::map<std::pair<int, std::optional<Collective>>, std::pair<int64_t, int64_t>>;
+
+CallSums sums_of_calls(const RankPlan& plan) {
+  CallSums sums;
+  for (const PlannedCall& call : plan.calls) {
+    auto& [count, bytes] = sums[{call.ranks, call.collective}];
+    count += call.messages;
+    bytes += call.bytes;
+  }
+  return sums;
+}
+
+std::string operation_of(const CallSums::value_type& sum) {
+  return sum.first.second ? std::string(name(*sum.first.second)) : "messages";
+}
+
+/// The largest needs of ranks whose parts have equal sizes.
 struct AlikeRanks {
   std::vector<int> ranks;
   RankPlan most;
-  std::map<std::pair<int, std::optional<Collective>>, std::pair<int64_t, int64_t>> calls;
+  CallSums calls;
 
-  explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan) {
-    for (const PlannedCall& call : plan.calls) {
-      auto& [count, bytes] = calls[{call.ranks, call.collective}];
-      ++count;
-      bytes += call.bytes;
-    }
-  }
+  explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan), calls(sums_of_calls(plan)) {}
   /// Adds the other rank if it has the same stages, number of parameters and calls, and returns whether it has; rows may
   /// differ.
   bool takes(const AlikeRanks& other) {
@@ -76,6 +87,29 @@ struct Unit {
 
 }  // namespace
 
+nlohmann::ordered_json to_json(std::span<const RankPlan> plans) {
+  using Json = nlohmann::ordered_json;
+  Json ranks = Json::array();
+  for (const RankPlan& plan : plans) {
+    Json calls = Json::array();
+    for (const auto& of_kind : sums_of_calls(plan))
+      calls.push_back({{"operation", operation_of(of_kind)},
+                       {"ranks", of_kind.first.first},
+                       {"calls", of_kind.second.first},
+                       {"bytes", of_kind.second.second}});
+    ranks.push_back({{"rank", plan.rank},
+                     {"parameters", plan.parameters},
+                     {"weight_bytes", plan.weights},
+                     {"gradient_bytes", plan.gradients},
+                     {"moment_bytes", plan.moments},
+                     {"activation_bytes", plan.activations},
+                     {"peak_memory_bytes", plan.highest},
+                     {"checkpoint_bytes", plan.checkpoint_copies},
+                     {"calls", std::move(calls)}});
+  }
+  return ranks;
+}
+
 void print_plan(std::ostream& out, std::span<const RankPlan> plans, int64_t of_full_experts) {
   const std::vector<AlikeRanks> groups = alike(plans);
   int64_t largest = 0, most_copied = 0, most_given = 0;
@@ -101,10 +135,10 @@ void print_plan(std::ostream& out, std::span<const RankPlan> plans, int64_t of_f
   if (most_given == 0) return;
   table = {{"ranks", "operation", "ranks in it", "calls", "bytes given"}};
   for (const AlikeRanks& group : groups)
-    for (const auto& [what, sum] : group.calls)
-      table.push_back({what == group.calls.begin()->first ? short_ranges_text(group.ranks) : "",
-                       what.second ? std::string(name(*what.second)) : "messages", std::to_string(what.first),
-                       grouped(sum.first), given(sum.second)});
+    for (const auto& of_kind : group.calls)
+      table.push_back({of_kind == *group.calls.begin() ? short_ranges_text(group.ranks) : "", operation_of(of_kind),
+                       std::to_string(of_kind.first.first), grouped(of_kind.second.first),
+                       given(of_kind.second.second)});
   out << "\ncollective operations of a step, and what a rank gives to all of them, in " << given.name << '\n';
   print_columns(out, table);
 }

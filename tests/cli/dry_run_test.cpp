@@ -59,6 +59,24 @@ TEST(DryRun, counts_the_weights_that_validation_keeps_and_what_a_save_copies) {
   }
 }
 
+TEST(DryRun, prints_one_json_object_of_what_its_tables_say) {
+  const std::string train = "train --data sample --preset tiny --cp 2 --tp 2 --pp 2 --microbatches 4 --dry-run";
+  const Outcome outcome = run(train + " --json"), table = run(train);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto plan = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(plan.at("layout"), "dp 1, pp 2, cp 2, tp 2");
+  ASSERT_EQ(plan.at("ranks").size(), 8U);
+  const auto& rank = plan.at("ranks").at(0);
+  const double peak = rank.at("peak_memory_bytes").get<double>();
+  EXPECT_NEAR(copies_and_highest(table.out).second / peak, 1, 0.02);
+  const auto held = rank.at("weight_bytes").get<double>() + rank.at("moment_bytes").get<double>();
+  EXPECT_GE(peak, held + rank.at("activation_bytes").get<double>());
+  for (const auto& call : rank.at("calls")) EXPECT_THAT(table.out, HasSubstr(call.at("operation").get<std::string>()));
+  const Outcome alone = run("train --data sample --preset tiny --json" + into("nowhere"));
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--json prints the plan of --dry-run, which is not given"));
+}
+
 TEST(DryRun, looks_at_no_output_folder) {
   const TemporaryFolder folder;
   put(folder / "taken", "a file");

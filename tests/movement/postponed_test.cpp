@@ -64,6 +64,23 @@ TEST(PostponedGradients, are_added_once_when_they_are_computed) {
   EXPECT_EQ(gradients_computed, 1);
 }
 
+TEST(PostponedGradients, become_the_gradient_without_a_copy) {
+  const at::Tensor weight = ones_with_gradient();
+  const void* memory = nullptr;
+  PostponedGradients postponed;
+  postponed.collect([&] {
+    const at::NoGradGuard as_in_backward;
+    parameter_gradient(weight, [&] {
+      at::Tensor gradient = at::full_like(weight, 2);
+      memory = gradient.const_data_ptr();
+      return gradient;
+    });
+  });
+  postponed.compute();
+  expect_all(weight.grad(), 2);
+  EXPECT_EQ(weight.grad().const_data_ptr(), memory);
+}
+
 TEST(PostponedGradients, of_several_backwards_are_computed_in_any_order) {
   const at::Tensor weight = ones_with_gradient();
   std::vector<PostponedGradients> postponed;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adamw.h>
@@ -12,6 +13,7 @@
 #include <limits>
 
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/state.hpp"
 #include "tests/support/one_worker.hpp"
@@ -134,6 +136,31 @@ TEST(Optimizer, keeps_shards_of_whole_rows) {
     std::array<int64_t, 1> all{kept};
     world.all_reduce(buffer(all));
     EXPECT_EQ(all[0], 301 * 7 + 301 + 223 * 301 + 223);
+  });
+}
+
+/// Of 4 MB of small parameters, which are sent in several messages.
+TEST(Optimizer, has_packed_copies_of_a_message_at_a_time) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    torch::nn::Sequential layers;
+    for (int i = 0; i < 100; ++i) {
+      layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(100, 100).bias(false)));
+      at::NoGradGuard no_gradient;
+      layers->parameters().back().fill_(i);
+    }
+    const std::vector<nn::Parameter> parameters = nn::parameters_of(*layers, data_parallel(world), {"tp"});
+    const PeakMemory memory;
+    for (const nn::Parameter& of : parameters) of.tensor.mutable_grad() = at::full({100, 100}, world.rank() + 1.0F);
+    const int64_t gradients = memory.current_bytes();
+    Optimizer optimizer(parameters, sgd({}));
+    optimizer.step(0.5);
+    const double ranks = world.size(), sum = ranks * (ranks + 1) / 2;
+    for (int i = 0; i < 100; ++i)
+      EXPECT_TRUE(
+          at::equal(parameters[static_cast<size_t>(i)].tensor, at::full({100, 100}, i - 0.5 * sum, at::kFloat)));
+    const int64_t more = memory.peak_bytes() - gradients;
+    // One worker has all gradients in one piece, of which it computes the norm, and its other weights in one piece after it.
+    EXPECT_LE(more, world.size() == 1 ? gradients + gradients / 20 : (3 << 20) / 2) << "of " << gradients;
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/movement/peak_memory.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/schedules.hpp"
 #include "tests/support/worlds.hpp"
@@ -134,6 +135,32 @@ TEST(RunPipeline, goes_forward_alone_without_gradients) {
       EXPECT_NEAR(found.loss, on_one_worker(schedule.stages, 7).loss, 1e-12);
     }
     for (const at::Tensor& gradient : found.gradients) EXPECT_FALSE(gradient.defined());
+  });
+}
+
+/// A rank that has the gradient of what it sent knows that this was received.
+TEST(RunPipeline, keeps_no_message_whose_gradient_has_come) {
+  static constexpr int64_t kElements = 1 << 20, kBytes = 4 * kElements;
+  for_each_world({2}, [](const Communicator& world) {
+    if (world.size() != 2) return;
+    const PeakMemory memory;
+    int64_t in_backward = 0;
+    const at::Tensor weight = at::ones({1}).requires_grad_(true);
+    const PipelineWork work{
+        .forward =
+            [&](int stage, int, const at::Tensor& input) {
+              if (stage == 1) return input.sum();
+              const at::Tensor output = weight.expand({kElements}).clone();  // keeps nothing
+              output.register_hook([&](const at::Tensor&) { in_backward = memory.current_bytes(); });
+              return output;
+            },
+        .loss = [](int, const at::Tensor& output) { return output; },
+        .output_shape = [](int, int) { return std::vector<int64_t>{kElements}; }};
+    run_pipeline(pipeline::make_schedule("1f1b", 2, 1), world, work);
+    if (world.rank() == 0) {
+      EXPECT_LT(in_backward, kBytes + kBytes / 2) << "the gradient alone";
+    }
+    EXPECT_EQ(world.rank() == 0 ? weight.grad().item<float>() : kElements, kElements);
   });
 }
 

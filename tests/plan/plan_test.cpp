@@ -23,6 +23,7 @@ namespace {
 using train::Configuration;
 
 constexpr double kSeconds = 0.2;  // that are measured: no test asks how well
+constexpr double kAny = 1e9;      // so all of it is kept
 
 Configuration tiny(const std::string& preset) {
   Configuration c = train::configuration_of(preset);
@@ -56,7 +57,8 @@ class Plans : public ::testing::Test {
                     .memory = memory,
                     .fixed = std::move(fixed),
                     .measuring_seconds = kSeconds,
-                    .measures_anew = anew});
+                    .measures_anew = anew,
+                    .tolerance = kAny});
   }
 
   test::TemporaryFolder cache_;
@@ -234,6 +236,23 @@ TEST_F(Plans, are_checked_by_training) {
   EXPECT_THAT(out.str(), ::testing::HasSubstr("mean error of the seconds"));
 }
 
+TEST_F(Plans, are_refuted_by_other_times_of_the_same_layouts_in_any_order) {
+  Plan plan = planned(tiny("tiny"), 2, {}, false, {"zero", "cp_method", "recompute", "pipeline"});
+  ASSERT_GE(plan.fitting.size(), 3U);
+  const auto took = [&](size_t layout, double times) {
+    return MeasuredLayout{options_of(plan.fitting[layout].configuration), times * plan.fitting[layout].time.seconds, 1};
+  };
+  EXPECT_FALSE(is_refuted(plan, {}));
+  std::vector<MeasuredLayout> measured{took(2, 0.98), took(0, 1.05), took(1, 1.1)};
+  EXPECT_FALSE(is_refuted(plan, measured));
+  std::ranges::reverse(plan.fitting);  // as after measuring again
+  EXPECT_FALSE(is_refuted(plan, measured));
+  EXPECT_EQ(to_json(plan, measured).at("layouts").back().at("measured_step_seconds"), measured[1].seconds);
+  for (MeasuredLayout& layout : measured) layout.seconds *= 1.12;
+  EXPECT_TRUE(is_refuted(plan, measured));
+  EXPECT_TRUE(is_refuted(plan, std::vector{took(0, 1), took(1, 1), took(2, 1 / 1.25)}));
+}
+
 TEST(Measurements, are_found_again_but_on_another_machine) {
   const test::TemporaryFolder cache;
   ::setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
@@ -241,6 +260,8 @@ TEST(Measurements, are_found_again_but_on_another_machine) {
   Measurements first(here, false);
   EXPECT_EQ(first.find("x"), nullptr);
   first.add("x", {1, 2.5});
+  first.add("unsure", {4}, /*keeps=*/false);
+  EXPECT_NE(first.find("unsure"), nullptr);
   first.keep();
   Measurements other(here, false);  // adds to what is kept
   other.add("y", {3});
@@ -249,6 +270,7 @@ TEST(Measurements, are_found_again_but_on_another_machine) {
   ASSERT_NE(again.find("x"), nullptr);
   EXPECT_EQ(*again.find("x"), (std::vector<double>{1, 2.5}));
   EXPECT_NE(again.find("y"), nullptr);
+  EXPECT_EQ(again.find("unsure"), nullptr);
   EXPECT_EQ(Measurements(there, false).find("x"), nullptr);
   EXPECT_EQ(Measurements(here, /*anew=*/true).find("x"), nullptr);
   ::unsetenv("XDG_CACHE_HOME");

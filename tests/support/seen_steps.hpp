@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/train/hugging_face/family.hpp"
 #include "adjoin/train/step_plan.hpp"
@@ -35,7 +36,9 @@ class Calls : public Observer {
     const bool compares = checked_ && call.collective == Collective::all_gather &&
                           (call.in.type == ElementType::int32 || call.in.type == ElementType::int64);
     const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
-    if (moves && call.size > 1 && !compares) calls_.push_back({call.collective, call.size, call.bytes()});
+    const auto sent = static_cast<int>(std::ranges::count_if(call.messages, &Message::is_send));
+    if (moves && call.size > 1 && !compares)
+      calls_.push_back({call.collective, call.size, call.bytes(), 1, call.collective ? 1 : sent});
   }
 
  private:
@@ -45,7 +48,7 @@ class Calls : public Observer {
 
 inline std::vector<PlannedCall> sorted(std::vector<PlannedCall> calls) {
   std::sort(calls.begin(), calls.end(), [](const PlannedCall& a, const PlannedCall& b) {
-    return std::tie(a.collective, a.ranks, a.bytes) < std::tie(b.collective, b.ranks, b.bytes);
+    return std::tie(a.collective, a.ranks, a.bytes, a.messages) < std::tie(b.collective, b.ranks, b.bytes, b.messages);
   });
   return calls;
 }
@@ -53,8 +56,8 @@ inline std::vector<PlannedCall> sorted(std::vector<PlannedCall> calls) {
 inline std::string text_of(const std::vector<PlannedCall>& calls) {
   std::string text;
   for (const PlannedCall& call : sorted(calls))
-    text += std::string(call.collective ? name(*call.collective) : "messages") + " of " + std::to_string(call.ranks) +
-            ": " + std::to_string(call.bytes) + " bytes\n";
+    text += (call.collective ? std::string(name(*call.collective)) : counted(call.messages, "message")) + " of " +
+            std::to_string(call.ranks) + ": " + std::to_string(call.bytes) + " bytes\n";
   return text;
 }
 

@@ -162,6 +162,25 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_pipelines_need) {
       });
 }
 
+/// Gradients of a weight that two segments of a stage name are summed over ranks once, postponed or not, if none is recomputed.
+TEST(PlanStep, knows_how_often_gradients_of_shared_shards_are_summed) {
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    for (const char* recompute : {"none", "segment"})
+      for_each_world({2, 4}, [&](const Communicator& world) {
+        Configuration c = uneven("decoder", Precision::fp32);
+        c.dp = 2;
+        c.tp = world.size() / 2;
+        c.zero = 3;
+        c.pipeline = schedule;
+        c.recompute = recompute;
+        c.microbatches = 2;
+        if (grid_sizes(c).ranks() != world.size()) return;
+        const std::unique_ptr<Task> task = task_of(c);
+        EXPECT_EQ(text_of(planned(c, *task, world).calls), text_of(seen_in_a_step(c, *task, world).calls))
+            << schedule << ", recomputes " << recompute;
+      });
+}
+
 TEST(PlanStep, knows_schedules_whose_backward_has_two_parts_here_and_one_there) {
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "mixed.csv").string();
@@ -295,6 +314,7 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
   second.rank = 1;
   third.rank = 2;
   third.calls.push_back({Collective::all_gather, 2, 1 << 19});
+  third.calls.push_back({std::nullopt, 2, 1 << 19, /*span=*/2, /*messages=*/2});  // keys and values
   second.highest = 36 << 19;
   second.checkpoint_copies = 11 << 20;
   std::ostringstream out;
@@ -308,7 +328,8 @@ TEST(PrintPlan, joins_ranks_that_are_alike) {
             "\ncollective operations of a step, and what a rank gives to all of them, in MiB\n"
             "  ranks   operation  ranks in it  calls  bytes given\n"
             "  0, 1   all_reduce            4      2          2.0\n"
-            "  2      all_gather            2      1          0.5\n"
+            "  2        messages            2      2          0.5\n"
+            "         all_gather            2      1          0.5\n"
             "         all_reduce            4      2          2.0\n");
 }
 
