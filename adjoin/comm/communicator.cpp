@@ -15,6 +15,7 @@
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
@@ -133,6 +134,7 @@ void Communicator::prepare(Call& call) const {
 }
 
 void Communicator::check_thread(const Call& call) const {
+  if (const auto stands = stands_in.load(std::memory_order_relaxed); stands && stands()) return;
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
     throw InvalidArgument(std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " +
                           describe(call.where) +

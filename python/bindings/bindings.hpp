@@ -52,9 +52,6 @@ class Blocking {
 };
 using MayBlock = py::call_guard<Blocking>;
 
-/// Throws InvalidArgument, led by `operation`, unless x is dense and on the CPU.
-const at::Tensor& dense(const char* operation, const at::Tensor& x);
-
 Kind kind_named(const std::string& name);
 Padding padding_named(const std::string& name);
 
