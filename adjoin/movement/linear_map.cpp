@@ -59,8 +59,9 @@ struct Apply : torch::autograd::Function<Apply> {
       adjoint.adjoint = map.forward;
       adjoint.kinds = dual(map.kinds);
     }
-    const at::Tensor x = workers ? adjoin::apply(std::move(adjoint), gradients[0], *workers)
-                                 : adjoin::apply(std::move(adjoint), gradients[0]);
+    const at::Tensor dy = map.kinds ? plain(map.kinds->name, gradients[0]) : gradients[0];
+    const at::Tensor x =
+        workers ? adjoin::apply(std::move(adjoint), dy, *workers) : adjoin::apply(std::move(adjoint), dy);
     // A worker that holds nothing may have passed any zero-volume tensor.
     return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }

@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/forward_grad.h>
 
+#include <array>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
@@ -25,6 +27,12 @@ namespace {
 
 using namespace adjoin::testing;
 using ::testing::HasSubstr;
+
+/// LibTorch's forward mode, which belongs to the process.
+struct ForwardMode {
+  uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
+  ~ForwardMode() { torch::autograd::ForwardADLevel::release_idx(level); }
+};
 
 struct Case {
   const char* name;
@@ -78,7 +86,7 @@ at::Tensor random_numbers(at::IntArrayRef shape, at::ScalarType type, const Comm
 }
 
 TEST(OddMemory, moves_as_any_other_memory_forward_backward_and_in_forward_mode) {
-  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const ForwardMode mode;
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
     for (uint64_t seed = 0; seed < 6 * static_cast<uint64_t>(test::scale()); ++seed) {
       Numbers draw(seed), odd(seed * 100 + static_cast<uint64_t>(world.rank()));
@@ -109,7 +117,6 @@ TEST(OddMemory, moves_as_any_other_memory_forward_backward_and_in_forward_mode) 
       }
     }
   });
-  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(OddMemory, that_nobody_can_read_is_refused_by_name) {
@@ -130,7 +137,7 @@ TEST(OddMemory, that_nobody_can_read_is_refused_by_name) {
 }
 
 TEST(Sum, is_that_of_the_values_of_any_memory_and_has_no_derivatives) {
-  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const ForwardMode mode;
   for_each_world({2, 3}, [](const Communicator& world) {
     if (world.size() < 2) return;
     Numbers odd(static_cast<uint64_t>(world.rank()));
@@ -145,11 +152,10 @@ TEST(Sum, is_that_of_the_values_of_any_memory_and_has_no_derivatives) {
     EXPECT_FALSE(y.requires_grad());
     EXPECT_FALSE(tangent_of(y).defined());
   });
-  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(Movement, in_checked_mode_refuses_a_derivative_in_forward_mode_on_some_workers_only) {
-  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const ForwardMode mode;
   for_each_checked_world({2}, [](const Communicator& world) {
     if (world.size() < 2 || !world.checked()) return;
     const at::Tensor x = at::ones({3}, at::kDouble);
@@ -160,11 +166,10 @@ TEST(Movement, in_checked_mode_refuses_a_derivative_in_forward_mode_on_some_work
       EXPECT_THAT(error.what(), HasSubstr("have a forward-mode derivative on all workers that take part or on none"));
     }
   });
-  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(HaloExchange, fills_margins_with_a_constant_that_has_no_derivative) {
-  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const ForwardMode mode;
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const Grid grid(world, {{"ranks", world.size()}});
     const Layout cut(grid.shape(), {6}, {{Split::balanced(6, world.size(), 0), {"ranks"}}});
@@ -181,7 +186,6 @@ TEST(HaloExchange, fills_margins_with_a_constant_that_has_no_derivative) {
     const at::Tensor back = torch::autograd::grad({dx}, {weights}, {at::ones_like(dx)})[0];
     EXPECT_TRUE(back.equal(margin.logical_not().to(at::kDouble)));
   });
-  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(Buffer, is_refused_for_memory_that_does_not_contain_the_values) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <span>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/movement/blocks.hpp"
@@ -57,8 +59,9 @@ std::vector<Case> cases_of(Numbers& draw, const Communicator& world) {
       {"interpolation",
        {random({rows, 5, features})},
        [](const Tensors& x) {
-         return Interpolation({{.index = {{0, 2, 3}, {1, 3, 4}}, .weight = {{1, 2, 3}, {4, 5, 6}}},
-                               {.index = {{0, 3}}, .weight = {}}})(x[0]);
+         const Taps first{.index = {{0, 2, 3}, {1, 3, 4}}, .weight = {{1, 2, 3}, {4, 5, 6}}};
+         const Taps second{.index = {{0, 3}}, .weight = {}};
+         return Interpolation(std::vector<Taps>{first, second})(x[0]);
        }},
       {"cross_entropy",
        {random({rows, features}), words},
@@ -145,7 +148,11 @@ TEST(OddMemory, that_nobody_can_read_is_refused_in_one_line_by_loops_of_our_own)
     };
     expect_refused([&, x = x] { rotary(x, at::arange(3, at::kLong), RotaryOptions{}); }, "rotary");
     expect_refused([&, x = x] { dropout_rows(x, 0.5, [](int64_t) { return RowOfWords{}; }); }, "dropout");
-    expect_refused([&, x = x] { Interpolation({{.index = {{0, 1}}, .weight = {}}})(x); }, "interpolation");
+    expect_refused(
+        [&, x = x] {
+          Interpolation(std::vector<Taps>{Taps{.index = {{0, 1}}, .weight = {}}})(x);
+        },
+        "interpolation");
     expect_refused(
         [&, x = x] {
           fill_piece(x, Layout(GridShape({{"one", 1}}), {3, 2, 4}), 0, [](std::span<double>, int64_t) {});

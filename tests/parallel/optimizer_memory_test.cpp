@@ -22,7 +22,7 @@ using namespace adjoin::testing;
 struct Spectral : torch::nn::Module {
   explicit Spectral(bool in_reals) {
     const at::Tensor w = at::view_as_complex(random_tensor({5, 3, 2}, Kind::replicated, Communicator(), 1));
-    const at::Tensor b = at::full({}, c10::complex<double>(0.5, -2));
+    const at::Tensor b = at::full({}, c10::complex<double>(0.5, -2), at::kComplexDouble);
     const auto form = [&](const at::Tensor& z) { return in_reals ? at::view_as_real(z).clone() : z.clone(); };
     weight = register_parameter("weight", form(w));
     bias = register_parameter("bias", form(b));

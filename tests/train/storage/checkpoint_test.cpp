@@ -257,7 +257,11 @@ std::vector<nn::Parameter> complex_pieces(const Grid& grid, at::ScalarType wide,
   };
   return {piece("narrow", at::kComplexFloat),
           piece("wide", wide),
-          {"one", at::full({}, c10::complex<double>(1, 2)) * factor, Layout(grid.shape(), {}), grid, {}}};
+          {"one",
+           at::full({}, c10::complex<double>(1, 2), at::kComplexDouble) * factor,
+           Layout(grid.shape(), {}),
+           grid,
+           {}}};
 }
 
 TEST(Checkpoint, of_complex_numbers_loads_in_any_layout_and_type) {
