@@ -44,7 +44,7 @@ void visit_runs(const nn::Parameter& piece, const Range& part, const std::functi
 }
 
 nn::Parameter in_pairs(nn::Parameter piece) {
-  piece.tensor = at::view_as_real(piece.tensor.detach());
+  piece.tensor = at::view_as_real(piece.tensor.detach().resolve_conj());
   piece.layout = with_pairs(piece.layout);
   return piece;
 }
