@@ -16,6 +16,7 @@
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 namespace adjoin {
@@ -142,6 +143,7 @@ void Communicator::prepare(Call& call) const {
 
 void Communicator::check_thread(const Call& call) const {
   if (!state_->is_in_its_process()) state_->process.require_here(lead_of(call));
+  if (const auto stands = stands_in.load(std::memory_order_relaxed); stands && stands()) return;
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
     throw InvalidArgument(lead_of(call) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its own, "

@@ -48,6 +48,7 @@ at::Tensor empty_matrices(const at::Tensor& x, int64_t rows, int64_t columns) {
 
 void Boxes::add(Message::Kind kind, const at::Tensor& view, int peer) {
   if (view.numel() == 0) return;
+  check_plain("a product of matrices", view);
   views_.push_back(view);
   messages_.push_back({.kind = kind,
                        .peer = peer,

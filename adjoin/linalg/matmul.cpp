@@ -89,7 +89,7 @@ at::Tensor multiply_rows(const RowArguments& a) {
   const Products products{.nt = [=](Tensor left, Tensor right) { return rows->nt(left, right); },
                           .nn = [=](Tensor left, Tensor right) { return rows->nn(left, right); },
                           .tn = [=](Tensor left, Tensor right) { return rows->tn(left, right); }};
-  return multiply(a.product, products, a.left.resolve_neg(), a.right.resolve_neg());
+  return multiply(a.product, products, a.left, a.right);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::linalg {
 namespace {
@@ -56,10 +58,20 @@ const char* name(Product product) {
 }
 
 at::Tensor multiply(Product product, const Products& products, const at::Tensor& left, const at::Tensor& right) {
-  if (at::GradMode::is_enabled() && (left.requires_grad() || right.requires_grad()))
-    return Multiply::apply(left, right, Multiplication{product, products});
+  const at::Tensor a = plain("a product of matrices", left), b = plain("a product of matrices", right);
+  if (const at::Tensor of_a = tangent_of(a), of_b = tangent_of(b); of_a.defined() || of_b.defined()) {
+    const at::Tensor x = a._fw_primal(0), y = b._fw_primal(0);
+    at::Tensor tangent = of_a.defined() ? multiply(product, products, of_a, y) : at::Tensor();
+    if (of_b.defined()) {
+      const at::Tensor more = multiply(product, products, x, of_b);
+      tangent = tangent.defined() ? tangent + more : more;
+    }
+    return with_tangent(multiply(product, products, x, y), tangent);
+  }
+  if (at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad()))
+    return Multiply::apply(a, b, Multiplication{product, products});
   const at::NoGradGuard no_gradient;
-  return function_of(product, products)(left, right);
+  return function_of(product, products)(a, b);
 }
 
 }  // namespace adjoin::linalg

@@ -117,7 +117,7 @@ DistributedTensor multiply_on_grid(const GridArguments& g) {
                               [=](Tensor x, Tensor y) {
                                 return engine->tn({x, a}, {y, c}, b);
                               }};
-  return {multiply(g.product, products, g.a.local.resolve_neg(), g.b.local.resolve_neg()), result, g.a.grid, g.a.step};
+  return {multiply(g.product, products, g.a.local, g.b.local), result, g.a.grid, g.a.step};
 }
 
 }  // namespace

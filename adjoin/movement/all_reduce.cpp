@@ -1,5 +1,7 @@
 #include "adjoin/movement/all_reduce.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
@@ -26,8 +28,10 @@ at::Tensor applied(LinearMap map, const at::Tensor& x, const Communicator& group
 
 at::Tensor sum(const at::Tensor& x, const Communicator& group) {
   if (group.size() == 1) return x;
-  at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
-  group.all_reduce(buffer(result), Reduction::sum);
+  const at::NoGradGuard no_gradient;
+  const c10::AutoFwGradMode no_tangent(false);
+  const at::Tensor result = plain("sum", x).clone(at::MemoryFormat::Contiguous);
+  group.all_reduce(buffer_of_reals(result), Reduction::sum);
   return result;
 }
 

@@ -80,11 +80,8 @@ at::Tensor Exchange::operator()(const at::Tensor& x) {
 }
 
 void Exchange::into(const at::Tensor& x, const at::Tensor& y) {
-  require(x.is_cpu(), [&] { return "move: expected a tensor on the CPU, got one on " + x.device().str(); });
-  require(x.layout() == at::kStrided && !x.is_neg(), [&] {
-    return "move: expected a dense tensor, got " +
-           (x.is_neg() ? "a view that negates" : "the layout " + c10::str(x.layout()));
-  });
+  check_plain("move", x);
+  check_plain("move", y);
   x_strides_.assign(x.strides().begin(), x.strides().end());
   y_strides_.assign(y.strides().begin(), y.strides().end());
   plan_.sums ? sum(x, y) : place(x, y);

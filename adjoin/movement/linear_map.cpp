@@ -14,8 +14,11 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/call_site.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/forward_record.hpp"
+#include "adjoin/movement/rank_thread.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin {
 namespace {
@@ -56,8 +59,9 @@ struct Apply : torch::autograd::Function<Apply> {
       adjoint.adjoint = map.forward;
       adjoint.kinds = dual(map.kinds);
     }
-    const at::Tensor x = workers ? adjoin::apply(std::move(adjoint), gradients[0], *workers)
-                                 : adjoin::apply(std::move(adjoint), gradients[0]);
+    const at::Tensor dy = map.kinds ? plain(map.kinds->name, gradients[0]) : gradients[0];
+    const at::Tensor x =
+        workers ? adjoin::apply(std::move(adjoint), dy, *workers) : adjoin::apply(std::move(adjoint), dy);
     // A worker that holds nothing may have passed any zero-volume tensor.
     return {x.numel() == 0 ? x.reshape(shape) : x, at::Tensor()};
   }
@@ -77,31 +81,44 @@ at::Tensor untracked(const LinearMap& map, const at::Tensor& x) {
   return y;
 }
 
-void check_alike(bool requires_grad, const Communicator& workers) {
-  std::vector<int32_t> mine{requires_grad}, flags(static_cast<size_t>(workers.size()));
-  const std::vector<int64_t> counts(flags.size(), 1);
-  workers.all_gather(buffer(mine), buffer(flags), counts);
-  std::vector<int> with, without;
-  for (int rank = 0; rank < workers.size(); ++rank) (flags[static_cast<size_t>(rank)] ? with : without).push_back(rank);
-  require(with.empty() || without.empty(), [&] {
-    return "movement: expected x to require a gradient on all workers that take part or on none; it does on " +
-           ranks_text(with) + " of the group, but not on " + ranks_text(without);
-  });
+/// In checked mode: whether x has each kind of derivative on all workers or on none.
+void check_alike(const at::Tensor& x, const Communicator& workers) {
+  const bool has_gradient = x.requires_grad() && at::GradMode::is_enabled();
+  std::vector<int32_t> mine{has_gradient, tangent_of(x).defined()}, flags(2 * static_cast<size_t>(workers.size()));
+  workers.all_gather(buffer(mine), buffer(flags), std::vector<int64_t>(static_cast<size_t>(workers.size()), 2));
+  const auto check = [&](size_t which, const char* what) {
+    std::vector<int> with, without;
+    for (int rank = 0; rank < workers.size(); ++rank)
+      (flags[2 * static_cast<size_t>(rank) + which] ? with : without).push_back(rank);
+    require(with.empty() || without.empty(), [&] {
+      return std::string("movement: expected x to ") + what + " on all workers that take part or on none; it does on " +
+             ranks_text(with) + " of the group, but not on " + ranks_text(without);
+    });
+  };
+  check(0, "require a gradient");
+  check(1, "have a forward-mode derivative");
+}
+
+/// `workers` may be null.
+at::Tensor applied(LinearMap map, const at::Tensor& given, const Communicator* workers) {
+  if (replacement && map.kinds) return replaced(map, given, workers ? *workers : Communicator());
+  remember_thread();
+  const at::Tensor x = map.kinds ? plain(map.kinds->name, given) : given;
+  if (workers && workers->checked() && workers->size() > 1) check_alike(x, *workers);
+  if (tangent_of(x).defined())
+    return with_tangent(applied(map, x._fw_primal(0), workers), applied(map, tangent_of(x), workers));
+  if (!x.requires_grad()) return untracked(map, x);
+  return Apply::apply(x, Movement{std::move(map), x.sizes().vec(), workers ? std::optional(*workers) : std::nullopt});
 }
 
 }  // namespace
 
 at::Tensor apply(LinearMap map, const at::Tensor& x) {
-  if (replacement && map.kinds) return replaced(map, x, {});
-  if (!x.requires_grad()) return untracked(map, x);
-  return Apply::apply(x, Movement{std::move(map), x.sizes().vec(), std::nullopt});
+  return applied(std::move(map), x, nullptr);
 }
 
 at::Tensor apply(LinearMap map, const at::Tensor& x, const Communicator& workers) {
-  if (replacement && map.kinds) return replaced(map, x, workers);
-  if (workers.checked() && workers.size() > 1) check_alike(x.requires_grad() && at::GradMode::is_enabled(), workers);
-  if (!x.requires_grad()) return untracked(map, x);
-  return Apply::apply(x, Movement{std::move(map), x.sizes().vec(), workers});
+  return applied(std::move(map), x, &workers);
 }
 
 std::optional<MovementNode> movement_of(const torch::autograd::Node& node) {
@@ -120,14 +137,18 @@ ReplacedMovements::~ReplacedMovements() {
 }
 
 at::Tensor on_reals(const at::Tensor& x, c10::function_ref<at::Tensor(const at::Tensor&)> movement) {
-  if (!x.is_complex()) return movement(x.resolve_neg());
-  const at::Tensor y = movement(at::view_as_real(x.resolve_conj()));
+  if (!x.is_complex()) return movement(x);
+  const at::Tensor y = movement(at::view_as_real(plain("movement", x)));
   return at::view_as_complex(y.dim() == 1 && y.numel() == 0 ? y.reshape({0, 2}) : y);  // [0]: outside the grid
 }
 
 std::vector<int64_t> with_pairs(std::vector<int64_t> shape) {
   shape.push_back(2);
   return shape;
+}
+
+Layout with_pairs(const Layout& layout) {
+  return Layout(layout.grid(), with_pairs(layout.shape()), layout.cuts(), layout.kinds());
 }
 
 }  // namespace adjoin

@@ -40,12 +40,14 @@ struct LinearMap {
 ///
 /// The output requires a gradient if `x` does. That must be the same on all workers that take part, also for
 /// zero-volume tensors: a worker whose x requires none would not reach this point of backward, and its peers would wait
-/// for it.
+/// for it. The same holds for a derivative in forward mode, which the map is applied to as well.
+///
+/// A map with kinds gets tensors as `plain` makes them, so it need not expect views that negate.
 at::Tensor apply(LinearMap map, const at::Tensor& x);
 
 /// The same for a map in which the workers of a group take part.
-/// Throws: in checked mode, InvalidArgument on all workers of the group, which names those whose x requires a gradient
-///         while others' does not
+/// Throws: in checked mode, InvalidArgument on all workers of the group, which names those whose x requires a gradient, or
+///         has a derivative in forward mode, while others' does not
 at::Tensor apply(LinearMap map, const at::Tensor& x, const Communicator& workers);
 
 /// The movement whose adjoint a node of autograd's graph calls; none for other nodes.
@@ -74,5 +76,6 @@ class ReplacedMovements {
 at::Tensor on_reals(const at::Tensor& x, c10::function_ref<at::Tensor(const at::Tensor&)> movement);
 /// The shape of those pairs.
 std::vector<int64_t> with_pairs(std::vector<int64_t> shape);
+Layout with_pairs(const Layout& layout);
 
 }  // namespace adjoin

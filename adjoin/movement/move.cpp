@@ -1,5 +1,6 @@
 #include "adjoin/movement/move.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 
@@ -32,16 +33,20 @@ at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
   return y;
 }
 
-/// A tensor in which only the margins are written.
-at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> shape, const std::vector<Pads>& pads,
-                        double fill) {
-  for (size_t dim = 0; dim < pads.size(); ++dim) shape[dim] += pads[dim].left + pads[dim].right;
-  const at::Tensor y = at::empty(shape, options);
+/// Fills a tensor's margins.
+void fill_margins(const at::Tensor& y, const std::vector<Pads>& pads, double fill) {
   for (size_t dim = 0; dim < pads.size(); ++dim) {
     const auto d = static_cast<int64_t>(dim);
     if (pads[dim].left > 0) y.narrow(d, 0, pads[dim].left).fill_(fill);
     if (pads[dim].right > 0) y.narrow(d, y.size(d) - pads[dim].right, pads[dim].right).fill_(fill);
   }
+}
+
+/// A tensor in which only the margins are written, with zeros.
+at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> shape, const std::vector<Pads>& pads) {
+  for (size_t dim = 0; dim < pads.size(); ++dim) shape[dim] += pads[dim].left + pads[dim].right;
+  const at::Tensor y = at::empty(shape, options);
+  fill_margins(y, pads, 0);
   return y;
 }
 
@@ -71,21 +76,21 @@ class Passage {
     if (x.sizes() != own_shape_ || x.layout() != at::kStrided) check_piece("move", x, from_, rank_);
   }
 
-  at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads, double fill) {
+  at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads) {
     check(x);
     if (kind_.way != Way::exchange)
-      return pads.empty() ? carried(x) : at::constant_pad_nd(carried(x), last_first(pads), fill);
-    if (pads.empty()) return (*exchange_)(x.resolve_neg());
-    const at::Tensor y = with_margins(x.options().requires_grad(false), to_.shape_on(rank_), pads, fill);
-    exchange_->into(x.resolve_neg(), within(y, pads));
+      return pads.empty() ? carried(x) : at::constant_pad_nd(carried(x), last_first(pads));
+    if (pads.empty()) return (*exchange_)(x);
+    const at::Tensor y = with_margins(x.options().requires_grad(false), to_.shape_on(rank_), pads);
+    exchange_->into(x, within(y, pads));
     return y;
   }
 
  private:
   /// For a move that a collective carries, or that moves nothing.
   at::Tensor carried(const at::Tensor& x) {
-    at::Tensor y = x.resolve_neg();
     if (!from_.grid().cell_of(rank_)) return at::empty({0}, x.options().requires_grad(false));
+    at::Tensor y = x;
     for (const int64_t dim : kind_.taken) y = take_block(y, to_.split(dim), parts_[static_cast<size_t>(dim)]);
     switch (kind_.way) {
       case Way::all_reduce:
@@ -108,10 +113,6 @@ class Passage {
   BlockStaging staging_;
   std::optional<Exchange> exchange_;
 };
-
-Layout layout_of_pairs(const Layout& layout) {
-  return Layout(layout.grid(), with_pairs(layout.shape()), layout.cuts(), layout.kinds());
-}
 
 }  // namespace
 
@@ -167,20 +168,25 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
     return pads.empty() ? x : at::constant_pad_nd(x, last_first(pads), fill);
   }
   if (x.is_complex()) {
-    if (!state.of_reals) state.of_reals.emplace(layout_of_pairs(state.from), layout_of_pairs(state.to), state.grid);
+    if (!state.of_reals) state.of_reals.emplace(with_pairs(state.from), with_pairs(state.to), state.grid);
     std::vector<Pads> of_pairs = pads;
     if (!pads.empty()) of_pairs.emplace_back();
     return on_reals(x, [&](const at::Tensor& pairs) { return state.of_reals->padded(pairs, of_pairs, fill); });
   }
-  return apply(
-      {.forward = [s = state_, pads, fill](const at::Tensor& t) { return (*s->forward)(t, pads, fill); },
+  const at::Tensor y = apply(
+      {.forward = [s = state_, pads](const at::Tensor& t) { return (*s->forward)(t, pads); },
        .adjoint =
            [s = state_, pads](const at::Tensor& t) {
              if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);
-             return (*s->adjoint)(within(t, pads), {}, 0);
+             return (*s->adjoint)(within(t, pads), {});
            },
        .kinds = MovedKinds{.name = "move", .layouts = std::pair(state.from, state.to), .group = state.grid.world()}},
       x, state.workers);
+  if (fill != 0) {  // afterwards: a constant is no part of the linear map, and so has no derivative
+    const at::NoGradGuard no_gradient;
+    fill_margins(y, pads, fill);
+  }
+  return y;
 }
 
 at::Tensor move(const at::Tensor& x, const Layout& from, const Layout& to, const Grid& grid, CallSite::Where where) {

@@ -10,7 +10,7 @@ namespace {
 
 std::function<at::Tensor(const at::Tensor&)> exchange(const Layout& from, const Layout& to, const Communicator& group) {
   return [=](const at::Tensor& t) {
-    return Exchange(plan_move(from, to, group.rank()), to.shape_on(group.rank()), group)(t.resolve_neg());
+    return Exchange(plan_move(from, to, group.rank()), to.shape_on(group.rank()), group)(t);
   };
 }
 

@@ -20,7 +20,7 @@ at::TensorOptions plain_options(const at::Tensor& like) {
 }
 
 at::Tensor sent(const at::Tensor& x, int to, const Communicator& group) {
-  const at::Tensor contiguous = x.resolve_neg().contiguous();
+  const at::Tensor contiguous = x.contiguous();
   group.send(buffer(contiguous), to);
   return at::empty({0}, plain_options(x));
 }
@@ -37,7 +37,7 @@ int modulo(int64_t a, int n) {
 
 at::Tensor rotated(const at::Tensor& x, const Communicator& group, int by, const Shape& shape) {
   if (modulo(by, group.size()) == 0) return x;
-  const at::Tensor contiguous = x.resolve_neg().contiguous();
+  const at::Tensor contiguous = x.contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.sendrecv(buffer(contiguous), modulo(int64_t{group.rank()} + by, group.size()), buffer(result),
                  modulo(int64_t{group.rank()} - by, group.size()));
@@ -58,7 +58,7 @@ at::Tensor routed(const at::Tensor& x, const Shape& send_rows, const Shape& rece
   Shape shape = x.sizes().vec();
   shape[0] = std::accumulate(receive_rows.begin(), receive_rows.end(), int64_t{0});
   const int64_t row = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-  const at::Tensor contiguous = x.resolve_neg().contiguous();
+  const at::Tensor contiguous = x.contiguous();
   const at::Tensor result = at::empty(shape, plain_options(x));
   group.all_to_all(buffer(contiguous), elements_of(send_rows, row), buffer(result), elements_of(receive_rows, row));
   return result;

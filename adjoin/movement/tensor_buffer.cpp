@@ -1,5 +1,9 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DispatchKeySet.h>
+
 #include <array>
 #include <string>
 #include <utility>
@@ -20,6 +24,37 @@ constexpr std::array<std::pair<at::ScalarType, ElementType>, kElementTypes> kTyp
     {at::kDouble, ElementType::float64},
 }};
 
+using c10::DispatchKey;
+
+constexpr c10::DispatchKeySet kPending({DispatchKey::Negative, DispatchKey::Conjugate, DispatchKey::ZeroTensor});
+/// Tensors of a function transform, which have another tensor behind them.
+constexpr c10::DispatchKeySet kTransformed({DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchGradWrapper,
+                                            DispatchKey::Functionalize});
+
+/// Whether it is dense and on the CPU; other layouts (sparse, nested, oneDNN's) and quantised tensors have other keys.
+bool is_dense(const at::Tensor& x) {
+  const c10::DispatchKeySet keys = x.key_set();
+  if (!keys.has(DispatchKey::CPU) || keys.has_any(kTransformed)) return false;
+  // A subclass of Python's may have no memory.
+  return !keys.has(DispatchKey::Python) || (x.has_storage() && (x.numel() == 0 || x.storage().data() != nullptr));
+}
+bool is_pending(const at::Tensor& x) {
+  return is_dense(x) && x.key_set().has_any(kPending);
+}
+bool is_plain(const at::Tensor& x) {
+  return is_dense(x) && !x.key_set().has_any(kPending);
+}
+
+std::string expected_dense(const char* who, const at::Tensor& x) {
+  const auto got = [&]() -> std::string {
+    if (!x.defined()) return "none";
+    if (!x.is_cpu()) return "one on " + x.device().str();
+    if (x.layout() != at::kStrided) return "one of the layout " + c10::str(x.layout());
+    return x.is_quantized() ? "a quantised one" : x.is_nested() ? "a nested one" : "one without memory of its own";
+  };
+  return std::string(who) + ": expected a dense tensor on the CPU, got " + got();
+}
+
 }  // namespace
 
 ElementType element_type(at::ScalarType type) {
@@ -34,10 +69,29 @@ at::ScalarType scalar_type(ElementType type) {
   throw InternalError("scalar_type: unknown element type");
 }
 
+void check_plain(const char* who, const at::Tensor& x) {
+  if (is_plain(x)) return;
+  require(x.defined() && is_pending(x), [&] { return expected_dense(who, x); });
+  throw InvalidArgument(std::string(who) +
+                        ": expected a tensor whose memory contains its elements, got a view that negates or conjugates "
+                        "what it reads; resolve_neg() and resolve_conj() make a copy of it");
+}
+
+at::Tensor plain(const char* who, const at::Tensor& x) {
+  if (is_plain(x)) return x;
+  require(x.defined() && is_pending(x), [&] { return expected_dense(who, x); });
+  return x._is_zerotensor() ? at::zeros(x.sizes(), x.options()) : x.resolve_neg().resolve_conj();
+}
+
 Buffer buffer(const at::Tensor& tensor) {
-  require(tensor.is_contiguous() && !tensor.is_neg(), "communication: expected a contiguous tensor");
-  require(tensor.is_cpu(), [&] { return "communication: expected a CPU tensor, got " + tensor.device().str(); });
+  check_plain("communication", tensor);
+  require(tensor.is_contiguous(), "communication: expected a contiguous tensor");
   return {tensor.data_ptr(), tensor.numel(), element_type(tensor.scalar_type())};
+}
+
+Buffer buffer_of_reals(const at::Tensor& tensor) {
+  check_plain("communication", tensor);
+  return buffer(tensor.is_complex() ? at::view_as_real(tensor) : tensor);
 }
 
 }  // namespace adjoin

@@ -16,6 +16,7 @@
 #include "adjoin/base/philox.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/dropped_elements.hpp"
 
 namespace adjoin::nn {
@@ -56,7 +57,8 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
 /// `type`; x has the same type, or one of the two is float.
 at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::ScalarType type,
                   const at::Tensor& base = {}) {
-  const at::Tensor in = x.contiguous(), onto = base.defined() ? base.contiguous() : base;
+  const at::Tensor in = plain("dropout", x).contiguous();
+  const at::Tensor onto = base.defined() ? plain("dropout", base).contiguous() : base;
   at::Tensor out = at::empty(in.sizes(), in.options().dtype(type));
   if (in.numel() == 0) return out;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "dropout", [&] {

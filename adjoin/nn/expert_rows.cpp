@@ -14,6 +14,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/point_to_point.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -51,7 +52,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->top_k = chosen.size(1);
   routes->group = group;
   routes->sent.assign(static_cast<size_t>(experts.size()), 0);
-  const at::Tensor pairs = chosen.contiguous().view(-1);
+  const at::Tensor pairs = plain("ExpertRows", chosen).contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
   for (const int64_t expert : expert_of) ++routes->sent[static_cast<size_t>(expert)];
   if (experts.size() > 1) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "adjoin/movement/tensor_buffer.hpp"
+
 namespace adjoin::nn {
 namespace {
 
@@ -29,10 +31,11 @@ void fill_run(const at::Tensor& run, int64_t first, const NumbersOf& numbers) {
 void fill_piece(const at::Tensor& piece, const Layout& layout, int rank, const NumbersOf& numbers) {
   const auto cell = layout.grid().cell_of(rank);
   if (!cell) return;
-  const at::Tensor flat = piece.detach().view({-1});
+  const at::Tensor whole = plain("initialize", piece.detach()).contiguous(), flat = whole.view({-1});
   layout.visit_runs(*cell, [&](int64_t local, int64_t global, int64_t count) {
     fill_run(flat.narrow(0, local, count), global, numbers);
   });
+  if (!whole.is_alias_of(piece)) piece.detach().copy_(whole);
 }
 
 }  // namespace adjoin::nn

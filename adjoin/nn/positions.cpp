@@ -16,6 +16,7 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -27,7 +28,7 @@ struct Turns {
 
 /// x with its pairs turned (turned back if `sign` is -1), computed in the type of the turns.
 at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
-  const at::Tensor in = x.stride(2) == 1 ? x : x.contiguous();
+  const at::Tensor given = plain("rotary", x), in = given.stride(2) == 1 ? given : given.contiguous();
   at::Tensor out = at::empty(in.sizes(), in.options().requires_grad(false));
   const int64_t heads = in.size(1), half = in.size(2) / 2;
   const int64_t rows_at_once = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, 2 * heads * half));

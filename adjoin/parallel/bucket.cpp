@@ -1,8 +1,9 @@
 #include "adjoin/parallel/bucket.hpp"
 
 #include <ATen/ops/empty.h>
-#include <algorithm>
+#include <ATen/ops/view_as_real.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -41,12 +43,12 @@ Bucket::Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t>
 
 at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
   const at::Tensor& first = tensors[members_[0]];
-  if (members_.size() == 1) return first.reshape({-1}).contiguous();
+  if (members_.size() == 1) return plain("gradients", first).reshape({-1}).contiguous();
   const at::Tensor packed = at::empty({std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0})}, first.options());
   auto* to = static_cast<char*>(packed.mutable_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
   for (const auto& [i, range] : shards_) {  // by memcpy: slicing a small tensor takes longer than copying it
-    const at::Tensor tensor = tensors[i].contiguous();
+    const at::Tensor tensor = plain("gradients", tensors[i]).contiguous();
     std::memcpy(to, static_cast<const char*>(tensor.const_data_ptr()) + range.begin * bytes, range.size() * bytes);
     to += range.size() * bytes;
   }
@@ -58,6 +60,7 @@ void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& ten
   const auto* from = static_cast<const char*>(packed.const_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
   for (const auto& [i, range] : shards_) {
+    check_plain("Bucket::unpack", tensors[i]);
     require(tensors[i].is_contiguous(), "Bucket::unpack: expected contiguous tensors");
     std::memcpy(static_cast<char*>(tensors[i].mutable_data_ptr()) + range.begin * bytes, from, range.size() * bytes);
     from += range.size() * bytes;
@@ -91,6 +94,18 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
   }
   for (auto& [key, members] : small) buckets.emplace_back(parameters, std::move(members));
   return buckets;
+}
+
+at::Tensor reals_of(const at::Tensor& tensor) {
+  if (!tensor.is_complex()) return tensor;
+  // A number is a row of two, so that shards do not cut between its parts.
+  return at::view_as_real(tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor);
+}
+
+nn::Parameter reals_of(nn::Parameter parameter) {
+  if (parameter.tensor.is_complex())
+    parameter.tensor = reals_of(parameter.tensor.detach()).requires_grad_(parameter.tensor.requires_grad());
+  return parameter;
 }
 
 bool is_trained(const nn::Parameter& parameter) {

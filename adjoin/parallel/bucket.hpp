@@ -49,6 +49,11 @@ class Bucket {
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
                                const std::function<int(const nn::Parameter&)>& kind = nullptr);
 
+/// The real and imaginary parts of a complex tensor as elements of their own, in the same memory; another tensor as it is.
+/// Optimizers work on them, as those of PyTorch do.
+at::Tensor reals_of(const at::Tensor& tensor);
+nn::Parameter reals_of(nn::Parameter parameter);
+
 /// Whether a parameter is trained: it is not a buffer and requires gradients.
 bool is_trained(const nn::Parameter& parameter);
 

@@ -16,7 +16,7 @@ namespace adjoin::parallel {
 namespace {
 
 int64_t hash_of_bytes(const at::Tensor& tensor) {
-  const at::Tensor whole = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  const at::Tensor whole = plain("copies", tensor.detach()).contiguous();
   const auto* bytes = static_cast<const char*>(whole.const_data_ptr());
   std::vector<uint64_t> rest((whole.nbytes() % sizeof(uint64_t) != 0) ? 1 : 0);
   const size_t words = whole.nbytes() / sizeof(uint64_t);
@@ -31,6 +31,14 @@ std::string tensor_text(const nn::Parameter& parameter) {
   return "'" + parameter.name + "' " + c10::str(tensor.sizes()) + " " + c10::toString(tensor.scalar_type()) + kind;
 }
 
+/// Gives all ranks the values of rank 0, which only reads its own: its memory may be read-only.
+void broadcast_values(const at::Tensor& tensor, const Communicator& group) {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor values = plain("broadcast", tensor.detach()).contiguous();
+  group.broadcast(buffer_of_reals(values), 0);
+  if (group.rank() != 0 && !values.is_alias_of(tensor)) tensor.detach().copy_(values);
+}
+
 /// Parameters whose copies are on the same workers.
 struct CopiesOfGroup {
   Communicator copies;
@@ -40,26 +48,14 @@ struct CopiesOfGroup {
 
 }  // namespace
 
-Buffer buffer_of_reals(const at::Tensor& tensor) {
-  return buffer(tensor.is_complex() ? at::view_as_real(tensor) : tensor);
-}
-
 void broadcast_piece(const nn::Parameter& parameter) {
-  const at::NoGradGuard no_gradient;
-  const at::Tensor values = parameter.tensor.contiguous();
-  parameter.grid.group_of(parameter.layout.grid().ranks()).broadcast(buffer(values), 0);
-  parameter.tensor.copy_(values);
+  broadcast_values(parameter.tensor, parameter.grid.group_of(parameter.layout.grid().ranks()));
 }
 
 void broadcast_parameters(const torch::nn::Module& module, const Communicator& group) {
-  const at::NoGradGuard no_gradient;
   std::vector<at::Tensor> tensors = module.parameters();
   for (const at::Tensor& of_module : module.buffers()) tensors.push_back(of_module);
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor values = tensor.detach().contiguous();
-    group.broadcast(buffer_of_reals(values), 0);
-    if (!values.is_same(tensor)) tensor.detach().copy_(values);
-  }
+  for (const at::Tensor& tensor : tensors) broadcast_values(tensor, group);
 }
 
 void check_copies(const std::vector<nn::Parameter>& parameters, const std::string& who) {

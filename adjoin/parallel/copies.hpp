@@ -10,10 +10,6 @@
 
 namespace adjoin::parallel {
 
-/// A buffer over a tensor's elements; for a complex tensor, over the real and imaginary parts, which backends add and move
-/// alike.
-Buffer buffer_of_reals(const at::Tensor& tensor);
-
 /// Copies what the first rank of a parameter's layout holds to the other ranks, where each has drawn its own values. Called by
 /// all ranks of the layout.
 void broadcast_piece(const nn::Parameter& parameter);

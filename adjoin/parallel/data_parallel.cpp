@@ -219,7 +219,7 @@ class DataParallel::State {
   at::Tensor taken_gradient(size_t i) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (!gradient.defined() || weights_[i].sparse) return at::zeros_like(parameters_[i].tensor).contiguous();
-    const at::Tensor taken = gradient.resolve_conj().resolve_neg().contiguous();
+    const at::Tensor taken = plain("DataParallel", gradient).contiguous();
     gradient.reset();
     if (scale_ != 1) taken.mul_(scale_);
     return taken;

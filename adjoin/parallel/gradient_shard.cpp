@@ -11,7 +11,7 @@
 namespace adjoin::parallel {
 
 GradientShard::GradientShard(const nn::Parameter& parameter, bool at_once)
-    : name_(parameter.name), parameter_(parameter.tensor), bucket_({parameter}, {0}) {
+    : name_(parameter.name), parameter_(parameter.tensor), bucket_({reals_of(parameter)}, {0}) {
   require(!GradientHook::is_on(parameter_),
           [&] { return "another optimizer already sums the gradient of '" + parameter.name + "'"; });
   hook_.emplace(parameter_, [this, at_once] {
@@ -24,7 +24,8 @@ bool GradientShard::fits(const nn::Parameter& parameter) {
 }
 
 at::Tensor GradientShard::take() {
-  return shard_.defined() ? std::exchange(shard_, {}) : at::zeros({bucket_.size_here()}, parameter_.options());
+  return shard_.defined() ? std::exchange(shard_, {})
+                          : at::zeros({bucket_.size_here()}, reals_of(parameter_.detach()).options());
 }
 
 void GradientShard::sum() {
@@ -32,7 +33,8 @@ void GradientShard::sum() {
   require(!parameter_.grad().is_sparse(),
           [&] { return "the gradient of '" + name_ + "' is sparse; sparse gradients cannot be summed over ranks"; });
   const at::NoGradGuard no_gradient;
-  const at::Tensor whole = bucket_.pack({std::exchange(parameter_.mutable_grad(), {})}), mine = bucket_.mine(whole);
+  const at::Tensor gradient = plain("gradients", std::exchange(parameter_.mutable_grad(), {}));
+  const at::Tensor whole = bucket_.pack({reals_of(gradient)}), mine = bucket_.mine(whole);
   bucket_.copies().reduce_scatter(buffer(whole), buffer(mine), bucket_.sizes());
   if (shard_.defined())
     shard_.add_(mine);

@@ -29,7 +29,7 @@ class GradientShard {
 
   /// Sums what backward has added since the last call, if anything.
   void sum();
-  /// Returns the flat shard and forgets it; zeros where backward has added nothing.
+  /// Returns the flat shard and forgets it, of the reals of a complex parameter; zeros where backward has added nothing.
   at::Tensor take();
   bool has() const { return shard_.defined(); }
   int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }

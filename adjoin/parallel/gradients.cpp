@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
 
@@ -59,7 +60,7 @@ void sum_gradients(const std::vector<nn::Parameter>& parameters) {
     if (!is_trained(parameters[i]) || nn::copies_of(parameters[i]).size() == 1) continue;
     at::Tensor& gradient = parameters[i].tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameters[i].tensor);
-    gradient = gradient.resolve_conj().resolve_neg().contiguous();  // an expanded tensor cannot be written to
+    gradient = plain("sum_gradients", gradient).contiguous();  // an expanded tensor cannot be written to
     gradients[i] = gradient;
   }
   for (const Bucket& bucket : buckets_of(parameters)) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/copies.hpp"
@@ -86,28 +88,35 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   if (!parameters_.empty()) grid_ = parameters_.front().grid;
   const std::vector<nn::Parameter> of_all_workers = parameters_;
   if (options_.workers) std::erase_if(parameters_, [](const nn::Parameter& parameter) { return !is_here(parameter); });
+  std::vector<nn::Parameter> in_reals;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor& tensor = parameter.tensor;
-    require(tensor.scalar_type() == parameters_.front().tensor.scalar_type(), [&] {
+    const at::Tensor& first = parameters_.front().tensor;
+    require(c10::toRealValueType(tensor.scalar_type()) == c10::toRealValueType(first.scalar_type()), [&] {
       return "Optimizer: expected parameters of one element type, got " + parameter.name + " of another type";
     });
     require(is_here(parameter), [&] {
       return "Optimizer: expected parameters with a part on this worker, got " + parameter.name +
              " on other workers only";
     });
+    check_plain(("Optimizer: '" + parameter.name + "'").c_str(), tensor);
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
+    in_reals.push_back(reals_of(parameter));
   }
   const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
   const auto is_summed = [&](const nn::Parameter& p) {
     return options_.sums_in_backward && GradientShard::fits(p) && options_.sums_in_backward(p);
   };
-  const auto kind = [&](const nn::Parameter& p) {
-    if (is_summed(p)) return 4 + static_cast<int>(&p - parameters_.data());  // alone
-    return (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
+  const auto kind = [&](const nn::Parameter& real) {
+    const auto index = static_cast<int>(&real - in_reals.data());
+    const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
+    if (is_summed(p)) return 8 + index;  // alone
+    return (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
   };
-  for (Bucket& bucket : buckets_of(parameters_, kind)) {
+  for (Bucket& bucket : buckets_of(in_reals, kind)) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
     Part& part = parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first));
+    part.messages = messages_of(part.bucket, in_reals);
     if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
@@ -116,14 +125,16 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   for (const std::string& moment : rule_.moments) {
     std::vector<at::Tensor> shards(parameters_.size());
     for (Part& part : parts_) {
-      part.moments.push_back(at::zeros({part.bucket.size_here()}, parameters_.front().tensor.options()));
+      part.moments.push_back(at::zeros({part.bucket.size_here()}, in_reals.front().tensor.options()));
       part.bucket.take_shards(part.moments.back(), shards);
     }
     auto shard = shards.begin();
     for (size_t i = 0; i < of_all_workers.size(); ++i) {
       const nn::Parameter& of = of_all_workers[i];
-      const at::Tensor tensor =
-          is_here(of) ? (shard++)->view(layouts[i].shape_on(of.grid.world().rank())) : of.tensor.detach();
+      const std::vector<int64_t> shape = layouts[i].shape_on(of.grid.world().rank());
+      const at::Tensor tensor = !is_here(of)             ? of.tensor.detach()
+                                : of.tensor.is_complex() ? at::view_as_complex((shard++)->view(with_pairs(shape)))
+                                                         : (shard++)->view(shape);
       moments_.push_back({moment + "." + of.name, tensor, layouts[i], of.grid, std::nullopt});
     }
   }
@@ -139,7 +150,7 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
     const double factor = (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale;
     steps_.add_(1);
     std::vector<at::Tensor> weights;
-    for (const nn::Parameter& parameter : parameters_) weights.push_back(parameter.tensor.detach());
+    for (const nn::Parameter& parameter : parameters_) weights.push_back(reals_of(parameter.tensor.detach()));
     for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
   }
   return {.norm = norm, .skipped = !is_finite};
@@ -154,17 +165,20 @@ std::vector<at::Tensor> Optimizer::reduced_gradients() {
       reduced.push_back(part.shard->take());
       continue;
     }
-    const std::vector<Bucket> messages = messages_of(part.bucket, parameters_);
     std::vector<at::Tensor> shards;
-    for (const Bucket& message : messages) {
+    for (const Bucket& message : part.messages) {
       for (const size_t i : message.members()) {
-        whole[i] = std::exchange(parameters_[i].tensor.mutable_grad(), {});
-        if (!whole[i].defined()) whole[i] = at::zeros_like(parameters_[i].tensor);
+        at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+        require(!gradient.defined() || gradient.layout() == at::kStrided, [&] {
+          return "Optimizer: the gradient of '" + parameters_[i].name + "' is sparse; expected a dense one";
+        });
+        whole[i] = reals_of(gradient.defined() ? plain("Optimizer", gradient) : at::zeros_like(parameters_[i].tensor));
+        gradient.reset();
       }
       const at::Tensor packed = message.pack(whole), mine = message.mine(packed);
       for (const size_t i : message.members()) whole[i].reset();
       if (message.copies().size() > 1) message.copies().reduce_scatter(buffer(packed), buffer(mine), message.sizes());
-      shards.push_back(messages.size() == 1 ? mine : mine.clone());
+      shards.push_back(part.messages.size() == 1 ? mine : mine.clone());
     }
     reduced.push_back(shards.size() == 1 ? shards[0] : at::cat(shards));
   }
@@ -188,13 +202,12 @@ void Optimizer::update(const Part& part, const at::Tensor& gradient, double fact
                        const std::vector<at::Tensor>& weights) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
-  const std::vector<Bucket> messages = messages_of(part.bucket, parameters_);
-  const bool is_one = messages.size() == 1;
+  const bool is_one = part.messages.size() == 1;
   const at::Tensor all = is_one ? part.bucket.pack(weights) : at::Tensor(),
                    values = is_one ? part.bucket.mine(all) : at::empty({part.bucket.size_here()}, gradient.options());
   const auto in_turn = [&](const auto& work) {  // for each message, with its part of the values
     int64_t before = 0;
-    for (const Bucket& message : messages) {
+    for (const Bucket& message : part.messages) {
       work(message, values.narrow(0, before, message.size_here()));
       before += message.size_here();
     }

@@ -48,7 +48,8 @@ class Optimizer {
   /// Buffers, and parameters that do not require gradients when the optimizer is made, are not updated. All workers list the
   /// same parameters in the same order; of parameters on other workers this one has no part, and for their moments it has
   /// tensors without elements.
-  /// Throws: InvalidArgument for parameters of several element types, or on several sets of ranks
+  /// A complex parameter is updated as its real and imaginary parts; its moments are complex.
+  /// Throws: InvalidArgument for parameters of several element types (complex128 goes with float64), or on several sets of ranks
   Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options = {});
 
   /// Sums the gradients, which are those of a loss times `loss_scale`, clips them by their global norm, in which each element

@@ -17,6 +17,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/timeline.hpp"
+#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -56,6 +57,13 @@ bool makes_gradient_of_input(ActionKind kind) {
 void begin_backward(const torch::autograd::Edge& output, at::Tensor gradient) {
   torch::autograd::Engine::get_default_engine().execute({output}, {std::move(gradient)}, /*keep_graph=*/false,
                                                         /*create_graph=*/false, /*accumulate_grad=*/true);
+}
+
+/// The leaf that gets a stage's gradient as a tensor that was computed, so that the stage may change it in place.
+at::Tensor computed_from(const at::Tensor& leaf) {
+  if (!leaf.defined()) return leaf;
+  const auto same = [](const at::Tensor& t) { return t.detach(); };
+  return apply({.forward = same, .adjoint = same}, leaf);
 }
 
 class PipelineRank {
@@ -105,7 +113,7 @@ class PipelineRank {
       flight.input = take(action.stage - 1, action.stage, action.micro_batch);
       flight.input.requires_grad_(has_backward_);
     }
-    at::Tensor output = work_.forward(action.stage, action.micro_batch, flight.input);
+    at::Tensor output = work_.forward(action.stage, action.micro_batch, computed_from(flight.input));
     if (is_last(action.stage))
       output = work_.loss(action.micro_batch, output);
     else

@@ -16,7 +16,8 @@ using ActionObserver = std::function<void(const pipeline::Action& action, double
 
 /// What a rank of a pipeline computes for its stages.
 struct PipelineWork {
-  /// A stage's output for a micro-batch. `input` is the previous stage's output, undefined for the first stage.
+  /// A stage's output for a micro-batch. `input` is the previous stage's output, undefined for the first stage; it may be changed
+  /// in place, as a computed tensor of one worker may.
   std::function<at::Tensor(int stage, int micro_batch, const at::Tensor& input)> forward;
   /// The loss of the last stage's output, for which gradients are computed; undefined where none are.
   std::function<at::Tensor(int micro_batch, const at::Tensor& output)> loss;

@@ -57,7 +57,8 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module)
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
     const bool has_shards = is_cut(parameter, of_any_module ? 1 : 2);
-    const bool owns_storage = tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
+    const bool owns_storage =
+        !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
     if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!has_shards) continue;

@@ -55,9 +55,6 @@ class Blocking {
 };
 using MayBlock = py::call_guard<Blocking>;
 
-/// Throws InvalidArgument, led by `operation`, unless x is dense and on the CPU.
-const at::Tensor& dense(const char* operation, const at::Tensor& x);
-
 /// Throws InvalidArgument for a plain tensor, or anything else, where a DistributedTensor is expected.
 [[noreturn]] void refuse_plain(const char* operation, const py::object& x);
 

@@ -33,18 +33,28 @@ Reduction reduction_named(const std::string& text) {
 
 /// A buffer that is only read.
 ConstBuffer in(const char* operation, const Tensor& x) {
-  return buffer(dense(operation, x));
+  check_plain(operation, x);
+  return buffer(x);
 }
-/// One that is written, which autograd is told.
-Buffer out(const char* operation, const Tensor& x) {
-  const Buffer result = buffer(dense(operation, x));
+/// Checks that a tensor may be written, and tells autograd that it is.
+void note_overwritten(const char* operation, const Tensor& x) {
+  check_plain(operation, x);
   require(!(x.requires_grad() && at::GradMode::is_enabled()), [&] {
     return std::string(operation) +
            ": expected a tensor that requires no gradient, because it is overwritten; use the movements, which have "
            "gradients";
   });
   if (!x.is_inference()) x.unsafeGetTensorImpl()->bump_version();
-  return result;
+}
+/// A buffer that is written.
+Buffer out(const char* operation, const Tensor& x) {
+  note_overwritten(operation, x);
+  return buffer(x);
+}
+/// One of no elements, of x's type.
+Buffer nothing_like(const char* operation, const Tensor& x) {
+  check_plain(operation, x);
+  return {nullptr, 0, element_type(x.scalar_type())};
 }
 
 /// An operation beside the caller: a Handle, or a send, and the tensors that it uses.
@@ -122,7 +132,7 @@ void bind_collectives(Class& c) {
       "reduce",
       [](Self g, const Tensor& x, int root, const std::string& reduction, MaybeTensor result) {
         if (!result && g.rank() == root) result = at::empty_like(x, x.options().requires_grad(false));
-        const Buffer into = result ? out("reduce", *result) : Buffer{nullptr, 0, buffer(dense("reduce", x)).type};
+        const Buffer into = result ? out("reduce", *result) : nothing_like("reduce", x);
         return carried_out(g, result, {x},
                            [&] { return g.reduce(in("reduce", x), into, reduction_named(reduction), root); });
       },
@@ -134,7 +144,7 @@ void bind_collectives(Class& c) {
       [](Self g, const Tensor& x, int root, const MaybeCounts& given, MaybeTensor result) {
         const Counts counts = counts_of(g, x, given);
         if (!result && g.rank() == root) result = room_for(g, x, given);
-        const Buffer into = result ? out("gather", *result) : Buffer{nullptr, 0, buffer(dense("gather", x)).type};
+        const Buffer into = result ? out("gather", *result) : nothing_like("gather", x);
         return carried_out(g, result, {x}, [&] { return g.gather(in("gather", x), into, counts, root); });
       },
       "x"_a, "root"_a = 0, "counts"_a = py::none(), "out"_a = py::none(), MayBlock(),
@@ -144,7 +154,7 @@ void bind_collectives(Class& c) {
       "scatter",
       [](Self g, const MaybeTensor& x, const Tensor& result, int root, const MaybeCounts& given) {
         const Counts counts = counts_of(g, result, given);
-        const ConstBuffer from = x ? in("scatter", *x) : ConstBuffer(nullptr, 0, buffer(dense("scatter", result)).type);
+        const ConstBuffer from = x ? in("scatter", *x) : ConstBuffer(nothing_like("scatter", result));
         return carried_out(g, result, {x.value_or(Tensor())},
                            [&] { return g.scatter(from, out("scatter", result), counts, root); });
       },
@@ -228,14 +238,14 @@ void bind_messages(Class& c) {
           require(kind == "send" || kind == "recv",
                   "exchange: expected messages (\"send\" or \"recv\", tensor, peer, tag)");
           const bool sends = kind == "send";
-          const Buffer memory{dense("exchange", x).data_ptr(), x.numel(), element_type(x.scalar_type())};
+          if (!sends) note_overwritten("exchange", x);
+          const Tensor& used = uses.emplace_back(sends ? plain("exchange", x) : x);
+          const Buffer memory{used.data_ptr(), used.numel(), element_type(used.scalar_type())};
           messages.push_back({sends ? Message::Kind::send : Message::Kind::receive, peer, memory, tag});
-          if (!x.is_contiguous()) {
-            messages.back().sizes = {x.sizes().data(), x.sizes().size()};
-            messages.back().strides = {x.strides().data(), x.strides().size()};
+          if (!used.is_contiguous()) {
+            messages.back().sizes = {used.sizes().data(), used.sizes().size()};
+            messages.back().strides = {used.strides().data(), used.strides().size()};
           }
-          if (!sends && !x.is_inference()) x.unsafeGetTensorImpl()->bump_version();
-          uses.push_back(x);
         }
         return carried_out(g, std::nullopt, uses, [&] { return g.exchange(messages); });
       },
@@ -314,18 +324,6 @@ void bind_communicators(py::module_& m) {
 }
 
 }  // namespace
-
-const Tensor& dense(const char* operation, const Tensor& x) {
-  const auto expected = [&](const std::string& got) {
-    return std::string(operation) + ": expected a dense tensor on the CPU, got " + got;
-  };
-  require(x.defined(), [&] { return expected("none"); });
-  require(x.layout() == at::kStrided,
-          [&] { return expected(std::string("one of layout ") + (x.is_sparse() ? "sparse" : "other than strided")); });
-  require(x.is_cpu(), [&] { return expected("one on " + x.device().str()); });
-  require(!x.is_quantized(), [&] { return expected("a quantised one"); });
-  return x;
-}
 
 void bind_communicator(py::module_& m) {
   bind_communicators(m);

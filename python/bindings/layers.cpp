@@ -1,6 +1,7 @@
 #include <torch/nn/options/loss.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/dropout.hpp"
 #include "adjoin/nn/distributed/experts.hpp"
@@ -203,7 +204,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Rows& 
       return mask(sample, {queries.begin, queries.end}, {keys.begin, keys.end}).value_or(Tensor());
     };
   if (step) options.step = *step;
-  return nn::attention(dense("attention", q), dense("attention", k), dense("attention", v), rows, group, options);
+  return nn::attention(plain("attention", q), plain("attention", k), plain("attention", v), rows, group, options);
 }
 
 void bind_sequence(py::module_& m) {
@@ -234,7 +235,7 @@ void bind_sequence(py::module_& m) {
            }),
            "taps"_a)
       .def(
-          "__call__", [](const nn::Interpolation& f, const Tensor& x) { return f(dense("Interpolation", x)); }, "x"_a,
+          "__call__", [](const nn::Interpolation& f, const Tensor& x) { return f(plain("Interpolation", x)); }, "x"_a,
           MayBlock());
 }
 
@@ -273,7 +274,7 @@ void bind_layers(py::module_& m) {
       .def(
           "forward",
           [](const PlainLayer& layer, const Tensor& x, const Step& step) {
-            return layer.forward(dense("ColRow", x), step);
+            return layer.forward(plain("ColRow", x), step);
           },
           "x"_a, "step"_a, MayBlock())
       .def("pieces", [](const PlainLayer& layer) { return nn::parameters_of(*layer.module); });

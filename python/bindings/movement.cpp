@@ -12,6 +12,7 @@
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/point_to_point.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace adjoin::python {
@@ -27,7 +28,7 @@ void bind_prepared(py::module_& m) {
                                 "times.\nMade by all ranks of either layout in the same order.")
       .def(py::init<Layout, Layout, const Grid&>(), "source"_a, "target"_a, "grid"_a, MayBlock())
       .def(
-          "__call__", [](const Move& move, const Tensor& x) { return move(dense("move", x)); }, "x"_a, MayBlock())
+          "__call__", [](const Move& move, const Tensor& x) { return move(plain("move", x)); }, "x"_a, MayBlock())
       .def_property_readonly("source", &Move::from, py::return_value_policy::copy)
       .def_property_readonly("target", &Move::to, py::return_value_policy::copy);
   py::class_<HaloExchange, Owner<HaloExchange>>(
@@ -39,7 +40,7 @@ void bind_prepared(py::module_& m) {
            }),
            "layout"_a, "windows"_a, "grid"_a, "padding"_a = "zeros")
       .def(
-          "__call__", [](const HaloExchange& exchange, const Tensor& x) { return exchange(dense("halo_exchange", x)); },
+          "__call__", [](const HaloExchange& exchange, const Tensor& x) { return exchange(plain("halo_exchange", x)); },
           "x"_a, MayBlock())
       .def_property_readonly("outputs", &HaloExchange::outputs, py::return_value_policy::copy);
 }
@@ -48,7 +49,7 @@ void bind_between_layouts(py::module_& m) {
   m.def(
       "move",
       [](const Tensor& x, const Layout& source, const Layout& target, const Grid& grid) {
-        return move(dense("move", x), source, target, grid);
+        return move(plain("move", x), source, target, grid);
       },
       "x"_a, "source"_a, "target"_a, "grid"_a, MayBlock(),
       "Moves a tensor from one layout to another, on the same ranks or others.\n"
@@ -63,7 +64,7 @@ void bind_between_layouts(py::module_& m) {
   m.def(
       "broadcast",
       [](const Tensor& x, const Layout& source, const GridShape& target, const Grid& grid) {
-        return broadcast(dense("broadcast", x), source, target, grid);
+        return broadcast(plain("broadcast", x), source, target, grid);
       },
       "x"_a, "source"_a, "target"_a, "grid"_a, MayBlock(),
       "Copies the pieces along the axes on which target has ranks and the layout one or none.\n"
@@ -72,7 +73,7 @@ void bind_between_layouts(py::module_& m) {
   m.def(
       "sum_reduce",
       [](const Tensor& x, const GridShape& source, const Layout& target, const Grid& grid) {
-        return sum_reduce(dense("sum_reduce", x), source, target, grid);
+        return sum_reduce(plain("sum_reduce", x), source, target, grid);
       },
       "x"_a, "source"_a, "target"_a, "grid"_a, MayBlock(),
       "Sums the ranks' tensors along the axes on which source has ranks and the layout one or none.\n"
@@ -82,7 +83,7 @@ void bind_between_layouts(py::module_& m) {
       "halo_exchange",
       [](const Tensor& x, const Layout& layout, const std::vector<Window>& windows, const Grid& grid,
          const std::string& padding) {
-        return halo_exchange(dense("halo_exchange", x), layout, windows, padding_named(padding), grid);
+        return halo_exchange(plain("halo_exchange", x), layout, windows, padding_named(padding), grid);
       },
       "x"_a, "layout"_a, "windows"_a, "grid"_a, "padding"_a = "zeros", MayBlock(),
       "Gives each rank the inputs that its windows read, padding included.\n"
@@ -95,7 +96,7 @@ void bind_within_groups(py::module_& m) {
   m.def(
       "all_to_all",
       [](const Tensor& x, const Communicator& group, const Split& source, const Split& target) {
-        return all_to_all(dense("all_to_all", x), group, source, target);
+        return all_to_all(plain("all_to_all", x), group, source, target);
       },
       "x"_a, "group"_a, "source"_a, "target"_a, MayBlock(),
       "Cuts a tensor that is split over a group in another way.\n"
@@ -104,7 +105,7 @@ void bind_within_groups(py::module_& m) {
   m.def(
       "all_to_all_rows",
       [](const Tensor& x, const Shape& send_rows, const Shape& receive_rows, const Communicator& group) {
-        return all_to_all(dense("all_to_all_rows", x), send_rows, receive_rows, group);
+        return all_to_all(plain("all_to_all_rows", x), send_rows, receive_rows, group);
       },
       "x"_a, "send_rows"_a, "receive_rows"_a, "group"_a, MayBlock(),
       "Row blocks to all ranks: rank r gets the r-th.\n"
@@ -113,14 +114,14 @@ void bind_within_groups(py::module_& m) {
   m.def(
       "rotate",
       [](const Tensor& x, const Communicator& group, int by, const std::optional<Shape>& shape) {
-        return rotate(dense("rotate", x), group, by, shape);
+        return rotate(plain("rotate", x), group, by, shape);
       },
       "x"_a, "group"_a, "by"_a, "shape"_a = py::none(), MayBlock(),
       "Sends x `by` ranks further round the group and receives that of the rank as far behind.\n"
       "Shape:   any -> shape, that of the x which comes; that of x itself unless given\n"
       "Adjoint: rotate by -by");
   m.def(
-      "send", [](const Tensor& x, int to, const Communicator& group) { return send(dense("send", x), to, group); },
+      "send", [](const Tensor& x, int to, const Communicator& group) { return send(plain("send", x), to, group); },
       "x"_a, "to"_a, "group"_a, MayBlock(),
       "Sends x to a rank of the group, which calls recv. Backward is begun from the result, which has no elements.\n"
       "Shape:   any -> [0]\n"
@@ -128,7 +129,7 @@ void bind_within_groups(py::module_& m) {
   m.def(
       "recv",
       [](const Tensor& nothing, const Shape& shape, int source, const Communicator& group) {
-        return recv(dense("recv", nothing), shape, source, group);
+        return recv(plain("recv", nothing), shape, source, group);
       },
       "nothing"_a, "shape"_a, "source"_a, "group"_a, MayBlock(),
       "Receives what a rank of the group sends.\n"
@@ -136,14 +137,14 @@ void bind_within_groups(py::module_& m) {
       "Shape:   [0] -> shape\n"
       "Adjoint: send");
   m.def(
-      "copy_to", [](const Tensor& x, const Communicator& group) { return copy_to(dense("copy_to", x), group); }, "x"_a,
+      "copy_to", [](const Tensor& x, const Communicator& group) { return copy_to(plain("copy_to", x), group); }, "x"_a,
       "group"_a, MayBlock(),
       "Lets each rank use x for its own part of the work (Megatron's f).\n"
       "Kinds:   replicated -> copied\n"
       "Adjoint: all-reduce");
   m.def(
       "reduce_from",
-      [](const Tensor& x, const Communicator& group) { return reduce_from(dense("reduce_from", x), group); }, "x"_a,
+      [](const Tensor& x, const Communicator& group) { return reduce_from(plain("reduce_from", x), group); }, "x"_a,
       "group"_a, MayBlock(),
       "Sums x over the group (Megatron's g).\n"
       "Kinds:   partial -> replicated\n"
@@ -152,7 +153,7 @@ void bind_within_groups(py::module_& m) {
     m.def(
         name,
         [name, movement](const Tensor& x, const Communicator& group, const Split& split) {
-          return movement(dense(name, x), group, split, Where());
+          return movement(plain(name, x), group, split, Where());
         },
         "x"_a, "group"_a, "split"_a, MayBlock(), doc);
   };
@@ -174,7 +175,7 @@ void bind_within_groups(py::module_& m) {
       reduce_scatter);
   m.def(
       "all_sum_reduce",
-      [](const Tensor& x, const Communicator& group) { return all_sum_reduce(dense("all_sum_reduce", x), group); },
+      [](const Tensor& x, const Communicator& group) { return all_sum_reduce(plain("all_sum_reduce", x), group); },
       "x"_a, "group"_a, MayBlock(),
       "Sums x over a group; each uses its copy for its own part of the work.\n"
       "Kinds:   partial -> copied\n"
@@ -182,7 +183,7 @@ void bind_within_groups(py::module_& m) {
   m.def(
       "all_sum_reduce",
       [](const Tensor& x, const Grid& grid, const Axes& axes) {
-        return all_sum_reduce(dense("all_sum_reduce", x), grid, axes);
+        return all_sum_reduce(plain("all_sum_reduce", x), grid, axes);
       },
       "x"_a, "grid"_a, "axes"_a, MayBlock(), "The same over the ranks along axes of a grid.");
 }
@@ -222,7 +223,7 @@ void bind_distributed_tensor(py::module_& m) {
   bound
       .def(py::init([](const Tensor& local, const Layout& layout, const Grid& grid, const std::optional<Step>& step) {
              const Shape expected = layout.shape_on(grid.world().rank());
-             require(dense("DistributedTensor", local).sizes() == at::IntArrayRef(expected) ||
+             require(plain("DistributedTensor", local).sizes() == at::IntArrayRef(expected) ||
                          (local.numel() == 0 && !layout.grid().cell_of(grid.world().rank())),
                      [&] {
                        return "DistributedTensor: expected a piece of shape " + shape_text(expected) + ", got " +
@@ -275,7 +276,7 @@ void bind_distributed_tensor(py::module_& m) {
   m.def(
       "place",
       [](const Tensor& whole, const Layout& layout, const Grid& grid) {
-        return place(dense("place", whole), layout, grid);
+        return place(plain("place", whole), layout, grid);
       },
       "whole"_a, "layout"_a, "grid"_a, MayBlock(),
       "Each rank of the grid keeps its piece of a tensor that all of them hold.\n"

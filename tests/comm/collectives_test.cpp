@@ -1,7 +1,9 @@
 // Every collective on every backend, natively, in steps and by every algorithm, against what it means.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -342,6 +344,40 @@ TEST(AllToAll, exchanges_blocks_of_any_counts) {
         ASSERT_EQ(out, expected);
       }
     });
+  });
+}
+
+/// Memory of float32 numbers that begins with a page of its own.
+class Pages {
+ public:
+  Pages(int64_t count, float value) : bytes_(static_cast<size_t>(count) * sizeof(float)) {
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::fill_n(numbers(), count, value);
+  }
+  ~Pages() { ::munmap(memory_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  void make_read_only() const { ASSERT_EQ(::mprotect(memory_, bytes_, PROT_READ), 0); }
+  float* numbers() const { return static_cast<float*>(memory_); }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+};
+
+TEST(Broadcast, only_reads_the_memory_of_the_root) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    for (const int64_t count : {int64_t{3}, int64_t{1} << 18})
+      for (const char* algorithm : {"", "naive", "tree", "ring"})
+        for (int root = 0; root < world.size(); ++root) {
+          const Communicator group =
+              *algorithm ? world.with_algorithm(Collective::broadcast, algorithm) : Communicator(world);
+          const Pages pages(count, static_cast<float>(world.rank() + 1));
+          if (world.rank() == root) pages.make_read_only();
+          group.broadcast({pages.numbers(), count, ElementType::float32}, root);
+          const float expected = static_cast<float>(root + 1);
+          EXPECT_TRUE(std::all_of(pages.numbers(), pages.numbers() + count, [&](float x) { return x == expected; }));
+        }
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "tests/support/odd_memory.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -62,6 +63,11 @@ TEST(Sampling, ends_where_the_probabilities_come_to_top_p_exactly) {
 TEST(Sampling, takes_scores_of_any_size_and_type) {
   EXPECT_EQ(drawn_word(at::tensor({-1e4, 1e4, 0.0}, at::kDouble), {.temperature = 1e-3}, 0), 1);
   EXPECT_EQ(likeliest_word(at::tensor({0.0, 1.0}).to(at::kBFloat16)), 1);
+}
+
+TEST(Sampling, reads_scores_in_any_memory) {
+  testing::Numbers odd(1);
+  for (int trial = 0; trial < 8; ++trial) EXPECT_EQ(likeliest_word(testing::in_odd_memory(kProbabilities, odd)), 1);
 }
 
 TEST(Sampling, refuses_options_and_scores_that_are_none) {

@@ -12,6 +12,7 @@
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/odd_memory.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel {
@@ -60,6 +61,22 @@ TEST(Copies, are_compared_at_the_first_use_alone) {
     const at::NoGradGuard no_gradient;
     model->parameters()[0].fill_(world.rank());
     sum_gradients(nn::parameters_of(*model, grid));
+  });
+}
+
+TEST(Copies, are_given_to_tensors_in_any_memory) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    Numbers odd(static_cast<uint64_t>(world.rank()));
+    for (const at::ScalarType type : {at::kDouble, at::kComplexDouble})
+      for (int trial = 0; trial < 8; ++trial) {
+        torch::nn::Module module;
+        const at::Tensor values = at::arange(12, at::kDouble).view({3, 4}).to(type);
+        const at::Tensor tensor =
+            module.register_buffer("tensor", in_odd_memory(world.rank() == 0 ? values : values * 0, odd).detach());
+        broadcast_parameters(module, world);
+        EXPECT_TRUE(tensor.equal(values));
+        check_copies(nn::parameters_of(module, Grid(world, {{"dp", world.size()}})), "test");
+      }
   });
 }
 

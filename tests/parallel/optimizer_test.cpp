@@ -17,6 +17,7 @@
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/state.hpp"
 #include "tests/support/one_worker.hpp"
+#include "tests/support/torchs_optimizers.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel {
@@ -54,15 +55,6 @@ at::Tensor loss(Layers& layers, const Communicator& data_group, int64_t step) {
   const at::Tensor x = random_tensor({5, 7}, Kind::replicated, Communicator(), step);
   const Range mine = Split::balanced(5, data_group.size(), 0).ranges(data_group.rank())[0];
   return layers(x.narrow(0, mine.begin, mine.size())).square().sum() / 5;
-}
-
-/// Scales the gradients to a norm of at most `limit` and returns what it was. (torch's own divides by norm + 1e-6.)
-double clip(const torch::nn::Module& module, double limit) {
-  double squares = 0;
-  for (const at::Tensor& p : module.parameters()) squares += p.grad().square().sum().item<double>();
-  const double norm = std::sqrt(squares);
-  for (const at::Tensor& p : module.parameters()) p.grad().mul_(std::min(1.0, limit / norm));
-  return norm;
 }
 
 /// All workers have a copy of every parameter.
@@ -176,18 +168,6 @@ TEST(Optimizer, leaves_frozen_parameters_alone) {
     EXPECT_TRUE(at::equal(layers.first->parameters()[0], before));
     EXPECT_FALSE(at::equal(layers.second->parameters()[0], trained));
   });
-}
-
-/// An optimizer of torch::optim in which vectors do not decay.
-template <class Reference, class Options>
-Reference torchs_optimizer(const torch::nn::Module& module, const Options& options) {
-  std::vector<at::Tensor> matrices, vectors;
-  for (const at::Tensor& p : module.parameters()) (p.dim() > 1 ? matrices : vectors).push_back(p);
-  using Group = torch::optim::OptimizerParamGroup;
-  Reference reference({Group(matrices), Group(vectors)}, options);
-  // Not as the group's options: SGD takes the defaults in their place.
-  static_cast<Options&>(reference.param_groups()[1].options()).weight_decay(0);
-  return reference;
 }
 
 /// Four steps of a rule on all grids of 1 to 4 workers, with clipping and decay, are those of an optimizer of torch::optim

@@ -46,13 +46,19 @@ struct Trained {
   std::vector<at::Tensor> gradients;
 };
 
-Trained on_one_worker(int stages, int micro_batches) {
+/// How a stage after the first changes its input before anything else.
+using Entry = std::function<at::Tensor(const at::Tensor&)>;
+at::Tensor unchanged(const at::Tensor& x) {
+  return x;
+}
+
+Trained on_one_worker(int stages, int micro_batches, const Entry& entry = unchanged) {
   std::vector<torch::nn::Linear> layers;
   for (int stage = 0; stage < stages; ++stage) layers.push_back(layer_of(stage));
   Trained trained;
   for (int i = 0; i < micro_batches; ++i) {
     at::Tensor x = rows_of(i);
-    for (auto& layer : layers) x = layer(x).tanh();
+    for (size_t stage = 0; stage < layers.size(); ++stage) x = layers[stage](stage > 0 ? entry(x) : x).tanh();
     const at::Tensor loss = x.square().sum();
     loss.backward();
     trained.loss += loss.item<double>();
@@ -63,7 +69,8 @@ Trained on_one_worker(int stages, int micro_batches) {
 
 /// `between` is called before each pass of a stage.
 Trained by(
-    const Schedule& schedule, const Communicator& ranks, const std::function<void()>& between = [] {}) {
+    const Schedule& schedule, const Communicator& ranks, const std::function<void()>& between = [] {},
+    const Entry& entry = unchanged) {
   std::vector<torch::nn::Linear> layers;
   for (int stage = 0; stage < schedule.stages; ++stage) layers.push_back(layer_of(stage));
   Trained trained;
@@ -72,7 +79,7 @@ Trained by(
           [&](int stage, int micro_batch, const at::Tensor& input) {
             between();
             EXPECT_EQ(schedule.rank_of[static_cast<size_t>(stage)], ranks.rank());
-            return layers[static_cast<size_t>(stage)](input.defined() ? input : rows_of(micro_batch)).tanh();
+            return layers[static_cast<size_t>(stage)](input.defined() ? entry(input) : rows_of(micro_batch)).tanh();
           },
       .loss =
           [&](int, const at::Tensor& output) {
@@ -124,6 +131,18 @@ TEST(RunPipeline, of_random_schedules_and_delays_never_hangs) {
       expect_same(by(schedule, world, delay), expected, schedule, world.rank());
     });
   }
+}
+
+TEST(RunPipeline, of_stages_that_begin_in_place_is_as_on_one_worker) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    for (const std::string_view name : {"gpipe", "1f1b", "zb-h1"}) {
+      const Schedule schedule = pipeline::make_schedule(name, world.size(), 5);
+      const Trained found = by(
+          schedule, world, [] {}, [](const at::Tensor& x) { return x.mul_(0.5).relu_(); });
+      const Trained expected = on_one_worker(schedule.stages, 5, [](const at::Tensor& x) { return x.mul(0.5).relu(); });
+      expect_same(found, expected, schedule, world.rank());
+    }
+  });
 }
 
 TEST(RunPipeline, goes_forward_alone_without_gradients) {

@@ -1,5 +1,9 @@
+import mmap
+import os
+import tempfile
 import threading
 import unittest
+import warnings
 
 import torch
 
@@ -86,6 +90,44 @@ class Messages(unittest.TestCase):
             world.exchange([("send", torch.full([2, 3], float(world.rank))[:, 1:2].expand(2, 1), after, 1),
                             ("recv", column[:2, 1:], before, 1)])  # fmt: skip
             self.assertEqual(column.tolist(), [[0, before], [0, before], [0, 0]])
+
+        on_each_world(work)
+
+    def test_of_views_that_negate_carry_the_sign(self):
+        def work(world):
+            if world.size == 1:
+                return
+            after, before = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+            sent, got = torch.tensor([1 + 2j, 3 + 4j]).conj().imag, torch.empty(2)
+            world.exchange([("send", sent, after, 0), ("recv", got, before, 0)])
+            self.assertEqual(got.tolist(), [-2.0, -4.0])
+            for name, arguments in (("all_reduce", ()), ("broadcast", (0,))):
+                with self.assertRaisesRegex(adjoin.InvalidArgument, name + ": .*a view that negates or conjugates"):
+                    getattr(world, name)(sent, *arguments)
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "exchange: .*requires no gradient"):
+                world.exchange([("send", torch.ones(2), after, 0), ("recv", torch.ones(2, requires_grad=True), before, 0)])
+
+        on_each_world(work)
+
+    def test_broadcast_only_reads_what_the_root_has(self):
+        def work(world):
+            with tempfile.TemporaryDirectory() as folder:
+                for count in (3, 100_000):
+                    whole = torch.arange(float(count))
+                    path = os.path.join(folder, "numbers")
+                    whole.numpy().tofile(path)
+                    with open(path, "rb") as file, warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # that the memory is read-only
+                        mapped = torch.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=torch.float32)
+                    for algorithm in (None, "tree", "ring"):
+                        group = world.with_algorithm("broadcast", algorithm) if algorithm else world
+                        x = mapped if world.rank == 0 else torch.zeros(count)
+                        self.assertTrue(torch.equal(group.broadcast(x, 0), whole))
+                    layer = torch.nn.Linear(count, 1, bias=False)
+                    layer.weight = torch.nn.Parameter(mapped.view(1, -1) if world.rank == 0 else torch.zeros(1, count), False)
+                    adjoin.DataParallel(layer, world)
+                    self.assertTrue(torch.equal(layer.weight[0], whole))
+                    del mapped, x, layer  # before the file goes
 
         on_each_world(work)
 

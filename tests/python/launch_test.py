@@ -10,6 +10,7 @@ import traceback
 import unittest
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import adjoin
 from adjoin import nn
@@ -182,6 +183,19 @@ class Backward(unittest.TestCase):
 
         on_each_world(work)
 
+    def test_goes_deeper_than_one_thread(self):
+        def work(world):
+            def deep(x, levels):
+                if levels == 0:
+                    return adjoin.all_sum_reduce(x, world)
+                return checkpoint(deep, x, levels - 1, use_reentrant=True)
+
+            x = torch.ones(3, requires_grad=True)
+            deep(x, 70).sum().backward()
+            self.assertEqual(x.grad.tolist(), [float(world.size)] * 3)
+
+        on_each_world(work, sizes=(2,))
+
     def test_hands_on_the_error_of_a_hook(self):
         if adjoin.started_by_mpi():
             self.skipTest("an error ends the job")
@@ -244,6 +258,7 @@ class Programs(unittest.TestCase):
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import torch
+from torch.utils.checkpoint import checkpoint
 import adjoin
 
 def work(world):

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/support/adjoint.hpp"
+#include "tests/support/odd_memory.hpp"
 #include "tests/support/pieces.hpp"
 
 namespace adjoin::testing {
@@ -38,8 +39,9 @@ DistributedTensor laid_out(const at::Tensor& global, const Layout& layout, const
   int summands = 1;
   for (const std::string& axis : layout.axes(Kind::partial)) summands *= layout.grid().axis_size(axis);
   const double share = place_along(layout, Kind::partial, *cell) > 0 ? -0.5 : 1 + 0.5 * (summands - 1);
-  return {summands > 1 ? piece_of(global, layout, *cell) * share : piece_of(global, layout, *cell).clone(), layout,
-          grid};
+  const at::Tensor piece = piece_of(global, layout, *cell);
+  Numbers draw(hash_of(layout.to_string()) + static_cast<uint64_t>(*cell));
+  return {in_odd_memory(summands > 1 ? piece * share : piece, draw).detach(), layout, grid};
 }
 
 at::Tensor whole_gradient(const DistributedTensor& x) {
@@ -94,6 +96,15 @@ at::Tensor weighted_sum(const DistributedTensor& y, const at::Tensor& weights) {
   return (y.local * piece_of(weights, y.layout, *cell) * counts).sum();
 }
 
+/// Lets the gradient of y come in odd memory.
+void with_odd_gradient(const at::Tensor& y) {
+  if (!y.requires_grad()) return;
+  y.register_hook([](const at::Tensor& gradient) {
+    Numbers draw(static_cast<uint64_t>(gradient.numel()));
+    return in_odd_memory(gradient, draw);
+  });
+}
+
 void expect_not_accused(const at::Tensor& loss, const std::vector<KnownTensor>& known, const Grid& grid) {
   try {
     check_gradients(loss, known, {}, grid);
@@ -110,6 +121,7 @@ void backward_from_both(const DistributedTensor& y, const at::Tensor& twin, cons
   const at::Tensor loss = weighted_sum(y, weights);
   std::vector<KnownTensor> all = known;
   all.push_back(known_tensor("output", y));
+  with_odd_gradient(y.local);
   expect_not_accused(loss, all, y.grid);
   loss.backward();
 }
@@ -131,6 +143,7 @@ void penalise_both(const DistributedTensor& x, const DistributedTensor& y, const
     if (gradient.defined() && gradient.requires_grad()) gradient.square().sum().backward();
   };
   penalise(twin_x, (twin_y * weights * twin_y).sum());
+  with_odd_gradient(y.local);
   penalise(x.local, weighted_sum({y.local * y.local, y.layout, y.grid}, weights));
 }
 

@@ -7,6 +7,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "tests/support/layouts.hpp"
 #include "tests/support/sanitized.hpp"
+#include "tests/support/scale.hpp"
 
 namespace adjoin::testing {
 namespace {
@@ -94,6 +95,7 @@ EndLayouts random_end_layouts(Numbers& draw, const std::vector<int64_t>& input, 
 
 void for_each_seed(const Communicator& world, int trials, const std::function<void(uint64_t seed)>& fn) {
   if (started_by_mpi() || kIsSanitized) trials = std::max(1, trials / 10);
+  trials *= static_cast<int>(test::scale());
   for (int trial = 0; trial < trials && !::testing::Test::HasFailure(); ++trial) {
     const uint64_t seed = static_cast<uint64_t>(10000 * world.size() + trial);
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -96,7 +96,8 @@ void HostBackend::run_staged(const Call& call) {
     staged.in.data = copy;
   }
   run_in_place(staged);
-  if (stages_out) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
+  const bool has_it = is_broadcast && is_root;
+  if (stages_out && !has_it) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
 }
 
 bool HostBackend::is_small(const Call& call) const {
@@ -142,7 +143,7 @@ void HostBackend::give_to_all(const void* from, int64_t start, int64_t first, in
   for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
     const void* block = at(from, (begin - start) * size_of(type));
     for (int peer = 0; peer < size(); ++peer)
-      copy(at(call_of(peer).out, begin * size_of(type)), block, n * size_of(type));
+      if (void* to = at(call_of(peer).out, begin * size_of(type)); to != block) copy(to, block, n * size_of(type));
   });
 }
 
@@ -156,7 +157,7 @@ void HostBackend::broadcast(const Call& call) {
     if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
     return;
   }
-  // Each rank, including the root, writes its share into every rank's buffer.
+  // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
   const Share mine = share_of(rank_, size(), buffer.count);
   give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
   group_->finish(rank_, sequence_);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -85,7 +86,7 @@ at::Tensor Interpolation::operator()(const at::Tensor& x) const {
 
 at::Tensor Interpolation::mapped(const at::Tensor& x, bool is_adjoint) const {
   const bool is_double = x.scalar_type() == at::kDouble;
-  const at::Tensor from = x.to(is_double ? at::kDouble : at::kFloat).contiguous();
+  const at::Tensor from = plain("interpolation", x).to(is_double ? at::kDouble : at::kFloat).contiguous();
   std::vector<int64_t> shape = x.sizes().vec();
   for (size_t d = 0; d < dims_.size(); ++d)
     shape[shape.size() - dims_.size() + d] = is_adjoint ? dims_[d].inputs : dims_[d].outputs;

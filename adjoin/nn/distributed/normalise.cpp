@@ -16,6 +16,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/planes.hpp"
@@ -116,7 +117,7 @@ struct Planes {
   Planes(const at::Tensor& moments, const at::Tensor& affine, double epsilon)
       : count(moments.size(1)), mean(moments.const_data_ptr<double>()), eps(epsilon) {
     if (affine.dim() != 2) return;
-    numbers = affine.detach().to(at::kDouble).contiguous();
+    numbers = plain("norm", affine.detach()).to(at::kDouble).contiguous();
     channels = numbers.size(1);
   }
   double inverse(int64_t plane) const { return 1 / std::sqrt(mean[count + plane] + eps); }
@@ -234,7 +235,7 @@ at::Tensor ChannelMoments::in_planes(const at::Tensor& x) const {
   const int64_t samples = per_sample_ ? x.size(0) : 1, planes = samples * x.size(1);
   int64_t elements = 1;
   for (int64_t dim = 2; dim < x.dim(); ++dim) elements *= x.size(dim);
-  return x.contiguous().view({per_sample_ ? 1 : x.size(0), planes, elements});
+  return plain("norm", x).contiguous().view({per_sample_ ? 1 : x.size(0), planes, elements});
 }
 
 at::Tensor ChannelMoments::moments(const at::Tensor& x) const {

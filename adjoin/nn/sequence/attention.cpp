@@ -11,6 +11,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/linalg/agreement.hpp"
+#include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -87,8 +89,10 @@ std::string description(const AttentionArguments& a) {
 /// x with heads of `size`, filled up with zeros, and unit stride in the last dim. LibTorch's kernel supports only that, and is
 /// silently wrong otherwise.
 at::Tensor prepared(const at::Tensor& x, int64_t size) {
-  if (x.size(2) < size) return at::constant_pad_nd(x.resolve_neg(), {0, size - x.size(2)});
-  return x.stride(2) == 1 ? x.resolve_neg() : x.resolve_neg().contiguous();
+  require(!tangent_of(x).defined(), "attention: derivatives in forward mode are not supported");
+  const at::Tensor y = plain("attention", x);
+  if (y.size(2) < size) return at::constant_pad_nd(y, {0, size - y.size(2)});
+  return y.stride(2) == 1 ? y : y.contiguous();
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "adjoin/linalg/local.hpp"
 #include "adjoin/linalg/rounds.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
 
@@ -151,9 +152,9 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     require(!at::GradMode::is_enabled(), "attention: double backward is not supported");
     const auto saved = ctx->get_saved_variables();
     const auto type = saved[0].scalar_type();
-    const TileInputs found =
-        value_of<Ring>(ctx->saved_data["ring"])
-            .backward({saved[0], saved[1], saved[2]}, {saved[3], saved[4], gradients[0].contiguous()});
+    const TileInputs found = value_of<Ring>(ctx->saved_data["ring"])
+                                 .backward({saved[0], saved[1], saved[2]},
+                                           {saved[3], saved[4], plain("attention", gradients[0]).contiguous()});
     return {found.q.to(type), found.k.to(type), found.v.to(type), at::Tensor()};
   }
 };

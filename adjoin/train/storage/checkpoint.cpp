@@ -10,6 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/train/on_root.hpp"
+#include "adjoin/train/storage/piece_runs.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/read_piece.hpp"
 #include "adjoin/train/storage/state_parts.hpp"
@@ -22,9 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Checks that the file's tensors are exactly these pieces.
-void check_tensors(const SafetensorsFile& file, const fs::path& path, const std::vector<nn::Parameter>& pieces,
+void check_tensors(const SafetensorsFile& file, const fs::path& path, const std::vector<nn::Parameter>& given,
                    const StateSource& source = {}) {
   const nn::Shapes shapes = file.shapes();
+  std::vector<nn::Parameter> pieces = given;
+  for (nn::Parameter& piece : pieces)
+    if (file.contains(piece.name)) piece = piece_in_file(piece, file.dtype(piece.name));
   const auto other = source.may_hold_more ? std::nullopt : nn::first_unknown_tensor(shapes, pieces);
   require(!other, [&] {
     return path.string() + (source.rule.empty() ? ": the model has no tensor '" + *other + "'"
@@ -34,7 +38,8 @@ void check_tensors(const SafetensorsFile& file, const fs::path& path, const std:
   require(!wrong, [&] { return path.string() + ": " + *wrong; });
   for (const nn::Parameter& piece : pieces) {
     const at::ScalarType stored = file.dtype(piece.name), type = piece.tensor.scalar_type();
-    const bool converts = at::isFloatingType(stored) && at::isFloatingType(type);
+    const bool converts = (at::isFloatingType(stored) && at::isFloatingType(type)) ||
+                          (at::isComplexType(stored) && at::isComplexType(type));
     require(stored == type || converts, [&] {
       return path.string() + ": tensor '" + piece.name + "' is of " + c10::toString(stored) + ", expected " +
              c10::toString(type);

@@ -1,8 +1,12 @@
 #include "adjoin/train/storage/piece_runs.hpp"
 
+#include <ATen/ops/view_as_real.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "adjoin/movement/linear_map.hpp"
 
 namespace adjoin::train {
 
@@ -37,6 +41,16 @@ void visit_runs(const nn::Parameter& piece, const Range& part, const std::functi
     run = next;
   });
   flush();
+}
+
+nn::Parameter in_pairs(nn::Parameter piece) {
+  piece.tensor = at::view_as_real(piece.tensor.detach().resolve_conj());
+  piece.layout = with_pairs(piece.layout);
+  return piece;
+}
+
+nn::Parameter piece_in_file(const nn::Parameter& piece, at::ScalarType stored) {
+  return piece.tensor.is_complex() && !at::isComplexType(stored) ? in_pairs(piece) : piece;
 }
 
 }  // namespace adjoin::train

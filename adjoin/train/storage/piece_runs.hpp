@@ -21,4 +21,10 @@ struct Run {
 /// places are joined.
 void visit_runs(const nn::Parameter& piece, const Range& part, const std::function<void(const Run&)>& visit);
 
+/// A complex piece as pairs of reals along one more last dim, in the same memory unless it is a view that conjugates. A file
+/// holds complex128 numbers so, for which safetensors has no type.
+nn::Parameter in_pairs(nn::Parameter piece);
+/// The piece as a file holds it, where it has this type there.
+nn::Parameter piece_in_file(const nn::Parameter& piece, at::ScalarType stored);
+
 }  // namespace adjoin::train

@@ -10,6 +10,7 @@
 
 #include "adjoin/base/checksum.hpp"
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/train/storage/piece_runs.hpp"
 
 namespace adjoin::train {
@@ -82,6 +83,12 @@ class Reading {
   uint64_t sum_ = 0;
 };
 
+/// What is read from a file, of this type: the tensor's own memory where it fits.
+at::Tensor memory_for(const at::Tensor& tensor, at::ScalarType stored) {
+  const bool fits = tensor.scalar_type() == stored && tensor.is_contiguous();
+  return fits ? tensor.detach() : at::empty(tensor.sizes(), stored);
+}
+
 /// The elements of a run that are in a range of the global tensor.
 Run within(const Run& run, const Range& range) {
   const int64_t begin = std::max(run.global, range.begin), end = std::min(run.global + run.count, range.end);
@@ -139,8 +146,8 @@ std::vector<int64_t> StackedTensor::shape() const {
 }
 
 void read_piece(const StackedTensor& stacked, const nn::Parameter& piece) {
-  const bool fits = piece.tensor.scalar_type() == stacked.dtype() && piece.tensor.is_contiguous();
-  const at::Tensor whole = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stacked.dtype());
+  check_plain("load_state", piece.tensor);
+  const at::Tensor whole = memory_for(piece.tensor, stacked.dtype());
   int64_t first = 0;
   for (const StackedTensor::Part& part : stacked.parts) {
     const Range range{first, first + c10::multiply_integers(part.shape())};
@@ -157,7 +164,7 @@ void read_piece(const StackedTensor& stacked, const nn::Parameter& piece) {
       if (here.count > 0) to.narrow(0, here.local, here.count).copy_(from.narrow(0, here.local, here.count));
     });
   }
-  if (!fits) piece.tensor.copy_(whole);
+  if (!whole.is_alias_of(piece.tensor)) piece.tensor.copy_(whole);
 }
 
 at::Tensor read(const StackedTensor& stacked) {
@@ -169,15 +176,18 @@ at::Tensor read(const StackedTensor& stacked) {
   return rows.size() == 1 ? rows.front().contiguous() : at::cat(rows);
 }
 
-uint64_t read_piece(const SafetensorsFile& file, const nn::Parameter& piece) {
-  const StoredTensor& stored = file.find(piece.name);
-  const bool fits = piece.tensor.scalar_type() == stored.dtype && piece.tensor.is_contiguous();
-  const at::Tensor into = fits ? piece.tensor.detach() : at::empty(piece.tensor.sizes(), stored.dtype);
+uint64_t read_piece(const SafetensorsFile& file, const nn::Parameter& given) {
+  const StoredTensor& stored = file.find(given.name);
+  nn::Parameter piece = given;
+  const at::Tensor values = piece.tensor = plain("load_state", given.tensor.detach());
+  piece = piece_in_file(piece, stored.dtype);
+  const at::Tensor into = memory_for(piece.tensor, stored.dtype);
   Reading reading(file, stored, into, share_of(piece));
   visit_runs(piece, {0, into.numel()}, [&](const Run& run) { reading.add(run); });
   reading.flush();
   file.check_booleans(into, piece.name);
-  if (!fits) piece.tensor.copy_(into);
+  if (!into.is_alias_of(piece.tensor)) piece.tensor.copy_(into);
+  if (!values.is_alias_of(given.tensor)) given.tensor.detach().copy_(values);
   return reading.sum();
 }
 

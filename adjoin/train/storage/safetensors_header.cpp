@@ -17,8 +17,9 @@ using nlohmann::json;
 constexpr struct {
   std::string_view name;
   at::ScalarType dtype;
-} kTypes[] = {{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
-              {"I64", at::kLong},   {"I32", at::kInt},   {"U8", at::kByte},  {"BOOL", at::kBool}};
+} kTypes[] = {{"F64", at::kDouble},    {"F32", at::kFloat}, {"F16", at::kHalf},
+              {"BF16", at::kBFloat16}, {"I64", at::kLong},  {"I32", at::kInt},
+              {"U8", at::kByte},       {"BOOL", at::kBool}, {"C64", at::kComplexFloat}};
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 80;
@@ -29,7 +30,8 @@ std::string in_quotes(std::string_view text) {
 at::ScalarType dtype_of(std::string_view name) {
   for (const auto& type : kTypes)
     if (type.name == name) return type.dtype;
-  throw InvalidArgument("dtype is " + in_quotes(name) + ", expected one of F64, F32, F16, BF16, I64, I32, U8, BOOL");
+  throw InvalidArgument("dtype is " + in_quotes(name) +
+                        ", expected one of F64, F32, F16, BF16, I64, I32, U8, BOOL, C64");
 }
 
 /// Handles the events of the JSON parser one by one, so that a malicious header never becomes a tree in memory.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adjoin/base/checksum.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/train/storage/piece_runs.hpp"
 #include "adjoin/train/storage/state_sums.hpp"
 
@@ -21,12 +22,15 @@ const char* bytes_from(const at::Tensor& flat, int64_t element) {
 
 StateParts::StateParts(const std::vector<nn::Parameter>& pieces, const Communicator& workers, bool copies) {
   Sums sums;
-  for (const nn::Parameter& piece : pieces) {
+  for (nn::Parameter piece : pieces) {
+    piece.tensor = plain("save_state", piece.tensor.detach());
+    if (piece.tensor.is_complex() && piece.tensor.scalar_type() != at::kComplexFloat)
+      piece = in_pairs(std::move(piece));
     entries_.push_back({piece.name, piece.tensor.scalar_type(), piece.layout.shape()});
     uint64_t& sum = sums.emplace_back();
     const Range mine = share_of(piece);
     if (mine.size() == 0) continue;
-    at::Tensor values = piece.tensor.detach().contiguous().view({-1}).narrow(0, mine.begin, mine.size());
+    at::Tensor values = piece.tensor.contiguous().view({-1}).narrow(0, mine.begin, mine.size());
     if (copies) values = values.clone();
     visit_runs(piece, mine, [&](const Run& run) {
       sum += checksum(bytes_from(values, run.local - mine.begin), run.count, values.element_size(), run.global);

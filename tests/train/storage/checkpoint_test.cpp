@@ -11,6 +11,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/odd_memory.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -238,6 +239,57 @@ TEST(Checkpoint, of_a_module_of_one_worker_holds_its_buffers_too) {
     load_state(path, nn::parameters_of(*loaded, grid));
     EXPECT_TRUE(loaded->running_mean.equal(at::full({3}, 7.0)));
     EXPECT_TRUE(loaded->num_batches_tracked.equal(saved->num_batches_tracked));
+    world.barrier();
+  });
+}
+
+/// Complex numbers of both types, rows over an axis of the grid and in odd memory, and a single one.
+std::vector<nn::Parameter> complex_pieces(const Grid& grid, at::ScalarType wide, double factor) {
+  const std::string axis = grid.shape().axes()[0].name;
+  const int parts = grid.shape().axis_size(axis);
+  Numbers odd(static_cast<uint64_t>(grid.world().rank()));
+  const auto piece = [&](const std::string& name, at::ScalarType type) {
+    const Layout layout(grid.shape(), {5, 3}, {{Split::balanced(5, parts, 0), {axis}}});
+    const at::Tensor reals = at::arange(15, at::kDouble).view({5, 3});
+    const Range rows = Split::balanced(5, parts, 0).ranges(grid.world().rank())[0];
+    const at::Tensor mine = (at::complex(reals, -reals) * factor).narrow(0, rows.begin, rows.size()).to(type);
+    return nn::Parameter{name, in_odd_memory(mine, odd).detach(), layout, grid, {}};
+  };
+  return {piece("narrow", at::kComplexFloat),
+          piece("wide", wide),
+          {"one",
+           at::full({}, c10::complex<double>(1, 2), at::kComplexDouble) * factor,
+           Layout(grid.shape(), {}),
+           grid,
+           {}}};
+}
+
+TEST(Checkpoint, of_complex_numbers_loads_in_any_layout_and_type) {
+  const test::TemporaryFolder folder;
+  for_each_world({1, 2, 3}, [&](const Communicator& world) {
+    const Grid grid(world, {{"w", world.size()}}), alone(Communicator(), {{"w", 1}});
+    const std::filesystem::path path = shared_path(folder, world) / "complex";
+    save_state(path, complex_pieces(grid, at::kComplexDouble, 1), grid);
+    world.barrier();
+    {
+      const SafetensorsFile file(path);
+      EXPECT_EQ(file.dtype("narrow"), at::kComplexFloat);
+      EXPECT_EQ(file.shape("narrow"), (std::vector<int64_t>{5, 3}));
+      EXPECT_EQ(file.dtype("wide"), at::kDouble);  // the format has no complex128
+      EXPECT_EQ(file.shape("wide"), (std::vector<int64_t>{5, 3, 2}));
+      EXPECT_EQ(file.shape("one"), (std::vector<int64_t>{2}));
+    }
+    for (const at::ScalarType type : {at::kComplexDouble, at::kComplexFloat})
+      for (const Grid& other : {grid, alone}) {
+        const auto loaded = complex_pieces(other, type, 0), expected = complex_pieces(other, type, 1);
+        check_state(path, loaded);
+        load_state(path, loaded);
+        for (size_t i = 0; i < loaded.size(); ++i) EXPECT_TRUE(loaded[i].tensor.equal(expected[i].tensor)) << i;
+      }
+    std::vector<nn::Parameter> reals = complex_pieces(grid, at::kComplexDouble, 0);
+    reals[0].tensor = at::real(reals[0].tensor);
+    EXPECT_THAT(thrown_by<InvalidArgument>([&] { load_state(path, reals); }),
+                HasSubstr("tensor 'narrow' is of ComplexFloat, expected Float"));
     world.barrier();
   });
 }
