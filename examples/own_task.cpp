@@ -90,8 +90,8 @@ int main(int argc, char** argv) {
     const auto make = [&](const train::Configuration&) { return std::make_unique<Curve>(file); };
     for (const std::string& setting : settings) {
       const size_t equals = std::min(setting.find('='), setting.size());
-      train::set(train::field_named(setting.substr(0, equals)), setting.substr(std::min(equals + 1, setting.size())),
-                 c);
+      const std::string value = setting.substr(std::min(equals + 1, setting.size()));
+      train::set(train::field_named(setting.substr(0, equals)), value, c);
     }
     const plan::JobSession session;
     if (ranks > 0) c = agreed_best(plan::layouts(c, make, {.placement = {.ranks = ranks}}));

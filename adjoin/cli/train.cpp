@@ -46,7 +46,7 @@ void run_train(const TrainCommand& command) {
     session.emplace();
     configuration = planned(configuration, *request);
   }
-  command.is_dry ? train::dry_run(configuration, command.json) : train::train(configuration);
+  command.is_dry ? train::dry_run(configuration, {}, command.json) : train::train(configuration);
 }
 
 }  // namespace

@@ -72,8 +72,7 @@ void check_own(const RowArguments& a) {
 /// What must be the same on all ranks.
 std::string description(const RowArguments& a) {
   const auto needs = [](const at::Tensor& x) { return at::GradMode::is_enabled() && x.requires_grad(); };
-  std::vector<int64_t> leading = a.right.sizes().vec();
-  leading.resize(leading.size() - 2);
+  const std::vector<int64_t> leading = a.right.sizes().slice(0, static_cast<size_t>(a.right.dim() - 2)).vec();
   return std::string(c10::toString(a.left.scalar_type())) + " with leading dims " + shape_text(leading) + ", " +
          std::to_string(a.right.size(-1)) + " features, chunk " + (a.chunk ? std::to_string(*a.chunk) : "auto") +
          ", left " + (needs(a.left) ? "with" : "without") + " and right " + (needs(a.right) ? "with" : "without") +

@@ -64,7 +64,7 @@ at::Tensor multiply(Product product, const Products& products, const at::Tensor&
     at::Tensor tangent = of_a.defined() ? multiply(product, products, of_a, y) : at::Tensor();
     if (of_b.defined()) {
       const at::Tensor more = multiply(product, products, x, of_b);
-      tangent = tangent.defined() ? tangent + more : more;
+      tangent = tangent.defined() ? tangent.add(more) : more;
     }
     return with_tangent(multiply(product, products, x, y), tangent);
   }

@@ -81,7 +81,8 @@ class Optimizer {
     bool decays = false;                     // whether weights decay
     bool enters_norm = true;                 // on one of the ranks that have copies
     std::unique_ptr<GradientShard> shard{};  // where gradients are summed within backward
-    std::vector<at::Tensor> moments{};       // for this worker's shards, flat
+    std::vector<Bucket> messages{};  // the bucket's parameters in the same order, in the buckets in which they are sent
+    std::vector<at::Tensor> moments{};  // for this worker's shards, flat
   };
 
   /// This worker's shards of the summed gradients, one tensor for each part.

@@ -53,10 +53,9 @@ void check_finite(double value, const char* what, int64_t step) {
 }
 
 /// The mean over the last complete epoch, or over the first one so far.
-double train_loss(const RunState& state) {
-  return state.position.epoch == 0 && state.epoch_learned > 0
-             ? state.epoch_loss / static_cast<double>(state.epoch_learned)
-             : state.last_epoch_loss;
+double train_loss(const RunState& s) {
+  return s.position.epoch == 0 && s.epoch_learned > 0 ? s.epoch_loss / static_cast<double>(s.epoch_learned)
+                                                      : s.last_epoch_loss;
 }
 
 /// Whether a field says nothing about learning, but when it ends, how its work is shared out, or what is written.

@@ -19,7 +19,7 @@ class Checkpoints : public testing::Test {
  protected:
   Outcome train(const std::string& arguments, const std::vector<std::string>& faults) const {
     std::string environment;
-    for (const std::string& variable : with_file_faults(out(), faults)) environment += variable + " ";
+    for (const std::string& variable : with_file_faults(out(), faults)) environment += shell_quoted(variable) + " ";
     return run(kSmallRun + "--epochs 1 " + arguments + into(out()), {.environment = environment});
   }
   fs::path out() const { return folder_ / "run"; }

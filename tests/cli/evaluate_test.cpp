@@ -164,7 +164,8 @@ TEST_F(TrainedModel, comes_with_a_summary_and_metrics_of_the_documented_keys) {
   const json summary = json_of(model() / "summary.json");
   EXPECT_EQ(keys_of(summary),
             (std::set<std::string>{"adjoin", "libtorch", "host", "machine", "date", "config", "layout", "ranks",
-                                   "train_loss", "test_loss", "test_accuracy", "train_seconds", "skipped_steps"}));
+                                   "train_loss", "test_loss", "test_accuracy", "test_classes", "test_confusion",
+                                   "test_f1", "test_macro_f1", "train_seconds", "skipped_steps"}));
   EXPECT_EQ(summary.at("layout").at("tp"), 2);
   ASSERT_EQ(summary.at("ranks").size(), 2u);
   for (int rank = 0; rank < 2; ++rank) {

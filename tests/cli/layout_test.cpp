@@ -134,7 +134,7 @@ TEST(LayoutCommand, refuses_what_it_cannot_show) {
       {"--shape 4", "--grid is needed"},
       {"--shape 4xx4 --grid 2x2", "--shape is 4xx4, expected numbers from 0 to "},
       {"--shape 4x-1 --grid 2x2", "--shape is 4x-1, expected numbers from 0 to "},
-      {"--shape '' --grid 2x2", "--shape is needed"},
+      {"--shape '' --grid 2x2", "--shape is empty, expected a value"},
       {"--shape 4x4 --grid 2", "--grid is 2, expected a number for each of the 2 dims"},
       {"--shape 4x4 --grid 0x2", "--grid is 0x2, expected numbers from 1 to 1024"},
       {"--shape 4x4 --grid 64x64", "--grid is 64x64, expected at most 1024 ranks"},

@@ -88,8 +88,8 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
 
 TEST(Program, escapes_control_characters_in_what_it_says) {
   EXPECT_EQ(run("train --out x --data $'a\\x1b[2J\\x9b'").err, "adjoin: --data is not UTF-8\n");
-  EXPECT_EQ(run("train --out x --data $'a\\x1b[2J\\u009b'").err,
-            "adjoin: a\\x1b[2J\\xc2\\x9b: no such file or folder\n");
+  EXPECT_EQ(run("train --out x --data $'a\\x1b[2J\\xc2\\x9b'").err,
+            "adjoin: --data a\\x1b[2J\\xc2\\x9b: no such file or folder\n");
 }
 
 TEST(Program, complains_once_in_an_mpi_job_and_names_a_rank_that_complains_alone) {

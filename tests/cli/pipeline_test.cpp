@@ -86,13 +86,13 @@ TEST(PipelineCommand, reads_pytorchs_tables) {
   const TemporaryFolder folder;
   const std::string csv = (folder / "pytorch.csv").string();
   put(csv, test::kZBVZeroBubble);
-  const json v = json_of_pipeline(csv);
+  const json v = json_of_pipeline(shell_quoted(csv));
   EXPECT_EQ(v["stages"], 4);
   EXPECT_EQ(v["microbatches"], 4);
   EXPECT_LT(v["bubble"].get<double>(), json_of_pipeline("zb-h1 --ranks 2 --microbatches 4")["bubble"].get<double>());
   for (const char* table : {test::kInterleaved1F1B, test::kInterleavedZeroBubble, test::kDualPipeV}) {
     put(csv, table);
-    EXPECT_GT(json_of_pipeline(csv)["actions"].get<int>(), 0);
+    EXPECT_GT(json_of_pipeline(shell_quoted(csv))["actions"].get<int>(), 0);
   }
 }
 

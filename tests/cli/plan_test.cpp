@@ -30,14 +30,19 @@ TEST(PlanCommand, prints_one_json_object_with_all_of_it) {
   const auto& layouts = json.at("layouts");
   ASSERT_GT(layouts.size(), 3U);
   const auto& first = layouts.at(0);
-  EXPECT_GT(first.at("measured_step_seconds"), 0);
   EXPECT_GT(first.at("memory_bytes"), 0);
+  int checked = 0;  // the first, unless the check refuted the plan, which is then made again
   for (const auto& layout : layouts) {
+    if (layout.contains("measured_step_seconds")) {
+      ++checked;
+      EXPECT_GT(layout.at("measured_step_seconds"), 0);
+    }
     EXPECT_EQ(layout.at("dp").get<int>() * layout.at("pp").get<int>() * layout.at("cp").get<int>() *
                   layout.at("tp").get<int>(),
               2);
     EXPECT_GE(layout.at("step_seconds"), first.at("step_seconds"));
   }
+  EXPECT_EQ(checked, 1);
 }
 
 TEST(PlanCommand, refuses_what_it_cannot_plan_in_one_line) {

@@ -73,7 +73,8 @@ TEST_F(Reports, of_a_run_are_followed_to_its_end_by_watch) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err,
               HasSubstr("the run has ended at step 8 without a result; continue with: adjoin train --resume "));
-  expect_refusal("watch" + runs("none"), "/none: there is no such folder");
+  expect_refusal("watch " + shell_quoted(*folder_ / "a" / "tensorboard"),
+                 "/tensorboard: is not an output folder of adjoin train");
   expect_refusal("watch", "DIR is needed");
 }
 

@@ -224,7 +224,7 @@ TEST_F(Resume, needs_a_checkpoint) {
   for (const auto& [nothing, said] : cases) {
     const Outcome outcome = run(resume(nothing));
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "adjoin: " + nothing.string() + ": " + said + "\n");
+    EXPECT_EQ(outcome.err, "adjoin: --resume " + nothing.string() + ": " + said + "\n");
   }
 }
 
@@ -232,7 +232,7 @@ TEST_F(Resume, of_split_rows_on_one_tensor_parallel_rank_needs_no_more_options) 
   const TemporaryFolder folder;
   const Outcome first = run(kSmallRun + "--epochs 1 --tp 2 --sp" + into(folder / "run"));
   ASSERT_EQ(first.code, 0) << first.err;
-  const Outcome second = run("train --epochs 2 --tp 1 --resume " + (folder / "run").string());
+  const Outcome second = run("train --epochs 2 --tp 1 --resume " + shell_quoted(folder / "run"));
   EXPECT_EQ(second.code, 0) << second.err;
 }
 

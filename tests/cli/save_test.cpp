@@ -28,7 +28,7 @@ class Saves : public testing::Test {
  protected:
   Surroundings with(const std::vector<std::string>& faults, int ranks = 0) const {
     std::string environment;
-    for (const std::string& variable : with_file_faults(out(), faults)) environment += variable + " ";
+    for (const std::string& variable : with_file_faults(out(), faults)) environment += shell_quoted(variable) + " ";
     return {.environment = environment, .ranks = ranks};
   }
   Surroundings with_held(const fs::path& hold, int ranks = 0) const {
@@ -184,7 +184,7 @@ TEST_F(Saves, of_four_ranks_go_on_with_as_many_as_there_are_at_the_very_sample) 
 
 TEST_F(Saves, are_refused_where_ranks_see_different_folders) {
   const fs::path other = folder_ / "other";
-  const std::string second = " : -n 1 " ADJOIN_PROGRAM " " + kSmallRun + "--dp 2 --epochs 1" + into(other);
+  const std::string second = " : -n 1 '" ADJOIN_PROGRAM "' " + kSmallRun + "--dp 2 --epochs 1" + into(other);
   const Outcome outcome = run(train("--dp 2 --epochs 1") + second, {.ranks = 1});
   EXPECT_NE(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("sees a different folder there than rank 0"));

@@ -108,7 +108,8 @@ TEST_F(KeptTokens, of_documents_that_are_damaged_are_written_anew) {
 TEST_F(KeptTokens, are_on_the_disk_before_they_have_their_name) {
   const fs::path log = folder_ / "log";
   std::string environment = "XDG_CACHE_HOME=" + shell_quoted(cache_) + " ";
-  for (const std::string& variable : with_file_faults(cache_, {"LOG=" + log.string()})) environment += variable + " ";
+  for (const std::string& variable : with_file_faults(cache_, {"LOG=" + log.string()}))
+    environment += shell_quoted(variable) + " ";
   ASSERT_EQ(
       run("train --dry-run --data " + shell_quoted(data_.path()) + kSmallModel, {.environment = environment}).code, 0);
   const FileOrder order(contents_of(log));

@@ -22,8 +22,8 @@ struct Exported {
 
 /// As transformers lists it: a classifier's probabilities in the order of its classes, or bits of a byte, of each text.
 json measured_by_adjoin(const fs::path& folder, const json& classes) {
-  const Outcome outcome = run("predict --all --json --threads-per-rank 1 --model " + shell_quoted(folder) + " '" +
-                              kTexts[0] + "' '" + kTexts[1] + "'");
+  const Outcome outcome = run("predict --json --threads-per-rank 1 " + std::string(classes.is_null() ? "" : "--all ") +
+                              "--model " + shell_quoted(folder) + " '" + kTexts[0] + "' '" + kTexts[1] + "'");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   json measured;
   for (const std::string& line : lines_of(outcome.out)) {

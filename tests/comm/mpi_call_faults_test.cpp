@@ -22,11 +22,13 @@ namespace {
 using testing::Outcome;
 
 Outcome tour(int kind, const std::string& fault) {
+  const std::filesystem::path library = ADJOIN_MPI_FAULTS;  // whose path LD_PRELOAD would cut at spaces
   return testing::run_job(kind == 2 ? 3 : 2, "0 tour " + std::to_string(kind),
                           "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 ADJOIN_DEADLINE=30 "
                           "OMPI_MCA_btl_vader_single_copy_mechanism=none "
-                          "OMPI_MCA_mca_base_env_list=LD_PRELOAD=" ADJOIN_MPI_FAULTS " " +
-                              fault);
+                          "'OMPI_MCA_mca_base_env_list=LD_LIBRARY_PATH=" +
+                              library.parent_path().string() + ";LD_PRELOAD=" + library.filename().string() + "' '" +
+                              fault + "'");
 }
 
 /// The lines of this library, not of mpirun.

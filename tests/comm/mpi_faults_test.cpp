@@ -245,7 +245,7 @@ TEST(MpiFaults, say_that_the_environment_tells_of_another_job) {
   const Outcome outcome = testing::run(
       "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') PMI_RANK=0 PMI_SIZE=2 "
       "ASAN_OPTIONS=detect_leaks=0 timeout "
-      "60 " ADJOIN_FAULT_PROGRAM " 0 fine");
+      "60 '" ADJOIN_FAULT_PROGRAM "' 0 fine");
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("a job of 2 ranks, but MPI reports 1"), HasSubstr("PMI_RANK")));
 }

@@ -33,7 +33,7 @@ Failed failed_job(const std::string& arguments, const std::string& environment =
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / kFlightFolder);
   Failed failed{
-      .outcome = testing::run_job(3, arguments, "ADJOIN_TEST_FLIGHT=" + folder.path().string() + " " + environment),
+      .outcome = testing::run_job(3, arguments, "ADJOIN_TEST_FLIGHT='" + folder.path().string() + "' " + environment),
       .job = read_flight_records(folder.path()),
       .differences = {}};
   for (const RecordDifference& difference : differences(failed.job))

@@ -17,8 +17,10 @@ namespace adjoin::test {
 /// unless it is told otherwise; the preloaded library defines nothing that it needs.
 inline std::vector<std::string> with_file_faults(const std::filesystem::path& folder,
                                                  const std::vector<std::string>& faults) {
-  std::vector<std::string> variables{"LD_PRELOAD=" ADJOIN_FILE_FAULTS, "ADJOIN_FAULTS_FOLDER=" + folder.string(),
-                                     "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0"};
+  const std::filesystem::path library = ADJOIN_FILE_FAULTS;  // whose path LD_PRELOAD would cut at spaces
+  std::vector<std::string> variables{
+      "LD_LIBRARY_PATH=" + library.parent_path().string(), "LD_PRELOAD=" + library.filename().string(),
+      "ADJOIN_FAULTS_FOLDER=" + folder.string(), "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0"};
   for (const std::string& fault : faults) variables.push_back("ADJOIN_FAULTS_" + fault);
   return variables;
 }

@@ -7,10 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks reduction_loops shared_memory terminal text "
-     "thread_memory utf8 with_type", "what the layers are made of"),
+    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks process_owner reduction_loops shared_file shared_memory "
+     "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
-    ("comm", "arguments call_text diagnosis", "how a Communicator checks and reports a call"),
+    ("comm", "arguments call_text carried_state common_cause diagnosis stand_in", "how a Communicator checks and reports a call"),
     ("comm/algorithm", "patterns perform", "how programs are made and carried out"),
     ("comm/host", "*", "a transport; launch chooses it"),
     ("comm/mpi", "*", "a transport; launch chooses it"),
@@ -18,10 +18,11 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("data", "gzip_failure random sample_formats sample_words token_file token_folder unicode_categories",
      "how data is read, written and made up"),
     ("data/tokenizer", "*", "parts of tokenizer_folder"),
+    ("lab/measure", "stopwatch", "what a plan measures with"),
     ("lab", "flight_file svg", "the files of what is seen"),
     ("lab/trace", "*", "parts of lab/trace.hpp"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
-    ("movement", "exchange graph_notes kinds_along saved_value sent_tensors", "how movements send, and what check_gradients notes"),
+    ("movement", "exchange forward_mode graph_notes kinds_along rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
@@ -30,10 +31,10 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("train", "autocast backward_slices failures flight_records measured_segments memory_walk messages on_root planned_samples "
      "skipped_products training_order", "parts of trainer and step plan"),
     ("train/bench", "*", "adjoin bench"),
-    ("train/hugging_face", "export_tokenizer", "a part of export_model"),
+    ("train/hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("train/storage", "checkpoint_folders one_folder piece_runs read_text run_files state_sums together token_cache "
      "whole_checkpoint", "how files are read and written"),
-    ("train/text", "class_counts class_report text_part transformer_options", "parts of the tasks of texts"),
+    ("train/text", "class_counts class_report class_weights measured_texts text_part transformer_options", "parts of the tasks of texts"),
 ]  # fmt: skip
 
 

@@ -62,8 +62,9 @@ SideFiles::SideFiles(const fs::path& folder)
       config(read_if_there(folder / "tokenizer_config.json")),
       special(read_if_there(folder / "special_tokens_map.json")),
       added(read_if_there(folder / "added_tokens.json")),
-      generation(
-          read_if_there(folder / (is_file(folder / "generation_config.json") ? "generation_config.json" : "config.json")).json),
+      generation(read_if_there(folder /
+                               (is_file(folder / "generation_config.json") ? "generation_config.json" : "config.json"))
+                     .json),
       model(read_if_there(folder / "config.json").json) {}
 
 TokenizerJson SideFiles::ends(const std::string& end) const {

@@ -118,7 +118,7 @@ TEST(Safetensors, refuse_two_tensors_of_one_name_or_a_type_without_a_name) {
   const TemporaryFolder folder;
   EXPECT_THROW(make_safetensors(folder / "a", {{"x", at::kFloat, {1}}, {"x", at::kFloat, {1}}}), InvalidArgument);
   EXPECT_THROW(make_safetensors(folder / "a", {{"__metadata__", at::kFloat, {1}}}), InvalidArgument);
-  EXPECT_THROW(write_safetensors(folder / "a", {{"x", at::ones({1}, at::kComplexFloat)}}), InvalidArgument);
+  EXPECT_THROW(write_safetensors(folder / "a", {{"x", at::ones({1}, at::kComplexDouble)}}), InvalidArgument);
 }
 
 TEST(Safetensors, refuses_names_that_are_not_there) {
