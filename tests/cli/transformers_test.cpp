@@ -76,8 +76,10 @@ TEST(Transformers, opens_what_is_exported_and_computes_the_same_of_texts) {
   });
   exported(shell_quoted(folder / "mistral"), "mistral-with-a-window");
   put(folder / "tokenizer.json", tokenizer_of_qwen2().dump());
-  run_well(train + PretrainedFolders::kLlama + "--attention-bias qkv --vocab " +
-           shell_quoted(folder / "tokenizer.json") + into(folder / "run-qwen2"));
+  ASSERT_EQ(run(train + PretrainedFolders::kLlama + "--attention-bias qkv --vocab " +
+                shell_quoted(folder / "tokenizer.json") + into(folder / "run-qwen2"))
+                .code,
+            0);
   exported(shell_quoted(folder / "run-qwen2"), "qwen2-trained");
   exported(shell_quoted(folder / "qwen2-trained"), "qwen2-itself");
   const Exported all[] = {{"bert-itself", "BertForSequenceClassification"},

@@ -310,18 +310,21 @@ class Interrupt(unittest.TestCase):
         self.assertIn("is interrupted\n", out, err)
         self.assertNotEqual(job.returncode, 0)
 
-
     def test_a_second_time_ends_a_rank_that_sleeps(self):
+        def insist():
+            while True:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+
         def work(world):
             if world.rank == 1:
                 time.sleep(60)
-            os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=insist, daemon=True).start()
             world.barrier()
 
         child = os.fork()  # an interpreter that has imported torch
         if child == 0:
             try:
-                threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()
                 adjoin.launch(work, ranks=2)
             finally:
                 os._exit(1)
