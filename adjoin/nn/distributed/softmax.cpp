@@ -9,15 +9,18 @@
 #include <limits>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/distributed/widened.hpp"
 
 namespace adjoin::nn {
 namespace {
 
-/// The largest number of each row. It needs no gradient, as subtracting any number from a whole row changes nothing.
-at::Tensor largest_along(const at::Tensor& x, int64_t dim, const Communicator& workers) {
+/// The largest number of each row. It needs no gradient, forward or backward, as subtracting any number from a whole row changes
+/// nothing.
+at::Tensor largest_along(const at::Tensor& given, int64_t dim, const Communicator& workers) {
   const at::NoGradGuard no_gradient;
+  const at::Tensor x = tangent_of(given).defined() ? given._fw_primal(0) : given;
   std::vector<int64_t> shape = x.sizes().vec();
   shape[static_cast<size_t>(dim)] = 1;
   at::Tensor most = x.size(dim) > 0 ? x.amax(dim, /*keepdim=*/true).contiguous()

@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/nn/modules/activation.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/layers.hpp"
@@ -38,6 +41,26 @@ TEST(Softmax, equals_one_worker_on_random_layouts) {
     for_each_seed(world, 30,
                   [&](uint64_t seed) { compare_softmax<LogSoftmax, t::LogSoftmax, LogSoftmaxOptions>(seed, world); });
   });
+}
+
+TEST(Softmax, has_the_forward_derivatives_of_one_worker_where_its_dim_is_cut) {
+  const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();  // of the process
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"x", world.size()}});
+    const Split split = Split::balanced(7, world.size(), /*dim=*/0);
+    const Layout layout(grid.shape(), {7}, {{split, {"x"}}});
+    const auto mine = [&](const at::Tensor& x) {
+      return x.narrow(0, split.offset(world.rank()), split.size(world.rank()));
+    };
+    const at::Tensor x = at::linspace(-1, 2, 7, at::kDouble).sin() * 3, t = at::linspace(0, 5, 7, at::kDouble).cos();
+    const at::Tensor s = at::softmax(x, 0), centred = t - (s * t).sum();
+    const auto tangent = [&](auto layer) {
+      return tangent_of(layer(DistributedTensor{with_tangent(mine(x), mine(t)), layout, grid}).local);
+    };
+    EXPECT_TRUE(tangent(Softmax(SoftmaxOptions(0), grid)).allclose(mine(s * centred), 1e-12, 1e-12));
+    EXPECT_TRUE(tangent(LogSoftmax(LogSoftmaxOptions(0), grid)).allclose(mine(centred), 1e-12, 1e-12));
+  });
+  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(Softmax, refuses_a_dim_that_is_not_there) {
