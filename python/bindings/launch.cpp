@@ -156,6 +156,8 @@ py::list launch_on_threads(const py::function& work, int ranks, const LaunchOpti
   require(ranks >= 1, "launch: expected at least 1 rank, got " + std::to_string(ranks));
   Launch launch(ranks);
   const int all_threads = at::get_num_threads(), threads = std::max(1, all_threads / ranks);
+  // In the child of a fork the first call replaces LibTorch's pool of threads, which two threads must not do at once.
+  at::set_num_threads(all_threads);
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
