@@ -33,8 +33,8 @@ struct RankExit {
   int code = 0;
 };
 
-/// Whether the job ends because another process of this host has failed: mpirun then sends this one SIGTERM, as it does where the
-/// user presses Ctrl-C. May be called by a signal's handler.
+/// Whether the job ends because another process of this host has failed, on rank 0 also of another host: mpirun then sends this one
+/// SIGTERM, as it does where the user presses Ctrl-C. May be called by a signal's handler.
 bool mpi_job_fails() noexcept;
 
 /// Keeps MPI running for as long as it lives: initialises it where it is not initialised (and then finalises it), at thread

@@ -84,9 +84,31 @@ void MpiShared::begin() {
   check_mpi(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  await_failures();
   share_table(host);
   share_tensors(host);
   MPI_Comm_free(&host);
+}
+
+void MpiShared::await_failures() {
+  if (std::ranges::all_of(host_of, [](int first) { return first == 0; })) return;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &failures_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(failures_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (world_rank != 0) return;
+  check_mpi(MPI_Irecv(&failed_elsewhere_, 1, MPI_INT, MPI_ANY_SOURCE, 0, failures_, &failure_), "MPI_Irecv");
+}
+
+void MpiShared::tell_first_rank() const noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (failures_ == MPI_COMM_NULL || host_of[static_cast<size_t>(world_rank)] == 0) return;
+  const int failed = 1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Issend(&failed, 1, MPI_INT, 0, 0, failures_, &request), is_told = 0;
+  const Clock::time_point give_up = Clock::now() + std::chrono::seconds(1);
+  while (code == MPI_SUCCESS && is_told == 0 && Clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    code = MPI_Test(&request, &is_told, MPI_STATUS_IGNORE);
+  }
 }
 
 void MpiShared::share_table(MPI_Comm host) {
@@ -173,6 +195,11 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
     end_job(error.what(), 1);
   }
   watchdog_ = {};
+  if (failure_ != MPI_REQUEST_NULL) {
+    MPI_Cancel(&failure_);
+    MPI_Wait(&failure_, MPI_STATUS_IGNORE);
+  }
+  if (failures_ != MPI_COMM_NULL) MPI_Comm_free(&failures_);
   const MpiShared* self = this;
   latest.compare_exchange_strong(self, nullptr);
   own_ = nullptr;
@@ -183,6 +210,7 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
 
 bool MpiShared::others_failed() const noexcept {
   if (!own()) return false;
+  if (*const_cast<const volatile int*>(&failed_elsewhere_) != 0) return true;
   return table.host->somebody_failed.load() || std::ranges::any_of(table.processes, [](const auto& process) {
            return ::kill(process.pid.load(), 0) != 0 && errno == ESRCH;
          });
@@ -226,6 +254,7 @@ void MpiShared::end(const std::string& text, int exit_code) const noexcept {
   } else {
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends this process
   }
+  tell_first_rank();
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }

@@ -51,7 +51,8 @@ struct MpiShared {
   /// releases what the processes share, before MPI is finalised. Returns the code with which all ranks are to exit: the largest
   /// that any rank gives. A rank that gives another than 0 ends the job where the others have not come after a second.
   std::optional<int> leave(std::optional<int> exit_code) noexcept;
-  /// Whether another process of this host has failed or is gone; may be called by a signal's handler.
+  /// Whether another process of this host has failed or is gone, or on rank 0 whether one of another host has told it that it
+  /// fails; may be called by a signal's handler.
   bool others_failed() const noexcept;
 
   const MpiOptions options;
@@ -66,6 +67,9 @@ struct MpiShared {
   mpi::ProcessEntry* own() const { return process_.is_here() ? own_ : nullptr; }
 
  private:
+  void await_failures();
+  /// Waits a second at most for rank 0, which may compute.
+  void tell_first_rank() const noexcept;
   void share_table(MPI_Comm host);
   void share_tensors(MPI_Comm host);
   [[noreturn]] void end(const std::string& text, int exit_code) const noexcept;
@@ -75,6 +79,9 @@ struct MpiShared {
   const ProcessOwner process_;
   void* memory_ = nullptr;  // of the table
   mpi::ProcessEntry* own_ = nullptr;
+  MPI_Comm failures_ = MPI_COMM_NULL;        // of jobs on several hosts, by which ranks tell rank 0 that they fail
+  MPI_Request failure_ = MPI_REQUEST_NULL;  // on rank 0
+  int failed_elsewhere_ = 0;                // on rank 0: MPI writes it while rank 0 waits in any call
   std::jthread watchdog_;
 };
 
