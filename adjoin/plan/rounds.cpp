@@ -9,13 +9,17 @@ namespace {
 
 constexpr size_t kRounds = 3, kMostRounds = 10;
 
-/// The sums of the readings that lost little, the least first.
-std::vector<double> sums_of_clean(const Part& part, double tolerance) {
-  std::vector<double> sums;
+/// The readings that lost little, the least first.
+std::vector<const Reading*> clean_readings(const Part& part, double tolerance) {
+  std::vector<const Reading*> clean;
   for (const Reading& reading : part.readings)
-    if (reading.lost <= tolerance) sums.push_back(reading.sum());
-  std::ranges::sort(sums);
-  return sums;
+    if (reading.lost <= tolerance) clean.push_back(&reading);
+  std::ranges::sort(clean, {}, &Reading::sum);
+  return clean;
+}
+
+bool is_close(const Reading* reading, const Reading* least, double tolerance) {
+  return reading->sum() <= (1 + 2 * tolerance) * least->sum();
 }
 
 }  // namespace
@@ -25,15 +29,19 @@ double Reading::sum() const {
 }
 
 const Reading* Part::best(double tolerance) const {
-  const auto order = [&](const Reading& reading) { return std::pair(reading.lost > tolerance, reading.sum()); };
-  const auto found = std::ranges::min_element(readings, {}, order);
-  return found == readings.end() ? nullptr : &*found;
+  const std::vector<const Reading*> clean = clean_readings(*this, tolerance);
+  if (clean.empty()) {
+    const auto least = std::ranges::min_element(readings, {}, &Reading::sum);
+    return least == readings.end() ? nullptr : &*least;
+  }
+  const auto close = std::ranges::count_if(clean, [&](auto* each) { return is_close(each, clean[0], tolerance); });
+  return clean[static_cast<size_t>(close - 1) / 2];
 }
 
 bool Part::is_sure(double tolerance) const {
-  const std::vector<double> sums = sums_of_clean(*this, tolerance);
-  if (sums.empty()) return false;
-  return readings.size() == 1 || (sums.size() > 1 && sums[1] <= (1 + 2 * tolerance) * sums[0]);
+  const std::vector<const Reading*> clean = clean_readings(*this, tolerance);
+  if (clean.empty()) return false;
+  return readings.size() == 1 || (clean.size() > 1 && is_close(clean[1], clean[0], tolerance));
 }
 
 void measure_in_rounds(std::vector<Part>& parts, double seconds, double tolerance,

@@ -21,11 +21,11 @@ struct Part {
   std::function<Reading()> measure;
   std::vector<Reading> readings = {};
 
-  /// The least disturbed reading: the one with the least sum among those that lost at most `tolerance`, or among all; none
-  /// where nothing was measured.
+  /// A reading that was disturbed little: the middle one, by their sums, of those that lost at most `tolerance` and are at most
+  /// twice `tolerance` above the least of these; where all lost more, the least; none where nothing was measured.
   const Reading* best(double tolerance) const;
-  /// Whether the best reading can be trusted: it lost at most `tolerance`, and if there are several readings, another such one
-  /// is at most twice `tolerance` larger.
+  /// Whether the best reading can be trusted: it lost at most `tolerance`, and if there are several readings, another one is as
+  /// close to it.
   bool is_sure(double tolerance) const;
 };
 

@@ -87,6 +87,11 @@ TEST(Rounds, prefer_a_reading_that_had_its_processors) {
   EXPECT_EQ((Part{"a", "any", nullptr}).best(kTolerance), nullptr);
 }
 
+TEST(Rounds, take_the_middle_of_readings_that_are_close) {
+  const Part part{"a", "any", nullptr, {{{1.01}, 0}, {{0.9}, 0.5}, {{1.02}, 0}, {{1.0}, 0}, {{1.7}, 0}}};
+  EXPECT_DOUBLE_EQ(part.best(kTolerance)->sum(), 1.01);
+}
+
 TEST(Rounds, measure_one_part_of_each_kind_when_time_is_up) {
   Machine machine;
   std::vector<Part> parts{machine.part("a", 4, "block"), machine.part("b", 4, "block"), machine.part("c", 4, "head"),
