@@ -18,7 +18,7 @@ constexpr size_t kMostMicroBatches = 16;
 
 /// What a segment's needs depend on besides what its name says.
 std::string layout_of_needs(const Configuration& c) {
-  std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero};
+  std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.microbatches > 1 ? 1 : 0};
   if (c.ep > 1 || c.zero > 1) numbers.insert(numbers.end(), {c.dp, c.pp});
   return joined(numbers, " ") + (c.cp > 1 ? " " + c.cp_method : "") + " " + c.recompute + ": ";
 }

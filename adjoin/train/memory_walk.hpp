@@ -49,11 +49,12 @@ class MemoryWalk {
     if (action == pipeline::Kind::forward) return forward(stage);
     for (size_t i = stage.segments.size(); i-- > 0;) {
       const SegmentNeeds& needs = *stage.segments[i];
+      const bool again = has_gradients(stage.first + i);
       if (action != pipeline::Kind::weight) {
-        highest_ = std::max(highest_, live_ + needs.backward);
+        highest_ = std::max(highest_, live_ + (again ? needs.backward_again : needs.backward));
         keep(needs.retained - needs.kept);
       } else {
-        highest_ = std::max(highest_, live_ + needs.weight_gradients);
+        highest_ = std::max(highest_, live_ + (again ? needs.weight_gradients_again : needs.weight_gradients));
         keep(-needs.retained);
       }
       if (action != pipeline::Kind::input) count_gradients(stage.first + i);
@@ -75,6 +76,12 @@ class MemoryWalk {
     live_ += bytes;
     kept_ += bytes;
     most_kept_ = std::max(most_kept_, kept_);
+  }
+  bool has_gradients(size_t segment) const {
+    for (const auto& module : model_->modules(segment).of_parts)
+      for (const at::Tensor& weight : module->parameters())
+        if (!counted_.contains(weight.unsafeGetTensorImpl())) return false;
+    return true;
   }
   void count_gradients(size_t segment) {
     for (const auto& module : model_->modules(segment).of_parts)

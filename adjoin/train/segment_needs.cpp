@@ -64,26 +64,9 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
   return bytes;
 }
 
-}  // namespace
-
-void PlannedCalls::begin(const Call& call) {
-  const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
-  if (!moves || call.size == 1) return;
-  const auto [first, last] = std::ranges::minmax(call.group->world_ranks);
-  const auto sent = static_cast<int>(std::ranges::count_if(call.messages, &Message::is_send));
-  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
-}
-
-LoneRank::LoneRank(const GridSizes& sizes, int rank)
-    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
-           sizes.shape()) {}
-
-SegmentNeeds measure(const SegmentTrial& trial) {
-  const SkippedProducts skipped;
-  PeakMemory memory;
-  const models::Model model = made(trial);
-  const GradientShards shards = shards_of(model, trial.summed);
-  for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
+/// What a pass needs, forward and back, of a model which may have gradients already.
+SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const GradientShards& shards,
+                           PeakMemory& memory) {
   const int64_t before = memory.current_bytes();
   SegmentNeeds needs;
   trial.calls.calls.clear();
@@ -129,6 +112,38 @@ SegmentNeeds measure(const SegmentTrial& trial) {
     for (const at::Tensor& weight : model->named_children()[part]->parameters())
       if (weight.grad().defined()) needs.retained += static_cast<int64_t>(weight.grad().nbytes());
   needs.calls = std::exchange(trial.calls.calls, {});
+  return needs;
+}
+
+}  // namespace
+
+void PlannedCalls::begin(const Call& call) {
+  const bool moves = call.collective || call.name == "exchange" || call.name == "isend";
+  if (!moves || call.size == 1) return;
+  const auto [first, last] = std::ranges::minmax(call.group->world_ranks);
+  const auto sent = static_cast<int>(std::ranges::count_if(call.messages, &Message::is_send));
+  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
+}
+
+LoneRank::LoneRank(const GridSizes& sizes, int rank)
+    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
+           sizes.shape()) {}
+
+SegmentNeeds measure(const SegmentTrial& trial) {
+  const SkippedProducts skipped;
+  PeakMemory memory;
+  const models::Model model = made(trial);
+  const GradientShards shards = shards_of(model, trial.summed);
+  for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
+  SegmentNeeds needs = needs_of_pass(trial, model, shards, memory);
+  needs.backward_again = needs.backward;
+  needs.weight_gradients_again = needs.weight_gradients;
+  if (trial.configuration.microbatches == 1) return needs;
+  for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
+    for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
+  const SegmentNeeds again = needs_of_pass(trial, model, shards, memory);
+  needs.backward_again = again.backward;
+  needs.weight_gradients_again = again.weight_gradients;
   return needs;
 }
 

@@ -39,6 +39,8 @@ struct SegmentNeeds {
   int64_t retained =
       0;  ///< what stays after its backward, until that of the stage is over and its postponed gradients are computed
   int64_t weight_gradients = 0;  ///< the most while postponed gradients of its weights are computed
+  /// The same two where its weights have gradients of an earlier micro-batch, which are not counted here.
+  int64_t backward_again = 0, weight_gradients_again = 0;
   std::vector<PlannedCall> calls{};
   size_t forward_calls = 0;  ///< the first of the calls, those in forward
   SegmentSeconds seconds{};  ///< if a clock measures them
