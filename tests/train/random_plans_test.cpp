@@ -49,6 +49,8 @@ Configuration drawn(uint64_t seed) {
     c.ep = c.dp % 2 == 0 && random.chance(60) ? 2 : 1;
   }
   c.sp = c.tp > 1 && random.chance(50);
+  // A plan takes it that the other ranks have as many rows for the experts as its own.
+  if (c.experts > 1) c.sequence -= c.sequence % (2 * c.cp * c.tp);
   c.zero = number({1, 2, 3});
   c.cp_method = name({"ring", "ulysses", "gathered"});
   c.recompute = name({"none", "none", "segment", "attention"});

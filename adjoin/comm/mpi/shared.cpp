@@ -21,9 +21,22 @@
 #include "adjoin/comm/mpi/process_world.hpp"
 
 namespace adjoin {
+namespace {
+
+/// Of the latest session, for signals' handlers.
+std::atomic<const MpiShared*> latest = nullptr;
+
+std::atomic<bool> has_mpi_failed = false;
+
+}  // namespace
+
+void note_mpi_failure() noexcept {
+  has_mpi_failed.store(true);
+}
 
 void check_mpi(int code, std::string_view call) {
   if (code == MPI_SUCCESS) return;
+  note_mpi_failure();
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
@@ -55,13 +68,6 @@ std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
   check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm), "MPI_Bcast");
   return text;
 }
-
-namespace {
-
-/// Of the latest session, for signals' handlers.
-std::atomic<const MpiShared*> latest = nullptr;
-
-}  // namespace
 
 MpiShared::~MpiShared() {
   if (!process_.is_here()) watchdog_.detach();  // the thread does not exist in the child of a fork
@@ -101,6 +107,7 @@ void MpiShared::await_failures() {
 void MpiShared::tell_first_rank() const noexcept {
   using Clock = std::chrono::steady_clock;
   if (failures_ == MPI_COMM_NULL || host_of[static_cast<size_t>(world_rank)] == 0) return;
+  if (has_mpi_failed.load()) return;  // what MPI still receives would go into memory that is no longer held
   const int failed = 1;
   MPI_Request request = MPI_REQUEST_NULL;
   int code = MPI_Issend(&failed, 1, MPI_INT, 0, 0, failures_, &request), is_told = 0;

@@ -22,6 +22,9 @@ namespace mpi {
 class ProcessWorld;
 }
 
+/// Notes that a call of MPI has failed: what is still to arrive may go into memory that is no longer held.
+void note_mpi_failure() noexcept;
+
 /// Throws CommunicationError with MPI's error text unless `code` is success.
 void check_mpi(int code, std::string_view call);
 

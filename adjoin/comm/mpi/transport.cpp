@@ -31,6 +31,7 @@ int tag_of(const Message& message) {
 /// Throws for a message in an exchange in which one has failed.
 void check_error(const Message& message, int error, const Call& call) {
   if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
+  note_mpi_failure();
   int error_class = 0;
   MPI_Error_class(error, &error_class);
   if (error_class == MPI_ERR_TRUNCATE) throw_other(call, message.buffer, "a longer message");
