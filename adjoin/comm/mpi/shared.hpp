@@ -82,7 +82,7 @@ struct MpiShared {
   const ProcessOwner process_;
   void* memory_ = nullptr;  // of the table
   mpi::ProcessEntry* own_ = nullptr;
-  MPI_Comm failures_ = MPI_COMM_NULL;        // of jobs on several hosts, by which ranks tell rank 0 that they fail
+  MPI_Comm failures_ = MPI_COMM_NULL;       // of jobs on several hosts, by which ranks tell rank 0 that they fail
   MPI_Request failure_ = MPI_REQUEST_NULL;  // on rank 0
   int failed_elsewhere_ = 0;                // on rank 0: MPI writes it while rank 0 waits in any call
   std::jthread watchdog_;
