@@ -21,6 +21,7 @@
 #include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/odd_memory.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/worlds.hpp"
@@ -170,6 +171,14 @@ TEST(ExpertRows, are_those_of_any_memory) {
     EXPECT_TRUE(ExpertRows(in_odd_memory(chosen, odd), experts, Communicator())
                     .to_experts(in_odd_memory(x, odd))
                     .equal(expected));
+}
+
+TEST(ExpertRows, refuse_an_expert_that_nobody_has) {
+  for (const int64_t wrong : {-1, 3}) {
+    const at::Tensor chosen = at::tensor(std::vector<int64_t>{2, 0, wrong, 1}, at::kLong).view({2, 2});
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { ExpertRows(chosen, Split::balanced(3, 1, 0), Communicator()); }),
+              "ExpertRows: rank 0: expected experts from 0 to 2, got " + std::to_string(wrong));
+  }
 }
 
 TEST(Fill, reaches_a_piece_in_any_memory) {
