@@ -206,6 +206,7 @@ DistributedTensor mean(const DistributedTensor& x, std::vector<int64_t> dims, bo
   double count = 1;
   for (const int64_t dim : dims) count *= static_cast<double>(x.layout.split(dim).size());
   return total("mean", x, dims, keepdim, [&](const at::Tensor& local, at::IntArrayRef over, bool keeps) {
+    if (count == 0) return local.mean(over, keeps);  // NaN, with second derivatives of 0, where a division has NaN
     return (local.sum(over, keeps, at::toOpMathType(type)) / count).to(type);
   });
 }

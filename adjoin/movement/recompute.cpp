@@ -2,9 +2,11 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -54,6 +56,12 @@ class WithAutocast {
 
 /// Whether this thread is recomputing: a nested `recomputed` would be computed three times.
 thread_local bool recomputing = false;
+
+/// Whether somebody computes derivatives in forward mode, which any tensor that f uses may have.
+bool is_in_forward_mode() {
+  return c10::AutogradState::get_tls_state().get_fw_grad_mode() &&
+         torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
+}
 
 constexpr size_t kMostInputs = 3;
 
@@ -125,7 +133,7 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
           [&] { return "recomputed: expected 1 to 3 inputs, got " + std::to_string(inputs.size()); });
   const bool is_asked =
       std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
-  if (!at::GradMode::is_enabled() || !is_asked || recomputing) return f(inputs);
+  if (!at::GradMode::is_enabled() || !is_asked || recomputing || is_in_forward_mode()) return f(inputs);
   const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
   return Recomputed::apply(input(0), input(1), input(2), Recomputation{f});
 }

@@ -20,7 +20,7 @@ class GraphNotes;
 /// f must return the same tensor each time, and must not draw random numbers from a generator: masks of a ForwardPass are drawn
 /// again alike. f is kept until backward, so it must capture by value what does not live as long. Other tensors that f uses,
 /// such as a module's parameters, get their gradients added in backward. Where no input requires a gradient, f is called
-/// directly, since nothing would request its backward.
+/// directly, since nothing would request its backward; so it is in forward mode, whose derivatives f carries itself.
 ///
 /// Adjoint: once differentiable; calls must not be nested
 /// Throws:  InvalidArgument for no input, or more than 3 inputs

@@ -13,10 +13,10 @@ namespace adjoin {
 /// Tensors that are being sent to other ranks while this rank goes on. Each is kept until it was received.
 class SentTensors {
  public:
-  /// As Communicator::isend. Nobody may write the tensor until it was received.
+  /// As Communicator::isend, of a tensor in any memory. Nobody may write the tensor until it was received.
   void send(const at::Tensor& tensor, const Communicator& group, int to, int tag) {
-    const at::Tensor contiguous = tensor.contiguous();
-    under_way_.push_back({contiguous, group.isend(buffer(contiguous), to, tag)});
+    const at::Tensor contiguous = plain("isend", tensor).contiguous();
+    under_way_.push_back({contiguous, group.isend(buffer_of_reals(contiguous), to, tag)});
   }
   /// Releases the tensors that were received.
   void drop_received() {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/partition/layout.hpp"
@@ -103,6 +104,7 @@ at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& scores, const at:
   check_targets(scores, targets, group, words);
   const at::Tensor place = targets - words.offset(group.rank());
   const at::Tensor elsewhere = (place < 0).logical_or(place >= words.size(group.rank()));
+  refuse_tangent("vocabulary_parallel_cross_entropy", scores);
   return VocabularyLoss::apply(scores, place.masked_fill(elsewhere, -1), targets >= 0, group);
 }
 

@@ -14,6 +14,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -131,6 +132,7 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, co
   require(base.sizes() == x.sizes(), "add_dropped: expected two tensors of one shape");
   const bool fits = base.scalar_type() == x.scalar_type() ||
                     (base.scalar_type() == at::kFloat && c10::elementSize(x.scalar_type()) == 2);
+  for (const at::Tensor* t : {&base, &x}) refuse_tangent("add_dropped", *t);
   return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()), Mask{p, words_of_rows(x, place, pass)});
 }
 

@@ -7,6 +7,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/nn/linear.hpp"
@@ -20,6 +21,7 @@ using torch::autograd::tensor_list;
 /// at::embedding; the computation of its gradient can wait.
 struct Lookup : torch::autograd::Function<Lookup> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& weight, const at::Tensor& ids) {
+    refuse_tangent("embedding", weight);
     ctx->save_for_backward({weight, ids});
     return at::embedding(weight, ids);
   }

@@ -54,7 +54,13 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->sent.assign(static_cast<size_t>(experts.size()), 0);
   const at::Tensor pairs = plain("ExpertRows", chosen).contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
-  for (const int64_t expert : expert_of) ++routes->sent[static_cast<size_t>(expert)];
+  for (const int64_t expert : expert_of) {
+    require(expert >= 0 && expert < experts.size(), [&] {
+      return "ExpertRows: rank " + std::to_string(group.rank()) + ": expected experts from 0 to " +
+             std::to_string(experts.size() - 1) + ", got " + std::to_string(expert);
+    });
+    ++routes->sent[static_cast<size_t>(expert)];
+  }
   if (experts.size() > 1) {
     std::vector<int64_t> next(routes->sent.size());
     std::exclusive_scan(routes->sent.begin(), routes->sent.end(), next.begin(), int64_t{0});

@@ -20,7 +20,8 @@ class ExpertRows {
   /// `chosen`: [rows, top_k] int64, the experts of each row here, all different; `experts`: which experts each rank of the
   /// group has, in rank order.
   /// Cost:   one number for each expert, sent to its rank
-  /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order
+  /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order, and for a chosen expert that is
+  ///         in none of these
   ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group);
 
   /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/nn/linear_product.hpp"
 
@@ -126,6 +127,7 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const 
     return "grouped_product: expected " + std::to_string(rows) + " rows in x, the sum over all groups, got " +
            shape_text(x.sizes().vec());
   });
+  for (const at::Tensor* t : {&x, &weight}) refuse_tangent("grouped_product", *t);
   return GroupedProduct::apply(as_in_product(x), weight, rows_of);
 }
 

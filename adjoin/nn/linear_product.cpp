@@ -14,6 +14,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
@@ -104,6 +105,7 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const a
                    ": expected this rank's rows of the split " + rows->split.to_string() + ", got " +
                    std::to_string(x.size(0)) + " rows";
           });
+  for (const at::Tensor* t : {&x, &weight, &bias}) refuse_tangent("linear_product", *t);
   return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt, rows);
 }
 

@@ -22,6 +22,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/nn/linear_product.hpp"
 
 namespace adjoin::nn {
@@ -163,6 +164,7 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
   // so equal scores may differ slightly. Adding the largest possible score and rounding to float32 removes these differences at
   // any size, so ties stay ties.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+  for (const at::Tensor* t : {&x, &router_}) refuse_tangent("MixtureOfExperts", *t);
   const at::Tensor scores = Scores::apply(x, router_);
   const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();
   const at::Tensor compared = (scores.detach() + largest).to(at::kFloat);

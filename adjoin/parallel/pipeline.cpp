@@ -167,7 +167,7 @@ class PipelineRank {
                                           : at::empty(flying_.at({to, coming}).like_output.sizes(),
                                                       flying_.at({to, coming}).like_output.options().device(at::kCPU));
       const auto begin = Clock::now();
-      ranks_.recv(buffer(tensor), rank_of(from), tag_of(from, to));
+      ranks_.recv(buffer_of_reals(tensor), rank_of(from), tag_of(from, to));
       waited_ += Clock::now() - begin;
       sent_.drop_received();
       in.there.emplace(coming, tensor);

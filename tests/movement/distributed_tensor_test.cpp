@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/route.hpp"
@@ -173,6 +174,21 @@ TEST(DistributedTensor, sums_whole_numbers_as_int64_and_16_bit_means_in_float32)
     const DistributedTensor average = mean(place(at::full({1000}, 1000, at::kHalf), layout, grid));
     EXPECT_EQ(average.local.scalar_type(), at::kHalf);
     EXPECT_NEAR(average.local.item<double>(), 1000, 2);  // the sum, 1e6, is no float16; two roundings of 1/2
+  });
+}
+
+TEST(DistributedTensor, of_no_elements_has_a_mean_with_the_derivatives_of_one_worker) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Grid grid(world, {{"w", world.size()}});
+    const Layout layout(grid.shape(), {0, 3}, {{Split::balanced(3, world.size(), 1), {"w"}}});
+    for (const bool of_all : {true, false}) {
+      const at::Tensor x = at::zeros(layout.shape_on(world.rank()), at::kDouble).requires_grad_();
+      const at::Tensor y = mean({x, layout, grid}, of_all ? std::vector<int64_t>() : std::vector<int64_t>{0}).local;
+      const at::Tensor gy = at::ones_like(y).requires_grad_();
+      EXPECT_TRUE(y.isnan().all().item<bool>());
+      const at::Tensor dx = torch::autograd::grad({y}, {x}, {gy}, {}, /*create_graph=*/true)[0];
+      EXPECT_TRUE(torch::autograd::grad({dx.sum()}, {gy})[0].equal(at::zeros_like(y)));  // as LibTorch's mean has it
+    }
   });
 }
 

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/forward_grad.h>
 
 #include <array>
 
@@ -18,6 +17,7 @@
 #include "adjoin/movement/point_to_point.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/forward_mode.hpp"
 #include "tests/support/odd_memory.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/worlds.hpp"
@@ -27,12 +27,6 @@ namespace {
 
 using namespace adjoin::testing;
 using ::testing::HasSubstr;
-
-/// LibTorch's forward mode, which belongs to the process.
-struct ForwardMode {
-  uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
-  ~ForwardMode() { torch::autograd::ForwardADLevel::release_idx(level); }
-};
 
 struct Case {
   const char* name;

@@ -8,7 +8,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/forward_mode.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -76,6 +78,19 @@ TEST(Recomputed, has_autocast_as_it_was) {
   y.sum().backward();
   EXPECT_EQ(types, (std::vector<at::ScalarType>{at::kBFloat16, at::kBFloat16}));
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST(Recomputed, carries_derivatives_in_forward_mode_of_inputs_and_weights) {
+  const ForwardMode mode;
+  const at::Tensor x = numbers({3}), weight = numbers({3}, 1), t = numbers({3}, 2).detach(),
+                   s = numbers({3}, 3).detach();
+  const at::Tensor of_weight = with_tangent(weight, s);
+  const auto f = [&](const Tensors& in) { return in[0].sin() * of_weight; };
+  const at::Tensor y = recomputed(f, {with_tangent(x, t)});
+  EXPECT_TRUE(tangent_of(y).allclose(x.cos() * t * weight + x.sin() * s, 1e-12, 1e-12));
+  EXPECT_TRUE(tangent_of(recomputed(f, {x})).allclose(x.sin() * s, 1e-12, 1e-12));
+  y.sum().backward();
+  EXPECT_TRUE(x.grad().allclose(x.cos() * weight, 1e-12, 1e-12));
 }
 
 TEST(Recomputed, communicates_again_in_backward) {

@@ -10,6 +10,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/nn/distributed/interpolation.hpp"
 #include "adjoin/nn/dropout.hpp"
@@ -18,9 +19,12 @@
 #include "adjoin/nn/fill.hpp"
 #include "adjoin/nn/grouped_linear.hpp"
 #include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/forward_mode.hpp"
 #include "tests/support/odd_memory.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/worlds.hpp"
@@ -135,6 +139,28 @@ TEST(OddMemory, gives_the_results_and_gradients_of_any_other) {
   });
 }
 
+TEST(ForwardMode, is_carried_or_refused_in_one_line) {
+  const ForwardMode mode;
+  Numbers draw(1);
+  std::vector<Case> cases = cases_of(draw, Communicator());
+  const Grid grid(Communicator(), {{"one", 1}});
+  const MixtureOfExpertsOptions options{.features = 4, .hidden_features = 2, .experts = 2, .tensor = at::kDouble};
+  MixtureOfExperts experts(options, grid, "one");
+  initialize(*experts, 1);
+  cases.push_back({"MixtureOfExperts", {at::ones({3, 4}, at::kDouble)}, [&](const Tensors& x) {
+                     return experts(x[0], ForwardPass{});
+                   }});
+  for (const Case& one : cases) {
+    Tensors inputs = one.inputs;
+    for (at::Tensor& x : inputs)
+      if (x.is_floating_point()) x = with_tangent(x, at::ones_like(x));
+    bool is_carried = false;
+    const std::string said =
+        thrown_by<InvalidArgument>([&] { is_carried = tangent_of(one.function(inputs)).defined(); });
+    if (!is_carried) EXPECT_EQ(said, std::string(one.name) + ": derivatives in forward mode are not supported");
+  }
+}
+
 TEST(OddMemory, that_nobody_can_read_is_refused_in_one_line_by_loops_of_our_own) {
   const ForwardPass pass{{.seed = 5, .training = true}};
   for (const auto& [text, x] : without_plain_memory(at::ones({3, 2, 4}))) {
@@ -170,6 +196,14 @@ TEST(ExpertRows, are_those_of_any_memory) {
     EXPECT_TRUE(ExpertRows(in_odd_memory(chosen, odd), experts, Communicator())
                     .to_experts(in_odd_memory(x, odd))
                     .equal(expected));
+}
+
+TEST(ExpertRows, refuse_an_expert_that_nobody_has) {
+  for (const int64_t wrong : {-1, 3}) {
+    const at::Tensor chosen = at::tensor(std::vector<int64_t>{2, 0, wrong, 1}, at::kLong).view({2, 2});
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { ExpertRows(chosen, Split::balanced(3, 1, 0), Communicator()); }),
+              "ExpertRows: rank 0: expected experts from 0 to 2, got " + std::to_string(wrong));
+  }
 }
 
 TEST(Fill, reaches_a_piece_in_any_memory) {

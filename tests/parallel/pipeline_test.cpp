@@ -5,6 +5,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <thread>
 #include <vector>
@@ -141,6 +142,41 @@ TEST(RunPipeline, of_stages_that_begin_in_place_is_as_on_one_worker) {
           schedule, world, [] {}, [](const at::Tensor& x) { return x.mul_(0.5).relu_(); });
       const Trained expected = on_one_worker(schedule.stages, 5, [](const at::Tensor& x) { return x.mul(0.5).relu(); });
       expect_same(found, expected, schedule, world.rank());
+    }
+  });
+}
+
+/// x as a view that negates what it reads, so that its memory does not contain the values.
+at::Tensor negated_twice(const at::Tensor& x) {
+  return at::_neg_view(x.neg());
+}
+
+TEST(RunPipeline, sends_outputs_and_gradients_in_any_memory) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Schedule schedule = pipeline::make_schedule("1f1b", world.size(), 3);
+    for (const at::ScalarType type : {at::kDouble, at::kComplexDouble}) {
+      const bool is_complex = type == at::kComplexDouble;
+      const at::Tensor weight = at::full({2}, 3, type).requires_grad_();
+      double loss = 0;
+      run_pipeline(schedule, world,
+                   {.forward =
+                        [&](int, int micro_batch, const at::Tensor& input) {
+                          const at::Tensor x = input.defined() ? input : at::ones({2}, type) * micro_batch;
+                          // The gradient of a conjugate is a view that conjugates, as is the output.
+                          const at::Tensor y = is_complex ? x.conj() : negated_twice(x);
+                          return is_complex ? (y * weight).conj() : negated_twice(y * weight);
+                        },
+                    .loss =
+                        [&](int, const at::Tensor& output) {
+                          const at::Tensor sum = at::real(output).sum();
+                          loss += sum.item<double>();
+                          return sum;
+                        },
+                    .output_shape = [](int, int) { return std::vector<int64_t>{2}; },
+                    .output = type});
+      const double factor = std::pow(3, world.size());
+      if (world.rank() == world.size() - 1) EXPECT_EQ(loss, 2 * factor * (0 + 1 + 2));
+      EXPECT_TRUE(weight.grad().equal(at::full({2}, factor / 3 * (0 + 1 + 2), type)));
     }
   });
 }

@@ -1,6 +1,7 @@
 import unittest
 
 import torch
+from torch.autograd import forward_ad
 
 import adjoin
 from adjoin import nn
@@ -72,6 +73,20 @@ class Movements(unittest.TestCase):
                 (5 * y).sum().backward()
 
         on_each_world(work)
+
+    def test_whose_gradients_come_together_carry_derivatives_in_forward_mode(self):
+        def work(world):
+            x, y, t = (numbers(3, seed=seed).requires_grad_() for seed in range(3))
+            a, b = adjoin.together(adjoin.all_sum_reduce(forward_ad.make_dual(x, t), world), y)
+            of_a, of_b = forward_ad.unpack_dual(a), forward_ad.unpack_dual(b)
+            equal(of_a.tangent, t * world.size)
+            self.assertIsNone(of_b.tangent)
+            (of_a.tangent.sum() + 2 * a.sum() + 3 * b.sum()).backward()
+            for leaf, factor in ((x, 2 * world.size), (y, 3), (t, world.size)):
+                equal(leaf.grad, torch.full([3], float(factor), dtype=torch.float64))
+
+        with forward_ad.dual_level():  # of the process
+            on_each_world(work)
 
     def test_move_complex_tensors(self):
         def work(world):

@@ -134,6 +134,21 @@ bool is_cut_along_all_axes(const Layout& layout) {
   return layout.is_exact() && cut >= wide && layout.axes(Kind::partial).empty() && layout.axes(Kind::copied).empty();
 }
 
+void differentiate_each_gradient(const DistributedTensor& x, const DistributedTensor& y,
+                                 const std::vector<at::Tensor>& parameters) {
+  const at::Tensor of_y = at::ones_like(y.local).requires_grad_(true);
+  std::vector<at::Tensor> inputs = parameters;
+  inputs.push_back(x.local);
+  const std::vector<at::Tensor> gradients =
+      torch::autograd::grad({y.local}, inputs, {of_y}, /*retain_graph=*/true, /*create_graph=*/true);
+  inputs.push_back(of_y);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_EQ(gradients[i].sizes(), inputs[i].sizes());
+    torch::autograd::grad({gradients[i]}, inputs, {at::ones_like(gradients[i])}, /*retain_graph=*/true, {},
+                          /*allow_unused=*/true);
+  }
+}
+
 void penalise_both(const DistributedTensor& x, const DistributedTensor& y, const at::Tensor& twin_x,
                    const at::Tensor& twin_y) {
   const at::Tensor weights = weights_of(twin_y, y);

@@ -46,6 +46,11 @@ void penalise_both(const DistributedTensor& x, const DistributedTensor& y, const
                    const at::Tensor& twin_y);
 bool is_cut_along_all_axes(const Layout& layout);
 
+/// Differentiates each gradient of y, with respect to x and to parameters, alone. Where the graph of one depends on other tensors on
+/// some workers than on others, these workers wait for each other.
+void differentiate_each_gradient(const DistributedTensor& x, const DistributedTensor& y,
+                                 const std::vector<at::Tensor>& parameters);
+
 /// Of a layer and its twin: the gradients of a gradient penalty, in which all workers come through the same movements twice.
 template <class Layer, class Twin>
 void expect_same_penalty(Layer& layer, Twin& twin, const at::Tensor& input, const Layout& layout, const Grid& grid) {
@@ -55,7 +60,9 @@ void expect_same_penalty(Layer& layer, Twin& twin, const at::Tensor& input, cons
   DistributedTensor x = laid_out(input, layout, grid);
   x.local.requires_grad_(true);
   const at::Tensor x1 = input.clone().requires_grad_(true);
-  penalise_both(x, layer->forward(x), x1, twin->forward(x1));
+  const DistributedTensor y = layer->forward(x);
+  differentiate_each_gradient(x, y, layer->parameters());
+  penalise_both(x, y, x1, twin->forward(x1));
   expect_close(whole_gradient(x), x1.grad().defined() ? x1.grad() : at::zeros_like(x1),
                "penalty's gradient of the input");
   parallel::sum_gradients(*layer);

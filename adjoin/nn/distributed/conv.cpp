@@ -6,6 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/conv_kernel.hpp"
+#include "adjoin/nn/linear_product.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -72,7 +73,7 @@ ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const 
 DistributedTensor ConvNdImpl::forward(const DistributedTensor& x) {
   routes_.check_type(x, weight_);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
-  return route(x, {weight_, bias_});
+  return route(x, {as_in_product(weight_), as_in_product(bias_)});
 }
 
 Route ConvNdImpl::plan(const Layout& input) const {
@@ -124,7 +125,11 @@ Route ConvNdImpl::plan(const Layout& input) const {
         kernel.pads.push_back(halo.halos[dim].pads[static_cast<size_t>(parts[dim])]);
     }
   }
-  return Route(input, {std::move(halo), made, output ? *output : summed(made), kernel}, routes_.grid());
+  // Not all workers add the bias, or not all in LibTorch's convolution, whose gradients depend on each other's tensors.
+  const bool some_differ = transposed ? routes_.grid().world().size() > 1 : weight_layout_.split(1).parts() > 1;
+  const bool differ = bias_.defined() && some_differ;
+  return Route(input, {std::move(halo), made, output ? *output : summed(made), kernel, /*fill=*/0, differ},
+               routes_.grid());
 }
 
 Layout ConvNdImpl::rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {

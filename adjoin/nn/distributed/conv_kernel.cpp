@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <set>
 
+#include "adjoin/nn/linear_product.hpp"
+
 namespace adjoin::nn {
 namespace {
 
@@ -73,7 +75,8 @@ at::Tensor ConvKernel::operator()(const at::Tensor& x, at::TensorList parameters
 
   const bool bias_is_late = std::any_of(pads.begin(), pads.end(), adds_outputs);
   const bool has_batch = channel_dim() == 1;
-  at::Tensor y = convolve(has_batch ? x : x.unsqueeze(0), weight, bias_is_late ? at::Tensor() : bias);
+  const at::Tensor read = as_in_product(x);
+  at::Tensor y = convolve(has_batch ? read : read.unsqueeze(0), weight, bias_is_late ? at::Tensor() : bias);
   if (!has_batch) y = y.squeeze(0);
   if (!transposed) return y;
   std::vector<int64_t> last_first;

@@ -1,11 +1,12 @@
 #include "adjoin/nn/distributed/linear.hpp"
 
 #include <ATen/ops/linear.h>
-#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/linear_product.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -46,7 +47,8 @@ LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const
 DistributedTensor LinearImpl::forward(const DistributedTensor& x) {
   routes_.check_type(x, weight_);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
-  return route(x, {weight_, bias_});
+  // In the product's type already here, which is then also that of a worker that computes nothing.
+  return route(x, {as_in_product(weight_), as_in_product(bias_)});
 }
 
 Route LinearImpl::plan(const Layout& input) const {
@@ -66,9 +68,14 @@ Route LinearImpl::plan(const Layout& input) const {
   const Layout made =
       work_layout(shares_, rows, shape, {weight_layout_.split(0).along(last), shares_.out}, shares_.in, Kind::partial);
   const std::vector<Window> windows(input.shape().size());
-  return Route(
-      input, {plan_halo(input.shape(), read, windows, Padding::zeros), made, output ? *output : summed(made), product},
-      routes_.grid());
+  const bool links_bias = bias_.defined() && weight_layout_.split(1).parts() > 1;  // one of several workers adds it
+  const auto kernel = [links_bias](const at::Tensor& x, at::TensorList parameters) {
+    const at::Tensor y = product(x, parameters);
+    return links_bias ? linked(y, {parameters[1]}) : y;
+  };
+  return Route(input,
+               {plan_halo(input.shape(), read, windows, Padding::zeros), made, output ? *output : summed(made), kernel},
+               routes_.grid());
 }
 
 }  // namespace adjoin::nn

@@ -2,9 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+
+#include "adjoin/movement/forward_mode.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -54,10 +57,21 @@ bool leaves_some_out(const Layout& layout, const Grid& grid) {
 }
 
 at::Tensor linked(const at::Tensor& y, at::TensorList to) {
+  tensor_list primals, all;
+  for (const at::Tensor& tensor : to)
+    if (tensor.defined()) primals.push_back(primal_of(tensor));
+  for (const at::Tensor& tensor : to)
+    if (tensor.defined() && tangent_of(tensor).defined()) all.push_back(tangent_of(tensor));
+  const at::Tensor tangent = tangent_of(y);
+  if (tangent.defined() || !all.empty()) {
+    const at::Tensor primal = primal_of(y);
+    all.insert(all.end(), primals.begin(), primals.end());
+    return with_tangent(linked(primal, primals), linked(tangent.defined() ? tangent : at::zeros_like(primal), all));
+  }
   if (!at::GradMode::is_enabled()) return y;
   tensor_list handles;
-  for (const at::Tensor& tensor : to)
-    if (tensor.defined() && tensor.requires_grad()) handles.push_back(handle_of(tensor));
+  for (const at::Tensor& tensor : primals)
+    if (tensor.requires_grad()) handles.push_back(handle_of(tensor));
   return linked_to_handles(y, handles);
 }
 

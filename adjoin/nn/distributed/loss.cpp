@@ -140,8 +140,11 @@ DistributedTensor ElementLossImpl::forward(const DistributedTensor& x, const Dis
   const at::Tensor own = prepared.is_here ? losses_of(here, wanted, prepared) : here;
   const at::Tensor losses = prepared.links ? linked(own, {here, wanted}) : own;
   if (prepared.each) return {(*prepared.each)(losses.to(type)), prepared.each->to(), x.grid};
-  const at::Tensor sum = (*prepared.total)(prepared.is_here ? losses.sum() : losses);
-  return {(sum / prepared.divisor).to(type), prepared.total->layout(), x.grid};
+  const double divisor = prepared.divisor;
+  // Of no elements as LibTorch's mean: NaN, with second derivatives of 0, where a division would have NaN.
+  const at::Tensor summand = !prepared.is_here ? losses : divisor == 0 ? losses.mean() : losses.sum();
+  const at::Tensor sum = (*prepared.total)(summand);
+  return {(divisor == 0 ? sum : sum / divisor).to(type), prepared.total->layout(), x.grid};
 }
 
 at::Tensor ElementLossImpl::losses_of(const at::Tensor& x, const at::Tensor& target, const Prepared& prepared) const {

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
@@ -145,6 +146,14 @@ at::Tensor affine_gradient(const Planes& planes, const at::Tensor& sums) {
   return result;
 }
 
+/// y as a composition of LibTorch's functions and movements, which has all derivatives. `affine` may be undefined.
+at::Tensor normalised_by_means(const at::Tensor& x, const at::Tensor& affine, const Over& over) {
+  const ChannelMoments& moments = *over.moments;
+  return normalise_by_means(
+      x, affine.defined() ? moments.own(affine) : affine, x.dim() - 2, /*is_centred=*/true, over.eps,
+      [&](const at::Tensor& t) { return moments.mean()(t); }, moments.links());
+}
+
 struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
   static tensor_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& affine, const Over& over) {
     const at::Tensor moments = over.moments->moments(x);
@@ -194,11 +203,8 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
 
  private:
   static tensor_list with_graph(const Over& over, const at::Tensor& x, const at::Tensor& affine, const at::Tensor& dy) {
-    const ChannelMoments& moments = *over.moments;
     const bool has_affine = affine.dim() == 2 || affine.requires_grad();
-    const at::Tensor y = normalise_by_means(
-        x, has_affine ? moments.own(affine) : at::Tensor(), x.dim() - 2, /*is_centred=*/true, over.eps,
-        [&](const at::Tensor& t) { return moments.mean()(t); }, moments.links());
+    const at::Tensor y = normalised_by_means(x, has_affine ? affine : at::Tensor(), over);
     tensor_list inputs, result(3);
     for (const at::Tensor* input : {&x, &affine})
       if (input->requires_grad()) inputs.push_back(*input);
@@ -250,6 +256,8 @@ at::Tensor ChannelMoments::totals(const at::Tensor& own) const {
 
 Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine,
                            const std::shared_ptr<const ChannelMoments>& over, double eps) {
+  if (tangent_of(x).defined() || tangent_of(affine).defined())
+    return {normalised_by_means(x, affine, {over, eps}), over->moments(primal_of(x).detach())};
   const tensor_list made = NormaliseBatch::apply(x, or_empty(affine, x), Over{over, eps});
   return {made[0], made[1]};
 }

@@ -128,9 +128,11 @@ Route adaptive_route(const PoolGeometry& geometry, const Layout& input, const La
   const std::vector<int64_t>& inputs = input.shape();
   const size_t space = dims_before_space(input, geometry.outputs.size());
   std::vector<int64_t> shape = inputs;
+  bool cells_differ = false;  // so that some workers may have regular windows, and others not
   for (size_t dim = space; dim < shape.size(); ++dim) {
     require(inputs[dim] >= 1, "expected at least 1 input in each dim of space");
     shape[dim] = geometry.outputs[dim - space].value_or(inputs[dim]);
+    cells_differ = cells_differ || inputs[dim] % shape[dim] != 0;
   }
   const auto [made, output] = output_place(input, shape, space, rule);
   HaloPlan read = plan_needed(inputs, made, space, [&](size_t dim, Range outputs) {
@@ -140,7 +142,10 @@ Route adaptive_route(const PoolGeometry& geometry, const Layout& input, const La
   std::vector<std::vector<Range>> cells;
   const std::vector<Range> mine = space_made_here(made, space, grid);
   for (size_t d = 0; d < mine.size(); ++d) cells.push_back(cells_of(mine[d], inputs[space + d], shape[space + d]));
-  return Route(input, {std::move(read), made, output, adaptive_kernel(std::move(cells), geometry.is_max)}, grid);
+  return Route(
+      input,
+      {std::move(read), made, output, adaptive_kernel(std::move(cells), geometry.is_max), /*fill=*/0, cells_differ},
+      grid);
 }
 
 }  // namespace

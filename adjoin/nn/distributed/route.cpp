@@ -65,7 +65,7 @@ Layout summed(const Layout& made) {
 }
 
 Route::Route(const Layout& input, Plan plan, const Grid& grid)
-    : links_(leaves_some_out(plan.read.fetched, grid) || leaves_some_out(plan.made, grid)),
+    : links_(plan.kernels_differ || leaves_some_out(plan.read.fetched, grid) || leaves_some_out(plan.made, grid)),
       read_(input, std::move(plan.read), grid, plan.fill),
       write_(plan.made, plan.output, grid),
       kernel_(std::move(plan.kernel)),

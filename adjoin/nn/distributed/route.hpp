@@ -56,18 +56,20 @@ class Route {
     HaloPlan read;        ///< the windows of each dim; pointwise ones where there is no window
     Layout made, output;  ///< made: exact, or covering and partial where kernels make summands
     Kernel kernel;
-    double fill = 0;  ///< the input is padded with this value
+    double fill = 0;              ///< the input is padded with this value
+    bool kernels_differ = false;  ///< derivatives may depend on a tensor on some workers only
   };
 
   /// All workers of the world construct it, in the same order. Throws: InvalidArgument where the moves are not possible
   Route(const Layout& input, Plan plan, const Grid& grid);
 
   /// A worker that reads or makes nothing stays in the graph, with zeros, so that all workers take part in the moves' backward.
+  /// Where kernels differ, all gradients depend on the same tensors, so that they do so in second derivatives too.
   /// Cost: both moves and the kernel
   DistributedTensor operator()(const DistributedTensor& x, at::TensorList parameters) const;
 
  private:
-  bool links_;  // some worker reads or makes nothing
+  bool links_;  // some worker reads or makes nothing, or kernels differ
   HaloExchange read_;
   Move write_;
   Kernel kernel_;

@@ -20,7 +20,7 @@ namespace {
 /// nothing.
 at::Tensor largest_along(const at::Tensor& given, int64_t dim, const Communicator& workers) {
   const at::NoGradGuard no_gradient;
-  const at::Tensor x = tangent_of(given).defined() ? given._fw_primal(0) : given;
+  const at::Tensor x = primal_of(given);
   std::vector<int64_t> shape = x.sizes().vec();
   shape[static_cast<size_t>(dim)] = 1;
   at::Tensor most = x.size(dim) > 0 ? x.amax(dim, /*keepdim=*/true).contiguous()

@@ -89,7 +89,7 @@ std::string description(const AttentionArguments& a) {
 /// x with heads of `size`, filled up with zeros, and unit stride in the last dim. LibTorch's kernel supports only that, and is
 /// silently wrong otherwise.
 at::Tensor prepared(const at::Tensor& x, int64_t size) {
-  require(!tangent_of(x).defined(), "attention: derivatives in forward mode are not supported");
+  refuse_tangent("attention", x);
   const at::Tensor y = plain("attention", x);
   if (y.size(2) < size) return at::constant_pad_nd(y, {0, size - y.size(2)});
   return y.stride(2) == 1 ? y : y.contiguous();

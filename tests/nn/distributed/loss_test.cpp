@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/loss.h>
 
 #include "adjoin/base/error.hpp"
@@ -182,6 +183,21 @@ TEST(MSELoss, counts_once_what_is_copied) {
     EXPECT_NEAR(loss.local.item<double>(), 41.0 / 3, 1e-14);
     loss.local.backward();
     expect_close(whole_gradient(x), at::tensor({2.0 / 3, 4.0 / 3, 4.0}, at::kDouble), "gradient");
+  });
+}
+
+TEST(ElementLoss, of_no_elements_has_the_second_derivatives_of_one_worker) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const Grid grid(world, {{"all", world.size()}});
+    DistributedTensor x =
+        place(at::zeros({0, 3}, at::kDouble), balanced_over(grid.shape(), {{}, {"all"}})({0, 3}), grid);
+    const DistributedTensor target = x;
+    x.local.requires_grad_(true);
+    const at::Tensor loss = MSELoss(grid)->forward(x, target).local;
+    const at::Tensor of_loss = at::ones_like(loss).requires_grad_(true);
+    EXPECT_TRUE(loss.isnan().item<bool>());
+    const at::Tensor dx = torch::autograd::grad({loss}, {x.local}, {of_loss}, {}, /*create_graph=*/true)[0];
+    EXPECT_TRUE(torch::autograd::grad({dx.sum()}, {of_loss})[0].equal(at::zeros({}, at::kDouble)));
   });
 }
 

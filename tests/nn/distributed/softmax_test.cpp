@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/nn/modules/activation.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
+#include "tests/support/forward_mode.hpp"
 #include "tests/support/layers.hpp"
 #include "tests/support/window_layers.hpp"
 #include "tests/support/worlds.hpp"
@@ -44,7 +44,7 @@ TEST(Softmax, equals_one_worker_on_random_layouts) {
 }
 
 TEST(Softmax, has_the_forward_derivatives_of_one_worker_where_its_dim_is_cut) {
-  const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();  // of the process
+  const ForwardMode mode;
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"x", world.size()}});
     const Split split = Split::balanced(7, world.size(), /*dim=*/0);
@@ -60,7 +60,6 @@ TEST(Softmax, has_the_forward_derivatives_of_one_worker_where_its_dim_is_cut) {
     EXPECT_TRUE(tangent(Softmax(SoftmaxOptions(0), grid)).allclose(mine(s * centred), 1e-12, 1e-12));
     EXPECT_TRUE(tangent(LogSoftmax(LogSoftmaxOptions(0), grid)).allclose(mine(centred), 1e-12, 1e-12));
   });
-  torch::autograd::ForwardADLevel::release_idx(level);
 }
 
 TEST(Softmax, refuses_a_dim_that_is_not_there) {
