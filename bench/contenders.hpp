@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 
 namespace bench {
 

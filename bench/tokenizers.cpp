@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace {
 

@@ -7,10 +7,10 @@
 
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/norm.hpp"
+#include "adjoin/nn/sequence/self_attention.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;

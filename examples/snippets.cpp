@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "adjoin/lab/timeline.hpp"
-#include "adjoin/lab/trace.hpp"
+#include "adjoin/lab/trace/trace.hpp"
 #include "adjoin/linalg/matmul.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/conv.hpp"

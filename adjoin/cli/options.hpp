@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "adjoin/cli/commands.hpp"
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/workers.hpp"

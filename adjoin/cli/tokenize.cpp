@@ -13,7 +13,7 @@
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace adjoin::cli {
 namespace {

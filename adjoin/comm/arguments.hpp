@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 /// What each operation requires of its arguments. All functions throw InvalidArgument that says where, what was expected and
 /// what came.

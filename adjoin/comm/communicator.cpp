@@ -15,7 +15,7 @@
 #include "adjoin/comm/algorithm/perform.hpp"
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/async_communicator.hpp"
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "adjoin/base/buffer.hpp"
-#include "adjoin/comm/backend.hpp"
-#include "adjoin/comm/call.hpp"
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/backend.hpp"
+#include "adjoin/comm/contract/call.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 
 namespace adjoin {
 

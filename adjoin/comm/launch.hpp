@@ -7,7 +7,7 @@
 
 #include "adjoin/base/mpi_job.hpp"
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 namespace adjoin {
 

@@ -7,9 +7,9 @@
 
 #include "adjoin/data/documents.hpp"
 #include "adjoin/data/samples.hpp"
-#include "adjoin/data/subword_vocabulary.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
 #include "adjoin/data/token_store.hpp"
+#include "adjoin/data/tokenizer/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 namespace adjoin::data {
 

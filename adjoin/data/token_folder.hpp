@@ -5,7 +5,7 @@
 
 #include "adjoin/data/document_tokens.hpp"
 #include "adjoin/data/documents.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 namespace adjoin::data {
 

@@ -10,8 +10,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/bert_words.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace adjoin::data {
 namespace {

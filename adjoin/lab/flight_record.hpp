@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin::lab {
 

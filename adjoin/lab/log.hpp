@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/lab/recording.hpp"
 
 namespace adjoin::lab {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "adjoin/comm/forwarding_backend.hpp"
+#include "adjoin/comm/contract/forwarding_backend.hpp"
 #include "adjoin/lab/log.hpp"
 
 namespace adjoin::lab {

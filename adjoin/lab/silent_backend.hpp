@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 
 namespace adjoin::lab {
 

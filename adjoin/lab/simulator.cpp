@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 
 namespace adjoin::lab {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin::lab {
 

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "adjoin/models/segment.hpp"
-#include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/nn/norm.hpp"
+#include "adjoin/nn/sequence/self_attention.hpp"
 
 namespace adjoin::models {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/partition/grid.hpp"
 
 namespace adjoin {

@@ -2,8 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/movement/staging.hpp"
 #include "adjoin/partition/split.hpp"
 

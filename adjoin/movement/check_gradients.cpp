@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/graph_notes.hpp"

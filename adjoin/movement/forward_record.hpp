@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/linear_map.hpp"
 

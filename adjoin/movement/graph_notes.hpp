@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/movement/linear_map.hpp"
 
 namespace adjoin {

@@ -13,7 +13,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/rank_thread.hpp"

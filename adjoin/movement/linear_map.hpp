@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/partition/layout.hpp"
 
 namespace torch::autograd {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/partition/window.hpp"

@@ -3,7 +3,7 @@
 
 #include "adjoin/base/shared_memory.hpp"
 #include "adjoin/base/thread_memory.hpp"
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 /// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
 extern "C" const bool adjoin_tensors_have_their_memory;

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 
 namespace adjoin::parallel {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/common_cause.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 #include "adjoin/nn/expert_rows.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/task.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/common_cause.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/observers.hpp"
 #include "adjoin/comm/values.hpp"

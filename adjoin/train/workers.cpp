@@ -9,7 +9,7 @@
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/common_cause.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/failures.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/partition/layout.hpp"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/data/bert_words.hpp"
 #include "adjoin/data/sample_words.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 #include "tests/support/samples.hpp"
 
 namespace adjoin::data {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adjoin/data/sample_corpus.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/support/samples.hpp"
 #include "tests/support/sanitized.hpp"

@@ -4,12 +4,12 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/blocks.hpp"
-#include "adjoin/nn/attention.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/norm.hpp"
 #include "adjoin/nn/positions.hpp"
+#include "adjoin/nn/sequence/self_attention.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/hosts_backend.hpp"
 #include "tests/support/one_worker.hpp"

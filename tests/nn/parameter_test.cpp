@@ -5,7 +5,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/attention.hpp"
+#include "adjoin/nn/sequence/self_attention.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"

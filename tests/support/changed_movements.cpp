@@ -10,7 +10,7 @@
 #include <iostream>
 #include <optional>
 
-#include "adjoin/comm/call_site.hpp"
+#include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/move.hpp"

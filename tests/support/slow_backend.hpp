@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/comm/forwarding_backend.hpp"
+#include "adjoin/comm/contract/forwarding_backend.hpp"
 
 namespace adjoin::testing {
 

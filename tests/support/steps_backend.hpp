@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "adjoin/comm/backend.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 
 namespace adjoin::testing {
 

@@ -38,7 +38,11 @@ class CheckLayers(unittest.TestCase):
                              "comm is above partition")
 
     def test_reports_a_nested_folder_that_uses_a_layer_below_it(self):
-        self.assert_reported("adjoin/comm/algorithm/a.cpp", '#  include <adjoin/nn/linear.hpp>\n', "comm is above nn")
+        self.assert_reported("adjoin/comm/algorithm/a.cpp", '#  include <adjoin/nn/linear.hpp>\n', "comm/algorithm is above nn")
+
+    def test_reports_rooms_of_a_layer_that_use_each_other(self):
+        self.assert_reported("adjoin/comm/host/a.cpp", '#include "adjoin/comm/launch.hpp"\n', "comm/host is above comm ")
+        self.assertEqual(check({"adjoin/comm/launch.cpp": '#include "adjoin/comm/host/group.hpp"\n'}).returncode, 0)
 
     def test_reports_libtorch_in_a_layer_without_it(self):
         for header in ["torch/types.h", "ATen/core/Tensor.h", "c10/util/Half.h"]:

@@ -20,7 +20,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("data/tokenizer", "*", "parts of tokenizer_folder"),
     ("lab/measure", "stopwatch", "what a plan measures with"),
     ("lab", "flight_file svg", "the files of what is seen"),
-    ("lab/trace", "*", "parts of lab/trace.hpp"),
+    ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
     ("movement", "exchange forward_mode graph_notes kinds_along rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 
 /// The algorithms of all collectives by name. A function that takes a request and the name of an algorithm throws
 /// InvalidArgument where the request is invalid or the collective has no such algorithm.

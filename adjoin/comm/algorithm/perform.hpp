@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "adjoin/comm/algorithm/program.hpp"
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 
 namespace adjoin::algorithm {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 
 namespace adjoin::algorithm {
 

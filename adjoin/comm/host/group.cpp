@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 
 namespace adjoin::host {
 

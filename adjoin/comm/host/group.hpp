@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/comm/call_text.hpp"
+#include "adjoin/comm/contract/call_text.hpp"
 #include "adjoin/comm/host/mailbox.hpp"
 #include "adjoin/comm/host/world.hpp"
 

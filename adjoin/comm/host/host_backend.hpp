@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adjoin/base/copying.hpp"
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/host/group.hpp"
 
 namespace adjoin {

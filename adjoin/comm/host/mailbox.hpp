@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "adjoin/comm/call_text.hpp"
+#include "adjoin/comm/contract/call_text.hpp"
 #include "adjoin/comm/host/parking.hpp"
 
 namespace adjoin::host {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/common_cause.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/mpi/group.hpp"
 
 namespace adjoin::mpi {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "adjoin/comm/backend.hpp"
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/backend.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 namespace adjoin {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "adjoin/comm/call_text.hpp"
+#include "adjoin/comm/contract/call_text.hpp"
 
 /// What the processes of one host write into the memory that they share, so that a watchdog sees which call each is in. Plain
 /// data at fixed places: each process writes its own entries, and readers take what they find.

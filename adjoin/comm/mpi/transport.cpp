@@ -8,7 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 #include "adjoin/comm/mpi/host_parts.hpp"
 #include "adjoin/comm/mpi/process_backend.hpp"
 #include "adjoin/comm/mpi/types.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/mpi/in_job.hpp"
 #include "adjoin/comm/mpi/types.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 
 namespace adjoin::mpi {
 

@@ -9,7 +9,7 @@
 
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/thread_owner.hpp"
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 #include "adjoin/comm/host/world.hpp"
 
 namespace adjoin::threads {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 namespace adjoin::data {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "adjoin/data/tokenizer/tokenizer_json.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace adjoin::data {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 namespace adjoin::measure {
 

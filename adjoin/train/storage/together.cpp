@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/common_cause.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/train/storage/safetensors.hpp"
 

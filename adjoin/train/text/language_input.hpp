@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "adjoin/data/document_tokens.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/text/text_source.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "adjoin/data/class_names.hpp"
 #include "adjoin/data/token_store.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/text/text_source.hpp"
 

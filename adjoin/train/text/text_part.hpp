@@ -7,8 +7,8 @@
 
 #include "adjoin/data/class_names.hpp"
 #include "adjoin/data/token_store.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "adjoin/data/vocabulary.hpp"
-#include "adjoin/data/wordpiece.hpp"
 #include "adjoin/train/text/reviews_input.hpp"
 
 namespace adjoin::train {

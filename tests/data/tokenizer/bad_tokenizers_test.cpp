@@ -5,9 +5,9 @@
 #include <random>
 #include <string>
 
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "tests/data/tokenizer/records.hpp"
 #include "tests/support/scale.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "adjoin/data/document_tokens.hpp"
-#include "adjoin/data/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/literal_pattern.hpp"
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/async_communicator.hpp"
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 namespace adjoin::testing::programs {
 

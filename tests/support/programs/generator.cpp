@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adjoin/comm/algorithm/catalogue.hpp"
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin::testing::programs {
 

@@ -6,7 +6,7 @@
 
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/shared_memory.hpp"
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 #include "tests/support/programs/program.hpp"
 
 namespace adjoin::testing::programs {

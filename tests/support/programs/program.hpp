@@ -6,7 +6,7 @@
 
 #include "adjoin/base/element_type.hpp"
 #include "adjoin/base/reduction.hpp"
-#include "adjoin/comm/collective.hpp"
+#include "adjoin/comm/contract/collective.hpp"
 
 /// Programs of communication as data: drawn from a seed, run on workers, judged by plain loops, and printed.
 namespace adjoin::testing::programs {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin {
 

@@ -1,4 +1,4 @@
-#include "adjoin/lab/trace.hpp"
+#include "adjoin/lab/trace/trace.hpp"
 
 #include <cerrno>
 #include <cstdio>

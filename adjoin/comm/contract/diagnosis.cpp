@@ -1,4 +1,4 @@
-#include "adjoin/comm/diagnosis.hpp"
+#include "adjoin/comm/contract/diagnosis.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "adjoin/nn/attention.hpp"
+#include "adjoin/nn/sequence/self_attention.hpp"
 
 #include <cmath>
 #include <string>

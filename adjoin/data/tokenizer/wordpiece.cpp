@@ -1,4 +1,4 @@
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 #include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/tokenizer/wordpiece_json.hpp"

@@ -1,4 +1,4 @@
-#include "adjoin/comm/host_memory.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
 
 #include <cstdlib>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 #include <array>
 #include <cerrno>
@@ -9,8 +9,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
-#include "adjoin/data/subword_vocabulary.hpp"
 #include "adjoin/data/tokenizer/bpe_vocabulary.hpp"
+#include "adjoin/data/tokenizer/subword_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_files.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "adjoin/comm/backend.hpp"
+#include "adjoin/comm/contract/backend.hpp"
 
 namespace adjoin {
 

@@ -7,7 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/thread_owner.hpp"
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin {
 

@@ -1,4 +1,4 @@
-#include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 
 #include <utf8proc.h>
 
@@ -10,7 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/unicode_categories.hpp"
+#include "adjoin/data/tokenizer/unicode_categories.hpp"
 
 namespace adjoin::data {
 namespace {

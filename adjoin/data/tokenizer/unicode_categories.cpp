@@ -1,4 +1,4 @@
-#include "adjoin/data/unicode_categories.hpp"
+#include "adjoin/data/tokenizer/unicode_categories.hpp"
 
 #include <algorithm>
 #include <iterator>

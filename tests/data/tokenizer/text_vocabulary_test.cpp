@@ -1,4 +1,4 @@
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/subword_vocabulary.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace adjoin::data {

@@ -9,8 +9,8 @@
 
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/reduction.hpp"
-#include "adjoin/comm/collective.hpp"
-#include "adjoin/comm/where.hpp"
+#include "adjoin/comm/contract/collective.hpp"
+#include "adjoin/comm/contract/where.hpp"
 
 namespace adjoin {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "adjoin/data/bert_words.hpp"
 #include "adjoin/data/tokenizer/added_tokens.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 
 namespace adjoin::data {
 

@@ -1,4 +1,4 @@
-#include "adjoin/comm/call.hpp"
+#include "adjoin/comm/contract/call.hpp"
 
 #include <vector>
 

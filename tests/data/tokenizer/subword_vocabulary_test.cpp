@@ -1,4 +1,4 @@
-#include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/subword_vocabulary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "adjoin/comm/where.hpp"
+#include "adjoin/comm/contract/where.hpp"
 
 namespace adjoin {
 

@@ -1,4 +1,4 @@
-#include "adjoin/data/subword_vocabulary.hpp"
+#include "adjoin/data/tokenizer/subword_vocabulary.hpp"
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>

@@ -1,4 +1,4 @@
-#include "adjoin/data/wordpiece.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

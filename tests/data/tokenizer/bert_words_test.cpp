@@ -1,4 +1,4 @@
-#include "adjoin/data/bert_words.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/unicode_categories.hpp"
+#include "adjoin/data/tokenizer/unicode_categories.hpp"
 
 namespace adjoin::data {
 namespace {

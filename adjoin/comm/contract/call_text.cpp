@@ -1,4 +1,4 @@
-#include "adjoin/comm/call_text.hpp"
+#include "adjoin/comm/contract/call_text.hpp"
 
 #include <algorithm>
 #include <string_view>

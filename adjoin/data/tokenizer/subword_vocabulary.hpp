@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "adjoin/data/text_vocabulary.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 namespace adjoin::data {
 
