@@ -90,14 +90,35 @@ void GraphNotes::add_operands_without_edges(GraphNote& note, const Node& node) {
   if (!saved || unseen > 0) note.operands.push_back(add({}));
 }
 
+void GraphNotes::add_untracked_movements(const ForwardRecord& record) {
+  for (const auto& [x, y, kinds, caller] : record.movements()) {
+    const size_t of_x = add_untracked(x);
+    const size_t place = add({.what = What::untracked_movement, .operands = {of_x}, .kinds = kinds, .caller = caller});
+    if (const auto memory = memory_of(y)) moved_[*memory] = place;
+  }
+}
+
+size_t GraphNotes::add_node(const Node& node, GraphNote note) {
+  if (const auto recomputed = recomputed_of(node)) {
+    const size_t place = recomputed->notes ? add(*recomputed->notes, note.operands) : add({});
+    if (!notes_[place].node) notes_[place].node = &node;
+    return place;
+  }
+  if (const auto movement = movement_of(node)) {
+    note.what = What::movement;
+    note.kinds = movement->kinds;
+    note.caller = movement->caller;
+  } else {
+    note.name = node.name();
+    note.sums_inside = nodes_that_sum().contains(typeid(node));
+    add_operands_without_edges(note, node);
+  }
+  return add(std::move(note));
+}
+
 GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
-  if (const ForwardRecord* const noted = ForwardRecord::current(); noted && inputs.empty())
-    for (const auto& [x, y, kinds, caller] : noted->movements()) {
-      const size_t of_x = add_untracked(x);
-      const size_t place =
-          add({.what = What::untracked_movement, .operands = {of_x}, .kinds = kinds, .caller = caller});
-      if (const auto memory = memory_of(y)) moved_[*memory] = place;
-    }
+  if (const ForwardRecord* const record = ForwardRecord::current(); record && inputs.empty())
+    add_untracked_movements(*record);
   using Key = std::pair<const Node*, uint32_t>;
   constexpr uint32_t kAll = UINT32_MAX;  // all outputs of an inner node are one value
   std::map<Key, size_t> input_of, places;
@@ -128,37 +149,21 @@ GraphNotes::GraphNotes(const at::Tensor& of, const std::vector<Edge>& inputs) {
   std::vector<Visit> path{{root.function.get()}};
   while (!path.empty()) {
     Visit& visit = path.back();
-    const Node& node = *visit.node;
-    if (visit.next_edge < node.next_edges().size()) {
-      const Edge& edge = node.next_edges()[visit.next_edge];
-      if (const auto found = edge.is_valid() ? find(edge) : std::nullopt) {
-        visit.note.operands.push_back(*found);
-        ++visit.next_edge;
-      } else if (edge.is_valid()) {
-        path.push_back({edge.function.get()});
-      } else {
-        if (recomputed_of(node)) visit.note.operands.push_back(add({}));  // its inputs are identified by position
-        ++visit.next_edge;
-      }
+    if (visit.next_edge == visit.node->next_edges().size()) {
+      places[{visit.node, kAll}] = add_node(*visit.node, std::move(visit.note));
+      path.pop_back();
       continue;
     }
-    GraphNote& note = visit.note;
-    size_t& place = places[{visit.node, kAll}];
-    if (const auto recomputed = recomputed_of(node)) {
-      place = recomputed->notes ? add(*recomputed->notes, note.operands) : add({});
-      if (!notes_[place].node) notes_[place].node = &node;
-    } else if (const auto movement = movement_of(node)) {
-      note.what = What::movement;
-      note.kinds = movement->kinds;
-      note.caller = movement->caller;
-      place = add(std::move(note));
+    const Edge& edge = visit.node->next_edges()[visit.next_edge];
+    if (const auto found = edge.is_valid() ? find(edge) : std::nullopt) {
+      visit.note.operands.push_back(*found);
+      ++visit.next_edge;
+    } else if (edge.is_valid()) {
+      path.push_back({edge.function.get()});
     } else {
-      note.name = node.name();
-      note.sums_inside = nodes_that_sum().contains(typeid(node));
-      add_operands_without_edges(note, node);
-      place = add(std::move(note));
+      if (recomputed_of(*visit.node)) visit.note.operands.push_back(add({}));  // its inputs are identified by position
+      ++visit.next_edge;
     }
-    path.pop_back();
   }
 }
 

@@ -43,6 +43,8 @@ struct GraphNote {
   bool sums_inside = false;  // an operation that a SummingNodes declares
 };
 
+class ForwardRecord;
+
 /// The notes of all values that a tensor was made from, each after its operands; the tensor's own note is the last. Those of
 /// segments that are computed again in backward are included, where there are notes of them.
 class GraphNotes {
@@ -58,6 +60,8 @@ class GraphNotes {
   size_t add_untracked(const at::Tensor& tensor);
   /// Adds the notes of a segment whose inputs have these indices. Returns the index of its result.
   size_t add(const GraphNotes& segment, const std::vector<size_t>& inputs);
+  size_t add_node(const torch::autograd::Node& node, GraphNote note);
+  void add_untracked_movements(const ForwardRecord& record);
   void add_operands_without_edges(GraphNote& note, const torch::autograd::Node& node);
 
   std::vector<GraphNote> notes_;

@@ -115,6 +115,98 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   return needs;
 }
 
+/// Passes of a segment, forward and back, timed on all workers together.
+class TimedPasses {
+ public:
+  TimedPasses(const SegmentTrial& trial, bool adds_up, const Communicator& workers)
+      : trial_(trial), adds_up_(adds_up), workers_(workers), model_(made(trial)) {
+    const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
+    for (const at::Tensor& weight : model_->parameters()) weight.normal_(0, 0.02);
+    given_ = trial.input.defined() ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
+                                   : trial.batch.input;
+  }
+
+  void run() {
+    at::Tensor x = input();
+    workers_.barrier();
+    measure::Stopwatch watch;
+    at::Tensor y = [&] {
+      const Autocast autocast(trial_.configuration.precision);
+      return model_->run(0, x, trial_.batch.pass, nullptr, trial_.backward_follows);
+    }();
+    if (trial_.is_last) y = loss_of(trial_.task, y, trial_.batch, trial_.grid) / 1.0;
+    const auto forward = watch.lap();
+    if (!gradient_.defined()) gradient_ = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
+    others_.fill_(1);
+    gradient_ = gradient_.clone();
+    watch.lap();
+    PostponedGradients postponed;
+    const auto back = [&] {
+      if (y.requires_grad()) y.backward(gradient_);
+    };
+    trial_.splits_backward ? postponed.collect(back) : back();
+    const auto backward = watch.lap();
+    postponed.compute();
+    keep({forward, backward, watch.lap()});
+    y.reset();
+    if (!adds_up_)
+      for (const at::Tensor& weight : model_->parameters()) weight.mutable_grad().reset();
+  }
+  /// Begins anew, with the memory and gradients that there are.
+  void forget() {
+    for (auto& each : parts_) each.clear();
+    waiting_.clear();
+    all_ = {};
+    spent_ = 0;
+  }
+  double spent() const { return spent_; }
+  TimedSegment result() const {
+    double lost = all_.lost();
+    workers_.all_reduce(buffer(lost), Reduction::max);
+    return {
+        {measure::median(parts_[0]), measure::median(parts_[1]), measure::median(parts_[2]), measure::median(waiting_)},
+        lost};
+  }
+
+ private:
+  at::Tensor input() {
+    others_.fill_(1);
+    if (!trial_.input.defined()) return given_;
+    // Made by an operation, so that its gradient is not that of a parameter.
+    return given_.clone().requires_grad_(trial_.input.requires_grad()).view(given_.sizes());
+  }
+  /// The mean over the workers of forward, backward and the weights' gradients, and how long the others wait for the slowest.
+  void keep(const std::array<measure::Stopwatch::Lap, 3>& laps) {
+    std::vector<double> parts;
+    for (const auto& lap : laps) {
+      all_ += lap;
+      parts.push_back(at::get_num_threads() == 1 ? lap.processor : lap.seconds);
+    }
+    double slowest = parts[0] + parts[1] + parts[2];
+    workers_.all_reduce(buffer(slowest), Reduction::max);
+    workers_.all_reduce(buffer(parts));
+    double mean = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts_[i].push_back(parts[i] / workers_.size());
+      mean += parts_[i].back();
+    }
+    waiting_.push_back(slowest - mean);
+    spent_ += mean;
+  }
+
+  const SegmentTrial& trial_;
+  const bool adds_up_;
+  const Communicator& workers_;
+  const models::Model model_;
+  at::Tensor given_, gradient_;  // the input, and the gradient of the output
+  // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
+  const at::Tensor others_ = at::empty({kCachedBytes / 4}, at::kFloat);
+  std::array<std::vector<double>, 3> parts_;
+  std::vector<double> waiting_;
+  measure::Stopwatch::Lap all_;
+  double spent_ = 0;
+};
+
 }  // namespace
 
 void PlannedCalls::begin(const Call& call) {
@@ -148,74 +240,11 @@ SegmentNeeds measure(const SegmentTrial& trial) {
 }
 
 TimedSegment time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers, double seconds) {
-  const models::Model model = made(trial);
-  {
-    const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
-    for (const at::Tensor& weight : model->parameters()) weight.normal_(0, 0.02);
-  }
-  const at::Tensor given = trial.input.defined()
-                               ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
-                               : trial.batch.input;
-  at::Tensor gradient;  // of the output
-  measure::Stopwatch::Lap all;
-  std::vector<double> forward, backward, weights, waiting;
-  // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
-  const at::Tensor others = at::empty({kCachedBytes / 4}, at::kFloat);
-  const auto pass = [&] {
-    others.fill_(1);
-    at::Tensor x = given;
-    if (trial.input.defined())  // made by an operation, so that its gradient is not that of a parameter
-      x = given.clone().requires_grad_(trial.input.requires_grad()).view(given.sizes());
-    workers.barrier();
-    measure::Stopwatch watch;
-    at::Tensor y = [&] {
-      const Autocast autocast(trial.configuration.precision);
-      return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
-    }();
-    if (trial.is_last) y = loss_of(trial.task, y, trial.batch, trial.grid) / 1.0;
-    const auto forward_lap = watch.lap();
-    if (!gradient.defined()) gradient = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
-    others.fill_(1);
-    gradient = gradient.clone();
-    watch.lap();
-    PostponedGradients postponed;
-    const auto back = [&] {
-      if (y.requires_grad()) y.backward(gradient);
-    };
-    trial.splits_backward ? postponed.collect(back) : back();
-    const auto backward_lap = watch.lap();
-    postponed.compute();
-    const std::array laps{forward_lap, backward_lap, watch.lap()};
-    y.reset();
-    if (!adds_up)
-      for (const at::Tensor& weight : model->parameters()) weight.mutable_grad().reset();
-    std::vector<double> parts;
-    for (const auto& lap : laps) {
-      all += lap;
-      parts.push_back(at::get_num_threads() == 1 ? lap.processor : lap.seconds);
-    }
-    double slowest = parts[0] + parts[1] + parts[2];
-    workers.all_reduce(buffer(slowest), Reduction::max);
-    workers.all_reduce(buffer(parts));
-    for (double& part : parts) part /= workers.size();
-    waiting.push_back(slowest - parts[0] - parts[1] - parts[2]);
-    return parts;
-  };
-  pass();  // the first pass gets its memory from the system
-  waiting.clear();
-  all = {};
-  double spent = 0;
-  for (int i = 0; i < kMostPasses && (i == 0 || spent < seconds); ++i) {
-    const std::vector<double> parts = pass();
-    spent += parts[0] + parts[1] + parts[2];
-    forward.push_back(parts[0]);
-    backward.push_back(parts[1]);
-    weights.push_back(parts[2]);
-  }
-  double lost = all.lost();
-  workers.all_reduce(buffer(lost), Reduction::max);
-  return {{measure::median(forward), measure::median(backward), measure::median(weights), measure::median(waiting)},
-          lost};
+  TimedPasses passes(trial, adds_up, workers);
+  passes.run();  // gets its memory from the system
+  passes.forget();
+  for (int i = 0; i < kMostPasses && (i == 0 || passes.spent() < seconds); ++i) passes.run();
+  return passes.result();
 }
 
 }  // namespace adjoin::train

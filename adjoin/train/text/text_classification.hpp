@@ -35,9 +35,9 @@ class TextClassification : public Task {
   std::string description() const override;
   std::vector<TaskFile> files() const override;
 
-  /// Column names default to those of the training run.
   const data::WordPiece& tokenizer() const { return input_.tokenizer; }
 
+  /// Column names default to those of the training run.
   void read_test(const TextSource& source) override;
   void take_texts(std::span<const std::string> texts) override;
   std::optional<CutText> cut_of(int64_t text) const override;
