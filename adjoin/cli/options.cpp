@@ -123,8 +123,8 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
   add_text(*command, "--config", *file, "FILE",
            "TOML file whose keys are these options' names; the command line overrides it");
   command->final_callback([&program, command, file, run = std::move(run)] {
-    program.action = [=] {
-      if (!file->empty()) apply_config_file(*command, *file);
+    program.action = [=, &program] {
+      if (!file->empty()) program.given_by_file = apply_config_file(*command, *file);
       warn_of_host_memory(*command);
       run();
     };
