@@ -154,7 +154,8 @@ Configuration GivenConfiguration::resolve() const {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
-    if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
+    if (!run.empty() && train::resumed_run_keeps(field))
+      require_unchanged(field, train::with_absolute_paths(base), train::with_absolute_paths(resolved));
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
   // Another layout than the run's: rows are only split between tensor-parallel ranks.
