@@ -130,8 +130,9 @@ void TextClassification::take_texts(std::span<const std::string> texts) {
   data::TokenStoreBuilder builder(input_.tokenizer.size());
   text_tokens_.clear();
   for (const std::string& text : texts) {
-    builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
     text_tokens_.push_back(std::ssize(input_.tokenizer.encode(text)));
+    require(text_tokens_.back() > 0, "the text is empty");  // a class for it would say nothing but which is frequent
+    builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
   }
   input_.test = builder.finish();
 }
