@@ -71,6 +71,16 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   return parts;
 }
 
+std::vector<std::string_view> items_of(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  std::vector<std::string_view> items = parts_of(text, ',');
+  for (std::string_view& item : items) {
+    item.remove_prefix(std::min(item.find_first_not_of(kBlanks), item.size()));
+    item.remove_suffix(item.size() - (item.find_last_not_of(kBlanks) + 1));
+  }
+  return items;
+}
+
 std::string ranges_text(std::span<const int> numbers) {
   std::string text;
   for (size_t i = 0; i < numbers.size();) {

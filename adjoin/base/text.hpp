@@ -35,6 +35,9 @@ Number number_from(std::string_view text, const std::string& name);
 /// The parts between the separators: "a,b" gives "a" and "b", "" gives one empty part.
 std::vector<std::string_view> parts_of(std::string_view text, char separator = ',');
 
+/// The items of a list as people write it: between commas, without the blanks around them.
+std::vector<std::string_view> items_of(std::string_view text);
+
 /// "a, b, c": texts or whole numbers, with `between` between them.
 template <class List>
 std::string joined(const List& list, std::string_view between = ", ") {

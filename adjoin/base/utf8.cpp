@@ -7,11 +7,17 @@
 namespace adjoin {
 namespace {
 
-/// The control characters of ASCII except line ends, and those of ISO 6429 above it, which can also begin escape
-/// sequences.
-bool moves_the_cursor(char32_t point) {
-  return (point < 0x20 && point != '\n') || (point >= 0x7f && point < 0xa0);
-}
+struct Range {
+  char32_t first, last;
+};
+
+// The control characters of ASCII, and those of ISO 6429 above it, which can also begin escape sequences; then the format
+// characters (Cf) of Unicode that turn the direction of what follows or have no width, and its separators of lines and
+// paragraphs. Not those that write scripts and emoji, and do no more than that: the joiners U+200C and U+200D, tags, soft
+// hyphens, and the signs that enclose Arabic numbers.
+constexpr Range kDisturbing[] = {{0x0, 0x1f},      {0x7f, 0x9f},     {0x61c, 0x61c},   {0x180e, 0x180e},
+                                 {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+                                 {0xfeff, 0xfeff}, {0xfff9, 0xfffb}};
 
 void append_escaped(std::string& text, unsigned char byte) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -51,12 +57,16 @@ int64_t drop_invalid_utf8(std::string& text) {
   return dropped;
 }
 
+bool disturbs_terminal(char32_t point) {
+  return std::ranges::any_of(kDisturbing, [&](const Range& r) { return point >= r.first && point <= r.last; });
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = decode_utf8(text, at);
     const std::string_view bytes = text.substr(at, static_cast<size_t>(std::max(point.length, 1)));
-    if (point.length > 0 && !moves_the_cursor(point.value))
+    if (point.length > 0 && (point.value == '\n' || !disturbs_terminal(point.value)))
       shown += bytes;
     else
       for (const char byte : bytes) append_escaped(shown, static_cast<unsigned char>(byte));

@@ -22,8 +22,12 @@ void append_utf8(std::string& text, char32_t point);
 /// Removes the bytes that are not UTF-8 and returns how many they were.
 int64_t drop_invalid_utf8(std::string& text);
 
-/// The text in a form that is safe for a terminal: control characters other than line ends, and bytes that are not
-/// UTF-8, are written as "\t" or "\x1b", so that nothing in it moves the cursor or makes the terminal answer.
+/// Whether a terminal does something else with a code point than show it: moves the cursor, answers, turns the direction of the
+/// text around it, or shows nothing at all. Such code points are below U+10000.
+bool disturbs_terminal(char32_t point);
+
+/// The text in a form that is safe for a terminal: what disturbs it, except line ends, and bytes that are not UTF-8, are written
+/// as "\t" or "\x1b".
 std::string printable(std::string_view text);
 
 }  // namespace adjoin

@@ -6,6 +6,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/cli/schedule_options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/train/bench/benches.hpp"
@@ -44,11 +45,11 @@ void run_bench_pipeline(const BenchPipelineCommand& command) {
                                          {"measured_seconds", result.measured},
                                          {"simulated_seconds", result.simulated},
                                          {"ratio", result.simulated > 0 ? nlohmann::ordered_json(ratio) : nullptr}};
-    std::printf("%s\n", json.dump().c_str());
+    write_line(json_line(json));
     return;
   }
-  std::printf("%s\nmeasured   %.4f s\nsimulated  %.4f s\n", title_of(options.schedule, bench.schedule).c_str(),
-              result.measured, result.simulated);
+  std::printf("%s\nmeasured   %.4f s\nsimulated  %.4f s\n",
+              shown_text(title_of(options.schedule, bench.schedule)).c_str(), result.measured, result.simulated);
   if (result.simulated > 0) std::printf("ratio      %.3f\n", ratio);
 }
 

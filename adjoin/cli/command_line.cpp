@@ -1,6 +1,7 @@
 #include "adjoin/cli/command_line.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -76,6 +77,14 @@ std::string option_meant(const CLI::App& command, const std::string& message) {
   return "";
 }
 
+/// Where a file of --config has the option with which a message begins, as "--lr is nan" does: "run.toml:3: ".
+std::string place_in_file(const GivenByFile& given, const std::string& message) {
+  const auto is_of_name = [](char c) { return c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::ranges::find_if_not(message, is_of_name);
+  const auto place = given.find(std::string(message.begin(), end));
+  return place == given.end() ? "" : place->second;
+}
+
 }  // namespace
 
 Words separate_texts(const CLI::App& command, const std::vector<std::string>& words) {
@@ -122,9 +131,11 @@ void act(const Program& program) {
   try {
     program.action();
   } catch (const Error& error) {
+    if (dynamic_cast<const train::Advised*>(&error) != nullptr) throw;
     const std::string option = option_meant(chosen(program.app), error.what());
-    if (option.empty() || dynamic_cast<const train::Advised*>(&error) != nullptr) throw;
-    rethrow_led_by(option, std::current_exception());
+    const std::string place = place_in_file(program.given_by_file, option + error.what());
+    if (option.empty() && place.empty()) throw;
+    rethrow_led_by(place + option, std::current_exception());
   }
 }
 

@@ -24,7 +24,7 @@ Words separate_texts(const CLI::App& command, const std::vector<std::string>& wo
 void parse(Program& program, std::vector<std::string> words);
 
 /// Does what was parsed. An error that begins with the value of an option, as in "/nowhere: there is no such folder", gets the
-/// name of the option before it.
+/// name of the option before it; one about an option that a file gave, as in "--lr is nan", gets the file and its line.
 void act(const Program& program);
 
 }  // namespace adjoin::cli

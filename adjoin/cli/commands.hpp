@@ -2,10 +2,14 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace adjoin::cli {
+
+/// The options that a file of --config gave, as "--lr", and the place of each, as "run.toml:3: ".
+using GivenByFile = std::map<std::string, std::string>;
 
 /// The command line being built. Each subcommand, when it is chosen, stores its work in `action`, which runs after the whole
 /// line was understood.
@@ -16,6 +20,7 @@ struct Program {
   std::function<void()> action;
   CLI::App* takes_texts = nullptr;  // the subcommand whose words are texts unless they are options
   std::vector<std::string> texts;   // of that subcommand
+  GivenByFile given_by_file;        // once the action has begun
 };
 
 /// All of them.

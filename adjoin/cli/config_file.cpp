@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
 #include "adjoin/train/configuration.hpp"
 #include "adjoin/train/storage/saved_model.hpp"
@@ -18,6 +19,14 @@ namespace adjoin::cli {
 namespace {
 
 std::string text_of(const toml::node& node) {
+  if (const auto* list = node.as_array()) {
+    std::vector<std::string> items;
+    for (const toml::node& item : *list) {
+      require(!item.is_array() && !item.is_boolean(), "expected a list of numbers or strings");
+      items.push_back(text_of(item));
+    }
+    return joined(items, ",");
+  }
   std::ostringstream text;
   text.precision(17);
   if (const auto* string = node.as_string())
@@ -40,8 +49,10 @@ std::string key_meant(const CLI::App& command, const std::string& name) {
   return did_you_mean(name, keys);
 }
 
-void set_option(CLI::Option& option, const std::string& text) {
+/// Sets an option; `where` is the place of its value, with which errors about it then begin.
+void set_option(CLI::Option& option, const std::string& text, const std::string& where, GivenByFile& given) {
   if (option.count() > 0) return;  // the command line has priority
+  for (const std::string& name : option.get_lnames()) given["--" + name] = where;
   try {
     option.add_result(text);
     option.run_callback();
@@ -59,7 +70,7 @@ std::string contents_of(const std::string& path) {
 }
 
 /// Sets the options that a run's config.json gives, except where the run wrote and whether it replaced another.
-void apply_run(CLI::App& command, const std::string& path, const std::string& text) {
+GivenByFile apply_run(CLI::App& command, const std::string& path, const std::string& text) {
   require(command.get_option_no_throw("--preset") != nullptr, [&] {
     return path + ": is the configuration of a run, but " + full_name(command) + " does not have the options in it";
   });
@@ -70,14 +81,16 @@ void apply_run(CLI::App& command, const std::string& path, const std::string& te
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(path + ": " + error.what());
   }
+  GivenByFile given;
   for (const char* key : {"out", "overwrite", "resume", "step"}) json.erase(key);
   if (const auto schedule = json.find("pipeline"); schedule != json.end())
     *schedule = train::schedule_beside(path, schedule->get<std::string>());
   for (const auto& [key, value] : json.items()) {
     CLI::Option* option = command.get_option_no_throw(train::option_of(key));
     if (option == nullptr || value == "") continue;  // "": the run was not given it
-    set_option(*option, value.is_string() ? value.get<std::string>() : value.dump());
+    set_option(*option, value.is_string() ? value.get<std::string>() : value.dump(), path + ": ", given);
   }
+  return given;
 }
 
 toml::table parse(const std::string& path, const std::string& text) {
@@ -91,10 +104,11 @@ toml::table parse(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-void apply_config_file(CLI::App& command, const std::string& path) {
+GivenByFile apply_config_file(CLI::App& command, const std::string& path) {
   const std::string text = contents_of(path);
   if (text.starts_with('{')) return apply_run(command, path, text);
   const toml::table table = parse(path, text);
+  GivenByFile given;
   for (const auto& [key, node] : table) {
     const std::string name(key.str()), where = path + ":" + std::to_string(node.source().begin.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + name);
@@ -106,11 +120,12 @@ void apply_config_file(CLI::App& command, const std::string& path) {
       const bool is_flag = option->get_expected_min() == 0, is_negated = is_flag && name.starts_with("no-");
       require(is_flag == node.is_boolean(), is_flag ? "expected true or false" : "expected a string or a number");
       require(!is_negated || !table.contains(name.substr(3)), [&] { return name.substr(3) + " is given too"; });
-      set_option(*option, is_negated ? (**node.as_boolean() ? "false" : "true") : text_of(node));
+      set_option(*option, is_negated ? (**node.as_boolean() ? "false" : "true") : text_of(node), where, given);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(where + name + ": " + error.what());
     }
   }
+  return given;
 }
 
 }  // namespace adjoin::cli

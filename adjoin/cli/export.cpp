@@ -65,7 +65,7 @@ void run_export(ExportOptions& options) {
         " in " + counted(result.files, "file") +
         (result.has_tokenizer ? "" : ", without a tokenizer, because transformers has none like the model's") +
         ", in " + request.out;
-    std::puts(wrapped(text, 80, 0).c_str());
+    write_line(wrapped(shown_text(text), 80, 0));
   }
   flush_output();
 }

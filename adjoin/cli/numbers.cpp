@@ -116,7 +116,7 @@ std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, 
     for (int64_t n = first; n <= last; n *= 2) numbers.push_back(n);
     return numbers;
   }
-  for (const std::string_view part : parts_of(text)) numbers.push_back(number(part));
+  for (const std::string_view part : items_of(text)) numbers.push_back(number(part));
   return numbers;
 }
 

@@ -123,8 +123,8 @@ CLI::App* add_command(Program& program, CLI::App& parent, const std::string& nam
   add_text(*command, "--config", *file, "FILE",
            "TOML file whose keys are these options' names; the command line overrides it");
   command->final_callback([&program, command, file, run = std::move(run)] {
-    program.action = [=] {
-      if (!file->empty()) apply_config_file(*command, *file);
+    program.action = [=, &program] {
+      if (!file->empty()) program.given_by_file = apply_config_file(*command, *file);
       warn_of_host_memory(*command);
       run();
     };
@@ -154,7 +154,8 @@ Configuration GivenConfiguration::resolve() const {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
-    if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
+    if (!run.empty() && train::resumed_run_keeps(field))
+      require_unchanged(field, train::with_absolute_paths(base), train::with_absolute_paths(resolved));
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
   // Another layout than the run's: rows are only split between tensor-parallel ranks.

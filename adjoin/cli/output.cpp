@@ -18,7 +18,7 @@ std::string json_line(const nlohmann::ordered_json& json) {
   for (size_t at = 0; at < text.size();) {  // those below U+0020 are escaped already
     const CodePoint point = decode_utf8(text, at);
     const auto length = static_cast<size_t>(point.length);
-    if (point.value >= 0x7f && point.value < 0xa0) {
+    if (disturbs_terminal(point.value)) {
       char escaped[8];
       std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(point.value));
       line += escaped;

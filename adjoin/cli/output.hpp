@@ -9,7 +9,7 @@ namespace adjoin::cli {
 /// A user's text for standard output: to the byte, but on a terminal in the form that is safe there (printable).
 std::string shown_text(std::string_view text);
 
-/// JSON on one line, safe for a terminal: it has no control character but as JSON escapes them, and U+FFFD for bytes that are not
+/// JSON on one line, safe for a terminal: it has what disturbs a terminal only as JSON escapes it, and U+FFFD for bytes that are not
 /// UTF-8.
 std::string json_line(const nlohmann::ordered_json& json);
 

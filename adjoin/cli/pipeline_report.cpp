@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/cli/schedule_options.hpp"
 #include "adjoin/pipeline/picture.hpp"
 
@@ -50,7 +51,7 @@ std::string in_flight_text(const std::vector<int>& most) {
 
 void print_pipeline(const PipelineReport& report) {
   const auto& costs = report.costs_of_rank;
-  std::printf("%s\n\n%s\n", title_of(report.name, report.schedule).c_str(),
+  std::printf("%s\n\n%s\n", shown_text(title_of(report.name, report.schedule)).c_str(),
               pipeline::picture_of(report.schedule, report.costs, report.timeline).c_str());
   std::printf("costs of ranks  forward %s, input gradient %s, weight gradient %s, transfer %s\n",
               short_number(costs.forward).c_str(), short_number(costs.input).c_str(),
@@ -71,7 +72,7 @@ void print_pipeline_json(const PipelineReport& report) {
                                  {"bubble_formula", nullptr},
                                  {"most_in_flight", report.timeline.most_in_flight}};
   if (report.formula) json["bubble_formula"] = *report.formula;
-  std::printf("%s\n", json.dump().c_str());
+  write_line(json_line(json));
 }
 
 }  // namespace adjoin::cli

@@ -3,6 +3,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/cli/plan_options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
@@ -115,7 +116,7 @@ void run_plan(PlanCommand& command) {
     plan = plan::layouts(configuration, make, request);
     if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
   }
-  if (prints() && command.json) std::cout << plan::to_json(plan, measured).dump() << '\n';
+  if (prints() && command.json) std::cout << json_line(plan::to_json(plan, measured)) << '\n';
   if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
   best(plan);  // throws, with the needed memory, if none fits
 }

@@ -28,7 +28,7 @@ struct PredictRequest : train::ModelUse {
 /// Says where the model has cut a text.
 void warn_of_cut(int64_t text, const train::CutText& cut) {
   const std::string all = counted(cut.tokens, "token"), at_once = std::to_string(cut.at_once);
-  train::warn("text " + std::to_string(text) + ": has " + all +
+  train::warn("text " + std::to_string(text) + " has " + all +
               (cut.goes_on ? ", which the model reads in pieces of " + at_once + " that do not see each other"
                            : ", of which the model reads the first " + at_once));
 }

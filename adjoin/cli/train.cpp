@@ -18,22 +18,22 @@ struct TrainCommand {
   bool is_dry = false, json = false;
 };
 
-/// The same configuration on the layout that a plan chooses; prints it.
-train::Configuration planned(const train::Configuration& configuration, const plan::PlanRequest& request) {
-  say_that_it_plans(request);
+/// The same configuration on the layout that a plan chooses, which is printed unless `is_silent`.
+train::Configuration planned(const train::Configuration& configuration, const plan::PlanRequest& request,
+                             bool is_silent) {
+  if (!is_silent) say_that_it_plans(request);
   const plan::Plan plan = [&] {
     const train::Silence silence;  // the training will print it
     return plan::layouts(configuration, train::task_kind(configuration).make, request);
   }();
   const plan::PlannedLayout& first = best(plan);
-  train::say("layout: " + plan::options_of(first.configuration) + " (" + text_of_seconds(first.time.seconds) +
-             " a step predicted)");
+  if (!is_silent)
+    train::say("layout: " + plan::options_of(first.configuration) + " (" + text_of_seconds(first.time.seconds) +
+               " a step predicted)");
   return agreed_best(plan);
 }
 
 void run_train(const TrainCommand& command) {
-  std::optional<train::Silence> silence;
-  if (command.json) silence.emplace();
   std::optional<plan::PlanRequest> request;
   if (command.plan.ranks) request = command.plan.request(*command.given);
   require(command.is_dry || !command.json, "--json prints the plan of --dry-run, which is not given");
@@ -44,7 +44,7 @@ void run_train(const TrainCommand& command) {
   std::optional<plan::JobSession> session;
   if (request) {
     session.emplace();
-    configuration = planned(configuration, *request);
+    configuration = planned(configuration, *request, /*is_silent=*/command.json);
   }
   command.is_dry ? train::dry_run(configuration, {}, command.json) : train::train(configuration);
 }

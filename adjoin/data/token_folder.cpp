@@ -62,14 +62,18 @@ fs::path place_of(const std::string& path) {
 
 bool is_token_folder(const std::string& path) {
   return fs::is_regular_file(fs::path(path) / kVocabularyFile) &&
-         fs::is_regular_file(fs::path(path) / tokens_of(Part::train));
+         fs::is_regular_file(file_of_tokens(path, Part::train));
+}
+
+fs::path file_of_tokens(const fs::path& folder, Part part) {
+  return folder / tokens_of(part);
 }
 
 TokenFolder open_token_folder(const std::string& path) {
   const fs::path folder(path);
   TokenFolder opened{.vocabulary = load_text_vocabulary((folder / kVocabularyFile).string()), .train = {}, .test = {}};
-  opened.train = map_document_tokens(folder / tokens_of(Part::train), *opened.vocabulary);
-  opened.test = map_document_tokens(folder / tokens_of(Part::test), *opened.vocabulary);
+  opened.train = map_document_tokens(file_of_tokens(folder, Part::train), *opened.vocabulary);
+  opened.test = map_document_tokens(file_of_tokens(folder, Part::test), *opened.vocabulary);
   return opened;
 }
 

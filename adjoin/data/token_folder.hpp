@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,9 @@ struct TokenFolder {
 
 /// Whether a folder holds documents as tokens.
 bool is_token_folder(const std::string& path);
+
+/// The file of a part in such a folder.
+std::filesystem::path file_of_tokens(const std::filesystem::path& folder, Part part);
 
 /// Maps the tokens of a folder. Cost: reading the vocabulary, however much text there is
 /// Throws: InvalidArgument where a file is missing, damaged, or of another vocabulary

@@ -91,7 +91,9 @@ class Watch {
       return false;
     }
     if (step_ == 0)
-      say_once(is_held ? "the run has not taken a step yet" : "the run has not begun; waiting for it");
+      say_once(is_held               ? "the run has not taken a step yet"
+               : fs::exists(folder_) ? "the run has not begun; waiting for it"
+                                     : folder_.string() + " does not exist yet; waiting for a run to begin there");
     else
       show();
     return true;
@@ -231,12 +233,20 @@ class Watch {
   std::string said_;
 };
 
+/// The folder in which a folder is or would be: of "runs/a/" as of "runs/a" it is "runs".
+fs::path parent_of(const fs::path& folder) {
+  const fs::path place = fs::absolute(folder);
+  return (place.has_filename() ? place : place.parent_path()).parent_path();
+}
+
 }  // namespace
 
 void watch(const std::string& folder, const WatchScreen& screen) {
   require(!folder.empty(), "the name of a folder is empty");
-  const bool may_begin =
-      train::on_disk([&] { return !fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)); });
+  const bool may_begin = train::on_disk([&] {
+    if (fs::exists(folder)) return fs::is_directory(folder) && fs::is_empty(folder);
+    return fs::is_directory(parent_of(folder));
+  });
   if (!may_begin) check_is_run(folder);
   int signal = 0;
   {

@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
 #include "adjoin/train/flight_records.hpp"
 #include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
@@ -21,6 +22,7 @@
 #include "adjoin/train/storage/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/text/measured_texts.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 #include "adjoin/train/traced_steps.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
@@ -173,13 +175,18 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   check_workers(worker_options(configuration));
   EvaluationResult result{.task = saved.task, .evaluation = {}};
   if (!make) {
-    const MeasuredTexts texts = measured_texts(options.source, options.test, saved.configuration, options.model);
+    const MeasuredTexts texts = measured_texts(
+        options.source, options.test, {saved.configuration, options.model, content_of_file(*saved.task, kTextsFile)});
     saved.task->read_test(texts.source);
     result.texts = texts.name;
   } else if (!options.source.data.empty()) {
     saved.task->read_test(options.source);
   }
+  const std::string measured = counted(saved.task->size(data::Part::test), "sample") + " " + result.texts;
   run_workers(worker_options(configuration), [&](const Communicator& world) {
+    const std::string of_first = text_of(0, measured, world);
+    require(largest_of_all(of_first != measured, world) == 0,
+            [&] { return options.model + ": the ranks see different texts, rank 0 " + of_first; });
     Trainer trainer = load_trainer(saved, configuration, world);
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();

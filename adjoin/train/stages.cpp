@@ -26,7 +26,7 @@ constexpr int kMostSegments = 1'000'000;
 /// The numbers of --stages.
 std::vector<int> sizes_given(const Configuration& c, int stages) {
   std::vector<int> sizes;
-  for (const std::string_view part : adjoin::parts_of(c.stages, ',')) {
+  for (const std::string_view part : items_of(c.stages)) {
     require(!part.empty(), [&] { return "--stages " + c.stages + ": expected a number on each side of a comma"; });
     const auto size = number_from<int64_t>(part, "--stages");
     require(size >= 1 && size <= kMostSegments, [&] {

@@ -7,6 +7,7 @@
 #include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "adjoin/train/text/language_modelling.hpp"
 #include "adjoin/train/text/text_classification.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -20,7 +21,7 @@ constexpr TaskKind kKinds[] = {
 }  // namespace
 
 std::vector<std::string> files_of_tasks() {
-  return {data::WordPiece::kPlainFile, data::WordPiece::kFile, kClassesFile, data::kVocabularyFile};
+  return {data::WordPiece::kPlainFile, data::WordPiece::kFile, kClassesFile, kTextsFile, data::kVocabularyFile};
 }
 
 void check_known(const Configuration& configuration, const std::string& where) {

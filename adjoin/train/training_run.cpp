@@ -11,7 +11,6 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/observers.hpp"
 #include "adjoin/comm/values.hpp"
-
 #include "adjoin/nn/state.hpp"
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/on_root.hpp"
@@ -77,8 +76,9 @@ void check_learns_nothing_new(const Configuration& saved, const Configuration& g
   }
 }
 
-/// The configuration with the values that its "auto" stood for.
+/// The configuration with absolute paths, and the values that its "auto" stood for.
 Configuration written(Configuration configuration) {
+  configuration = with_absolute_paths(std::move(configuration));
   configuration.backend = started_by_mpi() ? "mpi" : "threads";
   return configuration;
 }
@@ -167,7 +167,7 @@ void TrainingRun::resume() {
                std::to_string(total_steps());
       });
       if (state.step >= total_steps() || is_out_of_patience(state))
-        check_learns_nothing_new(read_configuration(saved.folder / "config.json"), configuration_);
+        check_learns_nothing_new(written(read_configuration(saved.folder / "config.json")), written(configuration_));
     });
     load_state(saved.folder / kWeightsFile, parameters(), {.checkpoint = saved.name});
     load_state(saved.folder / kMomentsFile, optimizer.moments(), {saved.name, optimizer.rule().name});

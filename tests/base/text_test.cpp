@@ -65,6 +65,11 @@ TEST(Text, parts_lie_between_separators) {
   EXPECT_EQ(parts_of("", '|'), std::vector<std::string_view>{""});
 }
 
+TEST(Text, items_of_a_list_have_no_blanks_around_them) {
+  EXPECT_EQ(items_of(" a,\tb c , ,d"), (std::vector<std::string_view>{"a", "b c", "", "d"}));
+  EXPECT_EQ(items_of(" "), std::vector<std::string_view>{""});
+}
+
 TEST(Text, of_a_table_stands_in_columns_which_go_on_below_where_the_page_ends) {
   const std::vector<std::vector<std::string>> rows{{"rank", "µs", "at"}, {"0", "10", "[0:4]"}, {"12", "5"}};
   EXPECT_EQ(table_text(rows, "rl"), "rank  µs  at\n   0  10  [0:4]\n  12  5\n");

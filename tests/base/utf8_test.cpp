@@ -48,5 +48,18 @@ TEST(Printable, escapes_whatever_moves_the_cursor) {
   EXPECT_EQ(printable("\x9b\xffz\xc3"), "\\x9b\\xffz\\xc3");
 }
 
+TEST(Printable, escapes_what_turns_the_text_around_it_or_is_not_seen) {
+  EXPECT_EQ(printable("a\u202egnp.exe"), "a\\xe2\\x80\\xaegnp.exe");
+  for (const char* text : {"\u061c", "\u180e", "\u200b", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202d",
+                           "\u2060", "\u2066", "\u2069", "\ufeff", "\ufff9"})
+    EXPECT_EQ(printable(text).substr(0, 2), "\\x") << printable(text);
+}
+
+TEST(Printable, leaves_what_writes_scripts_and_emoji) {
+  for (const std::string text : {"\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f469\u200d\U0001f680",
+                                 "\u2764\ufe0f", "\u2027\u202f", "co\u00adoperate", "\U0001f3f4\U000e0067\U000e007f"})
+    EXPECT_EQ(printable(text), text);
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -125,7 +125,7 @@ TEST_F(TrainedDecoder, takes_a_prompt_of_several_lines) {
 TEST_F(TrainedDecoder, says_that_it_reads_a_long_text_in_pieces) {
   const std::string text(100, 'a'), predict = "predict --model " + shell_quoted(model());
   EXPECT_EQ(run(predict + " ab " + text).err,
-            "adjoin: warning: text 2: has 100 tokens, which the model reads in pieces of 48 that do not see each "
+            "adjoin: warning: text 2 has 100 tokens, which the model reads in pieces of 48 that do not see each "
             "other\n");
   EXPECT_EQ(json::parse(run_well(predict + " --json " + text).out).at("tokens_at_once"), 48);
 }

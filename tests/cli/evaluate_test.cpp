@@ -76,7 +76,7 @@ TEST_F(TrainedModel, evaluates_to_the_summarys_loss_in_every_layout) {
 }
 
 TEST_F(TrainedModel, predicts_a_line_a_text) {
-  const Outcome outcome = run("predict 'A wonderful film.' 'Dull and far too long.' ''" + of_model());
+  const Outcome outcome = run("predict 'A wonderful film.' 'Dull and far too long.' '?'" + of_model());
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const std::vector<std::string> lines = lines_of(outcome.out);
@@ -84,7 +84,7 @@ TEST_F(TrainedModel, predicts_a_line_a_text) {
   for (const std::string& line : lines)
     EXPECT_THAT(line, MatchesRegex("(positive|negative)\t(0\\.[5-9][0-9][0-9][0-9]|1\\.0000)"));
 
-  put(*folder_ / "texts", "A wonderful film.\nDull and far too long.\n\n");
+  put(*folder_ / "texts", "A wonderful film.\nDull and far too long.\n?\n");
   const Surroundings from_file{.input = (*folder_ / "texts").string()};
   EXPECT_EQ(run("predict" + of_model(), from_file).out, outcome.out);
   EXPECT_EQ(run("predict --dp 2 --tp 2" + of_model(), from_file).out, outcome.out);
@@ -93,12 +93,21 @@ TEST_F(TrainedModel, predicts_a_line_a_text) {
   EXPECT_EQ(run("predict" + of_model(), under_mpirun).out, outcome.out);  // --dp is the job's ranks
 }
 
+TEST_F(TrainedModel, refuses_an_empty_text_as_a_decoder_does) {
+  for (const std::string text : {"''", "' '"}) {
+    const Outcome outcome = run("predict good " + text + " bad" + of_model());
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "adjoin: text 2: the text is empty\n");
+    EXPECT_EQ(lines_of(outcome.out).size(), 1u);
+  }
+}
+
 TEST_F(TrainedModel, takes_for_a_text_whatever_is_no_option) {
   const std::string texts =
-      "doctor '[a, b]' '-bad film' $'two\\nlines' '\"quoted\"' '' -x train -- --json --model '--help me'";
+      "doctor '[a, b]' '-bad film' $'two\\nlines' '\"quoted\"' -x train -- --json --model '--help me'";
   const Outcome outcome = run("predict" + of_model() + texts);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(lines_of(outcome.out).size(), 11u) << outcome.out;
+  EXPECT_EQ(lines_of(outcome.out).size(), 10u) << outcome.out;
   for (const std::string& line : lines_of(outcome.out)) EXPECT_THAT(line, MatchesRegex("(positive|negative)\t.*"));
 }
 
@@ -208,7 +217,7 @@ TEST_F(TrainedModel, says_where_it_cuts_a_text) {
   }();
   const Outcome lines = run("predict '? ?' '" + long_text + "'" + of_model());
   EXPECT_EQ(lines_of(lines.out).size(), 2u);
-  EXPECT_EQ(lines.err, "adjoin: warning: text 2: has 31 tokens, of which the model reads the first 30\n");
+  EXPECT_EQ(lines.err, "adjoin: warning: text 2 has 31 tokens, of which the model reads the first 30\n");
   const auto objects = lines_of(run_well("predict --json '? ?' '" + long_text + "'" + of_model()).out);
   ASSERT_EQ(objects.size(), 2u);
   EXPECT_EQ(keys_of(json::parse(objects[0])), (std::set<std::string>{"label", "probability"}));

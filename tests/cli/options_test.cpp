@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/command_line.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::cli {
@@ -170,6 +171,14 @@ eval-every = 1_000
             expected);
 }
 
+TEST_F(ConfigFile, sets_lists) {
+  EXPECT_EQ(with("class-weights = [1, 2.5]\n").class_weights, "1,2.5");
+  EXPECT_EQ(with("class-weights = [\n  \"3\",\n  4\n]\n").class_weights, "3,4");
+  EXPECT_THAT(refusal("class-weights = [[1], 2]\n"),
+              HasSubstr(path() + ":1: class-weights: expected a list of numbers"));
+  EXPECT_THAT(refusal("class-weights = [true]\n"), HasSubstr("class-weights: expected a list of numbers"));
+}
+
 TEST_F(ConfigFile, sets_flags_by_their_negations_too) {
   EXPECT_FALSE(with("no-bucket = true\n").bucket);
   EXPECT_TRUE(with("no-bucket = false\n").bucket);
@@ -189,7 +198,8 @@ TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
   EXPECT_THAT(refusal("\nlayers = \"two\"\n"), HasSubstr(path() + ":2: layers: "));
   EXPECT_THAT(refusal("layers = 2.5\n"), HasSubstr(path() + ":1: layers: "));
   EXPECT_THAT(refusal("layers = true\n"), HasSubstr("layers: expected a string or a number"));
-  EXPECT_THAT(refusal("layers = [1, 2]\n"), HasSubstr("layers: expected a string, a number or a boolean"));
+  EXPECT_THAT(refusal("layers = [1, 2]\n"), HasSubstr(path() + ":1: layers: --layers is 1,2, expected a whole"));
+  EXPECT_THAT(refusal("layers = 1979-05-27\n"), HasSubstr("layers: expected a string, a number or a boolean"));
   EXPECT_THAT(refusal("final-norm = 1\n"), HasSubstr("final-norm: expected true or false"));
   EXPECT_THAT(refusal("config = \"other\"\n"), HasSubstr("unknown key \"config\""));
   EXPECT_THAT(refusal("no-final-norm = 1\n"), HasSubstr("no-final-norm: expected true or false"));
@@ -198,6 +208,29 @@ TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {
   EXPECT_THAT(refusal("[sizes]\nlayers = 2\n"), HasSubstr("unknown key \"sizes\""));
   EXPECT_THAT(refusal("layers = 2\nlayers 3\n"), HasSubstr(path() + ":2: is not TOML: "));
   EXPECT_THAT(refusal("layers = 2\nlayers = 3\n"), HasSubstr(path() + ":2: is not TOML: "));
+}
+
+TEST_F(ConfigFile, is_named_with_the_line_of_a_value_that_is_refused_later) {
+  const auto error = [&](const std::string& command, const std::string& toml, std::vector<std::string> words = {}) {
+    put(path(), toml);
+    Program program;
+    add_commands(program);
+    words.insert(words.begin(), {command, "--config", path()});
+    parse(program, words);
+    return message_of<InvalidArgument>([&] { act(program); });
+  };
+  const std::string in_line_2 = path() + ":2: ";
+  EXPECT_EQ(error("train", "data = \"sample\"\nlr = nan\n"), in_line_2 + "--lr is nan, expected 0 to 1000");
+  EXPECT_EQ(error("train", "data = \"sample\"\nlayers = 0\n"), in_line_2 + "--layers is 0, expected 1 to 10000");
+  EXPECT_EQ(error("train", "data = \"sample\"\ndropout = 1\n"), in_line_2 + "--dropout is 1, expected less than 1");
+  EXPECT_EQ(error("train", "data = \"sample\"\nclass-weights = [1, 0]\n"),
+            in_line_2 + "--class-weights: a weight is 0, expected a number above 0 and up to 1000000000");
+  EXPECT_EQ(error("train", "layers = 1\ndata = \"/nowhere\"\n", {"--dry-run"}),
+            in_line_2 + "--data /nowhere: no such file or folder");
+  EXPECT_EQ(error("evaluate", "model = \"m\"\nbatch = -1\n"), in_line_2 + "--batch is -1, expected 0 or more");
+  EXPECT_EQ(error("train", "{\"model\": \"classifier\", \"layers\": 0}"),
+            path() + ": --layers is 0, expected 1 to 10000");
+  EXPECT_EQ(error("train", "data = \"sample\"\nlr = 1\n", {"--lr", "nan"}), "--lr is nan, expected 0 to 1000");
 }
 
 TEST_F(ConfigFile, proposes_the_key_that_was_meant) {

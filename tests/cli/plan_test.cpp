@@ -72,6 +72,12 @@ TEST(PlanCommand, refuses_what_it_cannot_plan_in_one_line) {
   }
 }
 
+TEST(PlanCommand, of_a_dry_run_in_json_says_nothing_beside_it) {
+  const std::string refused = kSmallRun + "--ranks 37 --dry-run";
+  EXPECT_THAT(run(refused).out, HasSubstr("planning; "));
+  EXPECT_EQ(run(refused + " --json").out, "");
+}
+
 TEST(PlanCommand, decides_the_layout_of_a_training_which_says_so) {
   const TemporaryFolder folder;
   const Outcome outcome =

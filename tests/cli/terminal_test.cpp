@@ -75,10 +75,14 @@ TEST(Generate, shows_no_control_characters) {
           .code,
       0);
   for (const std::string form : {"", "--json "})
-    EXPECT_THAT(shown_on_terminal(80, "xterm",
-                                  "generate --tokens 1 " + form + "--model " + shell_quoted(folder / "run") +
-                                      " $'a\\x1b[1m\\xc2\\x9b'"),
-                AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\xc2\x9b")), HasSubstr("1b[1m")));
+    EXPECT_THAT(
+        shown_on_terminal(80, "xterm",
+                          "generate --tokens 1 " + form + "--model " + shell_quoted(folder / "run") +
+                              " $'a\\x1b[1m\\xc2\\x9b\\xe2\\x80\\xae'"),
+        AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\xc2\x9b")), Not(HasSubstr("\u202e")), HasSubstr("1b[1m")));
+  const std::string turned = "generate --tokens 1 --model " + shell_quoted(folder / "run") + " 'a\u202e' ";
+  EXPECT_THAT(run(turned + "b").out, HasSubstr("a\u202e"));  // a file gets it as it is
+  EXPECT_THAT(run(turned + "--json").out, HasSubstr("a\\u202e"));
 }
 
 TEST(Progress, fits_the_terminal) {

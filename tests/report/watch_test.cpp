@@ -105,13 +105,19 @@ TEST(Watch, waits_for_a_folder_that_does_not_exist_or_is_empty) {
       begin_run(folder / "a", 2);
       test::put_summary(folder / "a", test::summary_of(test::tiny_with_ranks(1, 1, 1)));
     });
-    EXPECT_THAT(watched(folder / "a"), testing::StartsWith("the run has not begun; waiting for it\n"));
+    EXPECT_THAT(watched(folder / "a"),
+                testing::StartsWith(is_empty ? "the run has not begun; waiting for it\n"
+                                             : (folder / "a").string() +
+                                                   " does not exist yet; waiting for a run to begin there\n"));
     training.join();
   }
 }
 
 TEST(Watch, refuses_what_is_no_run) {
   const TemporaryFolder folder;
+  for (const char* name : {"nowhere/a", "nowhere/a/"})
+    EXPECT_EQ(test::message_of<InvalidArgument>([&] { watched(folder / name); }),
+              (folder / name).string() + ": there is no such folder");
   test::put(folder / "letter", "to nobody");
   EXPECT_EQ(test::message_of<InvalidArgument>([&] { watched(folder.path()); }),
             folder.path().string() + ": is not an output folder of adjoin train");

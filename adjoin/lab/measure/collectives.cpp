@@ -31,7 +31,7 @@ std::vector<Collective> collectives_from(std::string_view list) {
   }
   if (list.empty()) return collectives;
   collectives.clear();
-  for (const std::string_view wanted : parts_of(list)) {
+  for (const std::string_view wanted : items_of(list)) {
     const auto collective = collective_named(wanted);
     require(collective.has_value(),
             [&] { return "expected operations among " + known + ", got '" + std::string(wanted) + "'"; });

@@ -23,7 +23,7 @@ int64_t bytes_of(std::string_view text, std::string_view option) {
 
 std::vector<int64_t> all_bytes_of(std::string_view text, std::string_view option) {
   std::vector<int64_t> bytes;
-  for (const std::string_view part : parts_of(text)) bytes.push_back(bytes_of(part, option));
+  for (const std::string_view part : items_of(text)) bytes.push_back(bytes_of(part, option));
   return bytes;
 }
 

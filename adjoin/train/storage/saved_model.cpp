@@ -89,6 +89,17 @@ Configuration read_configuration(const std::filesystem::path& path) {
   }
 }
 
+Configuration with_absolute_paths(Configuration c) {
+  const auto make_absolute = [](std::string& path, std::initializer_list<std::string_view> words) {
+    if (!path.empty() && std::ranges::find(words, path) == words.end()) path = std::filesystem::absolute(path).string();
+  };
+  if (!c.task.empty()) return c;
+  for (std::string* texts : {&c.data, &c.test}) make_absolute(*texts, {"sample"});
+  make_absolute(c.vocab, {"bytes", "subword"});
+  make_absolute(c.from, {});
+  return c;
+}
+
 void write_model_files(const std::filesystem::path& folder, Configuration configuration, const Task& task,
                        const Stages& stages) {
   if (pipeline::names_a_file(configuration.pipeline)) {
@@ -96,7 +107,7 @@ void write_model_files(const std::filesystem::path& folder, Configuration config
     configuration.pipeline = kKeptSchedule;
   }
   for (const TaskFile& file : task.files()) write_atomically(folder / file.name, file.content);
-  write_atomically(folder / "config.json", to_json(configuration).dump(2) + "\n");
+  write_atomically(folder / "config.json", to_json(with_absolute_paths(configuration)).dump(2) + "\n");
 }
 
 void save_model(const std::filesystem::path& folder, const Configuration& configuration, const Task& task,

@@ -35,6 +35,10 @@ inline constexpr const char* kKeptSchedule = "pipeline.csv";
 /// The `pipeline` value of a config.json, where the kept schedule becomes the path of the file beside it.
 std::string schedule_beside(const std::filesystem::path& config, const std::string& pipeline);
 
+/// The configuration as a run's folder keeps it: its texts, its vocabulary and the model with which it began by absolute paths, so
+/// that they are found, and nothing else in their place, from any other folder. For a task of one's own it is unchanged.
+Configuration with_absolute_paths(Configuration configuration);
+
 /// Writes into a folder what a model needs besides its weights: the task's files, the schedule if it was read from a file, and
 /// config.json. Throws: IoError
 void write_model_files(const std::filesystem::path& folder, Configuration configuration, const Task& task,

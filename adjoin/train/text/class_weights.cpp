@@ -1,6 +1,7 @@
 #include "adjoin/train/text/class_weights.hpp"
 
 #include <string>
+#include <string_view>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -10,6 +11,7 @@ namespace adjoin::train {
 namespace {
 
 constexpr const char* kBalanced = "balanced";
+constexpr double kLeast = 1.2e-38;  // smaller numbers lose precision in float32, and at last are 0
 constexpr double kMost = 1e9;
 constexpr size_t kMostNames = 10;  // in a message
 
@@ -19,12 +21,25 @@ std::vector<double> listed_class_weights(const Configuration& configuration) {
   const std::string& text = configuration.class_weights;
   std::vector<double> weights;
   if (text.empty() || text == kBalanced) return weights;
-  for (const std::string_view part : parts_of(text)) {
-    weights.push_back(number_from<double>(part, "--class-weights: a weight"));
-    require(weights.back() > 0 && weights.back() <= kMost, [&] {
-      return "--class-weights: a weight is " + std::string(part) + ", expected a number above 0 and up to " +
+  const std::vector<std::string_view> items = items_of(text);
+  for (const std::string_view item : items) {
+    double weight = 0;
+    try {
+      weight = number_from<double>(item, "--class-weights: a weight");
+    } catch (const InvalidArgument& error) {
+      if (items.size() > 1) throw;
+      throw InvalidArgument("--class-weights is " + text + ", expected \"" + kBalanced +
+                            "\" or a number for each class, as 1,2.5");
+    }
+    require(!(weight > 0 && weight < kLeast), [&] {
+      return "--class-weights: a weight is " + std::string(item) + ", expected at least " + shown(kLeast) +
+             ", as the loss is computed in float32";
+    });
+    require(weight > 0 && weight <= kMost, [&] {
+      return "--class-weights: a weight is " + std::string(item) + ", expected a number above 0 and up to " +
              shown(kMost);
     });
+    weights.push_back(weight);
   }
   return weights;
 }

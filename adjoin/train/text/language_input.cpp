@@ -10,6 +10,7 @@
 #include "adjoin/train/messages.hpp"
 #include "adjoin/train/storage/read_checkpoint.hpp"
 #include "adjoin/train/storage/token_cache.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -156,6 +157,7 @@ LanguageInput read_language_input(const Configuration& c) {
     input = read_documents({c.data, c.test, c.text_column}, given, c.vocabulary_size);
   }
   say_counts(c.data, input);
+  input.texts_file = texts_file_of(c);
   return input;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "adjoin/data/document_tokens.hpp"
 #include "adjoin/data/tokenizer/text_vocabulary.hpp"
@@ -14,6 +15,7 @@ namespace adjoin::train {
 struct LanguageInput {
   std::shared_ptr<const data::TextVocabulary> vocabulary;
   data::DocumentTokens train, test;
+  std::string texts_file = {};  // the content of kTextsFile; "" if the model's folder has none
 };
 
 /// The vocabulary in a model's folder.

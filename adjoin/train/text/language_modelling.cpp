@@ -9,6 +9,8 @@
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/train/messages.hpp"
+#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
@@ -29,7 +31,10 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 }  // namespace
 
 LanguageModelling::LanguageModelling(const Configuration& configuration, LanguageInput input)
-    : configuration_(configuration), vocabulary_(std::move(input.vocabulary)), test_samples_(configuration.samples) {
+    : configuration_(configuration),
+      vocabulary_(std::move(input.vocabulary)),
+      texts_file_(std::move(input.texts_file)),
+      test_samples_(configuration.samples) {
   if (input.train.tokens.size() == 0) return;  // a trained model is used without data
   train_.emplace(std::move(input.train), configuration.sequence, data::Part::train);
   test_.emplace(std::move(input.test), configuration.sequence, data::Part::test);
@@ -40,7 +45,8 @@ std::unique_ptr<Task> LanguageModelling::make(const Configuration& configuration
 }
 
 std::unique_ptr<Task> LanguageModelling::open(const Configuration& configuration, const std::filesystem::path& folder) {
-  return std::make_unique<LanguageModelling>(configuration, LanguageInput{read_vocabulary(folder), {}, {}});
+  return std::make_unique<LanguageModelling>(
+      configuration, LanguageInput{read_vocabulary(folder), {}, {}, text_or_nothing(folder / kTextsFile)});
 }
 
 std::vector<models::Segment> LanguageModelling::segments() const {
@@ -50,7 +56,7 @@ std::vector<models::Segment> LanguageModelling::segments() const {
 }
 
 std::unique_ptr<Task> LanguageModelling::laid_out(const Configuration& configuration) const {
-  auto task = std::make_unique<LanguageModelling>(configuration, LanguageInput{vocabulary_, {}, {}});
+  auto task = std::make_unique<LanguageModelling>(configuration, LanguageInput{vocabulary_, {}, {}, texts_file_});
   task->train_ = train_;
   task->test_ = test_;
   task->texts_ = texts_;
@@ -132,7 +138,9 @@ std::string LanguageModelling::description() const {
 }
 
 std::vector<TaskFile> LanguageModelling::files() const {
-  return {{data::kVocabularyFile, vocabulary_->content()}};
+  std::vector<TaskFile> files = {{data::kVocabularyFile, vocabulary_->content()}};
+  if (!texts_file_.empty()) files.push_back({kTextsFile, texts_file_});
+  return files;
 }
 
 void LanguageModelling::read_test(const TextSource& source) {

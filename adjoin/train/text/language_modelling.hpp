@@ -68,6 +68,7 @@ class LanguageModelling : public Task {
 
   Configuration configuration_;
   std::shared_ptr<const data::TextVocabulary> vocabulary_;
+  std::string texts_file_;
   std::optional<data::Sequences> train_, test_;
   int64_t test_samples_;               // the most that are used; 0: all
   std::vector<data::Sequence> texts_;  // instead of the test part

@@ -12,6 +12,7 @@
 #include "adjoin/train/storage/read_text.hpp"
 #include "adjoin/train/storage/token_cache.hpp"
 #include "adjoin/train/text/text_part.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -153,7 +154,8 @@ Words read_words(const std::filesystem::path& folder) {
     return {data::WordPiece::load(folder.string()), data::ClassNames(read_pretrained_classes(folder))};
   const bool is_plain = !std::filesystem::is_regular_file(folder / data::WordPiece::kFile);
   const std::filesystem::path file = folder / (is_plain ? data::WordPiece::kPlainFile : data::WordPiece::kFile);
-  return {data::WordPiece::load(file.string()), read_classes(folder / kClassesFile)};
+  return {data::WordPiece::load(file.string()), read_classes(folder / kClassesFile),
+          text_or_nothing(folder / kTextsFile)};
 }
 
 TrainingInput read_training_input(const Configuration& c) {
@@ -197,11 +199,12 @@ TrainingInput read_training_input(const Configuration& c) {
   if (!train_request.is_null()) say_where_tokens_are(is_train_mapped && is_test_mapped, trouble);
   warn_of_dropped_bytes(c.data, dropped_bytes(*train) + dropped_bytes(*test));
   warn_of_one_class(c.data, classes, train->tokens);
-  return {{*std::move(tokenizer), classes}, std::move(train->tokens), std::move(test->tokens)};
+  return {{*std::move(tokenizer), classes, texts_file_of(c)}, std::move(train->tokens), std::move(test->tokens)};
 }
 
 data::TokenStore read_test_input(const TextSource& source, const Words& words, int64_t sequence) {
-  const auto& [tokenizer, classes] = words;
+  const data::WordPiece& tokenizer = words.tokenizer;
+  const data::ClassNames& classes = words.classes;
   const Json request = request_of(source, data::Part::test, described(tokenizer), classes, sequence);
   std::optional<KeptTokens> test = find_tokens(request);
   std::string trouble;  // only training prints it

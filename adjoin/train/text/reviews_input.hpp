@@ -15,6 +15,7 @@ namespace adjoin::train {
 struct Words {
   data::WordPiece tokenizer;
   data::ClassNames classes;
+  std::string texts_file = {};  // the content of kTextsFile; "" if the model's folder has none
 };
 
 /// The file with the names of the classes, in a model's folder.

@@ -16,6 +16,7 @@
 #include "adjoin/train/text/class_counts.hpp"
 #include "adjoin/train/text/class_report.hpp"
 #include "adjoin/train/text/class_weights.hpp"
+#include "adjoin/train/text/trained_texts.hpp"
 #include "adjoin/train/text/transformer_options.hpp"
 
 namespace adjoin::train {
@@ -112,8 +113,10 @@ std::string TextClassification::description() const {
 }
 
 std::vector<TaskFile> TextClassification::files() const {
-  return {{input_.tokenizer.file(), input_.tokenizer.content()},
-          {kClassesFile, nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
+  std::vector<TaskFile> files = {{input_.tokenizer.file(), input_.tokenizer.content()},
+                                 {kClassesFile, nlohmann::json(input_.classes.names()).dump(2) + "\n"}};
+  if (!input_.texts_file.empty()) files.push_back({kTextsFile, input_.texts_file});
+  return files;
 }
 
 void TextClassification::read_test(const TextSource& source) {
@@ -127,8 +130,9 @@ void TextClassification::take_texts(std::span<const std::string> texts) {
   data::TokenStoreBuilder builder(input_.tokenizer.size());
   text_tokens_.clear();
   for (const std::string& text : texts) {
-    builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
     text_tokens_.push_back(std::ssize(input_.tokenizer.encode(text)));
+    require(text_tokens_.back() > 0, "the text is empty");  // a class for it would say nothing but which is frequent
+    builder.add(input_.tokenizer.encode_review(text, configuration_.sequence), /*label=*/0);
   }
   input_.test = builder.finish();
 }

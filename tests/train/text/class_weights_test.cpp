@@ -41,6 +41,7 @@ std::vector<double> weights_of(const std::string& weights) {
 TEST(ClassWeights, are_listed_or_balanced) {
   EXPECT_THAT(weights_of(""), IsEmpty());
   EXPECT_THAT(weights_of("1,2.5,0.5"), ElementsAre(1, 2.5, 0.5));
+  EXPECT_THAT(weights_of("1, 2.5 , 0.5"), ElementsAre(1, 2.5, 0.5));
   // As sklearn.utils.class_weight.compute_class_weight("balanced", …): 8 samples / (3 classes * those of the class).
   EXPECT_THAT(weights_of("balanced"), ElementsAre(8.0 / 15, 8.0 / 3, 8.0 / 6));
   EXPECT_EQ(class_weights(weighted("balanced"), data::ClassNames({"a", "b", "c", "none"}), texts()).size(), 4u);
@@ -52,9 +53,16 @@ TEST(ClassWeights, are_refused_that_are_no_list_of_positive_numbers_one_for_each
   };
   EXPECT_EQ(refusal("balanced"), "");
   EXPECT_EQ(refusal("1,2"), "");
-  EXPECT_EQ(refusal("balance"), "--class-weights: a weight is balance, expected a decimal number");
+  for (const std::string word : {"Balanced", "balance"})
+    EXPECT_EQ(refusal(word),
+              "--class-weights is " + word + ", expected \"balanced\" or a number for each class, as 1,2.5");
+  EXPECT_EQ(refusal("1,many"), "--class-weights: a weight is many, expected a decimal number");
   EXPECT_EQ(refusal("1,,2"), "--class-weights: a weight is empty, expected a decimal number");
   for (const char* weight : {"0", "-1", "nan", "inf"}) EXPECT_THAT(refusal(weight), HasSubstr("a number above 0"));
+  for (const std::string weight : {"1e-320", "1e-46"})  // which are 0 in float32
+    EXPECT_EQ(refusal("1," + weight), "--class-weights: a weight is " + weight +
+                                          ", expected at least 1.2e-38, as the loss is computed in float32");
+  EXPECT_EQ(refusal("1,1.2e-38"), "");
   EXPECT_EQ(message_of<InvalidArgument>([] { weights_of("1,2"); }),
             "--class-weights 1,2: expected 3 weights, of \"a\", \"b\", \"c\", got 2");
   Configuration decoder = configuration_of("gpt-tiny");
