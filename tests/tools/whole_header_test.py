@@ -34,7 +34,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("train/hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("train/storage", "checkpoint_folders one_folder piece_runs read_text run_files state_sums together token_cache "
      "whole_checkpoint", "how files are read and written"),
-    ("train/text", "class_counts class_report class_weights measured_texts text_part transformer_options", "parts of the tasks of texts"),
+    ("train/text", "class_counts class_report class_weights measured_texts text_part trained_texts transformer_options", "parts of the tasks of texts"),
 ]  # fmt: skip
 
 
