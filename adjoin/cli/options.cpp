@@ -47,7 +47,8 @@ std::string shown(const Field& field, const Configuration& values) {
 }
 
 void require_unchanged(const Field& field, const Configuration& run, const Configuration& given) {
-  require(std::visit([&](auto member) { return run.*member == given.*member; }, field.member), [&] {
+  const Configuration a = train::with_absolute_paths(run), b = train::with_absolute_paths(given);
+  require(std::visit([&](auto member) { return a.*member == b.*member; }, field.member), [&] {
     return train::option_of(field.name) + " " + shown(field, given) + ": a resumed run keeps its own, and that of " +
            run.resume + " is " + shown(field, run);
   });
@@ -154,8 +155,7 @@ Configuration GivenConfiguration::resolve() const {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
     std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
-    if (!run.empty() && train::resumed_run_keeps(field))
-      require_unchanged(field, train::with_absolute_paths(base), train::with_absolute_paths(resolved));
+    if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
   // Another layout than the run's: rows are only split between tensor-parallel ranks.
