@@ -15,17 +15,11 @@ namespace {
 
 using Made = std::shared_ptr<torch::nn::Module>;
 
-bool has_plain_tensors(const torch::nn::Module& module, const Grid& stage) {
-  return std::ranges::any_of(nn::parameters_of(module, stage), [](const nn::Parameter& p) { return !p.initial; });
-}
-
-/// Two makings, so that a part of the library's own layers, which may make groups together with other ranks, never waits for a
-/// rank that waits for its turn to draw.
 Made made(const Part& part, const Grid& stage, const at::TensorOptions& tensor, std::optional<uint64_t> seed) {
   const auto make = [&] { return part.make(stage, tensor); };
-  Made module = make();
+  Made module = seed ? nn::seeded(mix(*seed ^ hash_of(part.name)), make) : make();
   require(module != nullptr, [&] { return "Model: the part " + part.name + " made no module"; });
-  return seed && has_plain_tensors(*module, stage) ? nn::seeded(mix(*seed ^ hash_of(part.name)), make) : module;
+  return module;
 }
 
 }  // namespace

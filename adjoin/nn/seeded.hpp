@@ -5,9 +5,8 @@
 
 namespace adjoin::nn {
 
-/// Runs `work` with LibTorch's default generator seeded, and then restores the generator's state. The threads of a process
-/// share that generator, so they take turns here: what each rank draws then depends on the seed alone. `work` must not
-/// communicate, as the other ranks wait.
+/// Runs `work`, whose operations on the CPU draw from a generator of this thread with this seed where they would draw from
+/// LibTorch's default generator, which all threads of a process share: what each rank draws depends on the seed alone.
 void with_seed(uint64_t seed, const std::function<void()>& work);
 
 /// A module of torch::nn with the weights that it draws from this seed; the same on every rank and for every number of ranks:
