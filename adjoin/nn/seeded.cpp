@@ -10,7 +10,7 @@
 namespace adjoin::nn {
 namespace {
 
-// LibTorch looks at this key before all others that draw, where a thread includes it, and has no kernels for it.
+// Where a thread includes this key, LibTorch looks at it before the kernels that draw; it has none of its own for it.
 constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local const at::Generator* draws_from = nullptr;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/worlds.hpp"
+
 namespace adjoin::nn {
 namespace {
 
@@ -53,6 +55,16 @@ TEST(Seeded, draws_the_same_while_other_threads_draw) {
   });
   for (int i = 0; i < 50; ++i) with_seed(5, [&] { expect_equal(drawn(), five); });
   is_over = true;
+}
+
+TEST(Seeded, gives_all_ranks_the_weights_of_one) {
+  const auto make = [] { return torch::nn::Linear(30, 40); };
+  const at::Tensor expected = seeded(7, make)->weight.detach().clone();
+  const at::Tensor before = at::rand({4});
+  testing::for_each_world({1, 2, 3, 4}, [&](const Communicator&) {
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(at::equal(seeded(7, make)->weight, expected));
+  });
+  EXPECT_FALSE(at::equal(before, at::rand({4}))) << "the generator has lost its state";
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <torch/optim/sgd.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/seeded.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
@@ -78,16 +77,6 @@ TEST(Copies, are_given_to_tensors_in_any_memory) {
         check_copies(nn::parameters_of(module, Grid(world, {{"dp", world.size()}})), "test");
       }
   });
-}
-
-TEST(Seeded, gives_all_ranks_the_weights_of_one) {
-  const auto make = [] { return torch::nn::Linear(30, 40); };
-  const at::Tensor expected = nn::seeded(7, make)->weight.detach().clone();
-  const at::Tensor before = at::rand({4});
-  for_each_world({1, 2, 3, 4}, [&](const Communicator&) {
-    for (int i = 0; i < 20; ++i) EXPECT_TRUE(at::equal(nn::seeded(7, make)->weight, expected));
-  });
-  EXPECT_FALSE(at::equal(before, at::rand({4}))) << "the generator has lost its state";
 }
 
 }  // namespace

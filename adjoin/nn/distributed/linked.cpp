@@ -58,10 +58,11 @@ bool leaves_some_out(const Layout& layout, const Grid& grid) {
 
 at::Tensor linked(const at::Tensor& y, at::TensorList to) {
   tensor_list primals, all;
-  for (const at::Tensor& tensor : to)
-    if (tensor.defined()) primals.push_back(primal_of(tensor));
-  for (const at::Tensor& tensor : to)
-    if (tensor.defined() && tangent_of(tensor).defined()) all.push_back(tangent_of(tensor));
+  for (const at::Tensor& tensor : to) {
+    if (!tensor.defined()) continue;
+    primals.push_back(primal_of(tensor));
+    if (const at::Tensor of_tensor = tangent_of(tensor); of_tensor.defined()) all.push_back(of_tensor);
+  }
   const at::Tensor tangent = tangent_of(y);
   if (tangent.defined() || !all.empty()) {
     const at::Tensor primal = primal_of(y);
