@@ -25,10 +25,10 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/partition/shard.hpp"
-#include "adjoin/train/storage/checkpoint.hpp"
-#include "adjoin/train/storage/checkpoint_folders.hpp"
-#include "adjoin/train/storage/checkpoint_save.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/store/checkpoint.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/checkpoint_save.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/workers.hpp"
 
 using namespace adjoin;

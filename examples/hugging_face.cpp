@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/hugging_face/export_model.hpp"
+#include "adjoin/train/export_model.hpp"
 #include "adjoin/train/predictor.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 
 using namespace adjoin;

@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/col_row.hpp"
+#include "adjoin/plan/dry_run.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/train/commands.hpp"
 
@@ -95,7 +96,7 @@ int main(int argc, char** argv) {
     }
     const plan::JobSession session;
     if (ranks > 0) c = agreed_best(plan::layouts(c, make, {.placement = {.ranks = ranks}}));
-    is_dry ? train::dry_run(c, make) : train::train(c, make);
+    is_dry ? plan::dry_run(c, make) : train::train(c, make);
   } catch (const std::exception& error) {
     return std::cerr << "own_task: " << error.what() << '\n', 2;
   }

@@ -16,7 +16,7 @@
 #include "adjoin/parallel/moments.hpp"
 #include "adjoin/parallel/sharded_sequential.hpp"
 #include "adjoin/partition/split.hpp"
-#include "adjoin/train/storage/checkpoint.hpp"
+#include "adjoin/store/checkpoint.hpp"
 #include "examples/support/digits.hpp"
 
 using namespace adjoin;

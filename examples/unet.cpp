@@ -13,7 +13,7 @@
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/parallel/gradients.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/output_file.hpp"
 #include "examples/networks/unet.hpp"
 #include "examples/support/example.hpp"
 

@@ -5,8 +5,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/bench/benches.hpp"
-#include "adjoin/train/grid_sizes.hpp"
 
 namespace adjoin::cli {
 namespace {

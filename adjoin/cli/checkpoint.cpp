@@ -8,7 +8,7 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
-#include "adjoin/train/storage/checkpoint_report.hpp"
+#include "adjoin/train/checkpoint_report.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/lab/diagram.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/output_file.hpp"
 
 namespace adjoin::cli {
 namespace {

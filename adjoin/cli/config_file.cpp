@@ -11,8 +11,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {

@@ -8,8 +8,8 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/cli/wrap.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/hugging_face/export_model.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/train/export_model.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "adjoin/cli/layout_report.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/output_file.hpp"
 
 namespace adjoin::cli {
 namespace {

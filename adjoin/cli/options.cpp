@@ -17,10 +17,10 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/store/messages.hpp"
+#include "adjoin/task/traced_steps.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
-#include "adjoin/train/traced_steps.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/comm/contract/host_memory.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::cli {

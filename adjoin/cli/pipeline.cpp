@@ -10,7 +10,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/schedule_options.hpp"
 #include "adjoin/pipeline/picture.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/output_file.hpp"
 
 namespace adjoin::cli {
 namespace {

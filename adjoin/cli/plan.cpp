@@ -8,7 +8,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
 #include "adjoin/plan/layouts.hpp"
-#include "adjoin/train/messages.hpp"
+#include "adjoin/store/messages.hpp"
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {

@@ -12,7 +12,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/train/messages.hpp"
+#include "adjoin/store/messages.hpp"
 #include "adjoin/train/predictor.hpp"
 
 namespace adjoin::cli {

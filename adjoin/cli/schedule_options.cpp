@@ -7,7 +7,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
-#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/store/read_text.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -4,9 +4,10 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/plan_options.hpp"
+#include "adjoin/plan/dry_run.hpp"
 #include "adjoin/plan/layouts.hpp"
+#include "adjoin/store/messages.hpp"
 #include "adjoin/train/commands.hpp"
-#include "adjoin/train/messages.hpp"
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {
@@ -46,7 +47,7 @@ void run_train(const TrainCommand& command) {
     session.emplace();
     configuration = planned(configuration, *request, /*is_silent=*/command.json);
   }
-  command.is_dry ? train::dry_run(configuration, {}, command.json) : train::train(configuration);
+  command.is_dry ? plan::dry_run(configuration, {}, command.json) : train::train(configuration);
 }
 
 }  // namespace

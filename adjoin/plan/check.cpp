@@ -7,8 +7,8 @@
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/plan/plan.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/planned_samples.hpp"
+#include "adjoin/plan/planned_samples.hpp"
+#include "adjoin/store/messages.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -20,7 +20,7 @@ constexpr int64_t kTurns = 2, kWarmUp = 2;
 /// Adds the seconds of each step of a turn to `seconds`.
 void measure_turn(const train::Configuration& c, const train::Task& task, int64_t steps, std::vector<double>& seconds,
                   int64_t& memory) {
-  const std::vector<int64_t> longest = train::longest_samples(c, task), typical = train::typical_batch(c, task);
+  const std::vector<int64_t> longest = longest_samples(c, task), typical = typical_batch(c, task);
   train::run_workers(train::worker_options(c), [&](const Communicator& world) {
     PeakMemory peak;
     train::Trainer trainer(c, task, world);

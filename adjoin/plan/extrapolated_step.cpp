@@ -5,27 +5,27 @@
 
 namespace adjoin::plan {
 
-std::vector<train::RankPlan> extrapolated_step(std::span<const train::RankPlan> small, double below,
-                                               std::span<const train::RankPlan> middle, double above, double at) {
+std::vector<RankPlan> extrapolated_step(std::span<const RankPlan> small, double below, std::span<const RankPlan> middle,
+                                        double above, double at) {
   const double part = (at - below) / std::max(above - below, 1.0);
   // Measurement noise must not make a larger step faster.
   const auto seconds = [&](double& to, double from) { to = from + std::max(0.0, to - from) * part; };
   const auto bytes = [&](int64_t& to, int64_t from) {
     to = std::max<int64_t>(0, from + std::llround(static_cast<double>(to - from) * part));
   };
-  const auto calls = [&](std::vector<train::PlannedCall>& to, const std::vector<train::PlannedCall>& from) {
+  const auto calls = [&](std::vector<PlannedCall>& to, const std::vector<PlannedCall>& from) {
     for (size_t i = 0; i < std::min(to.size(), from.size()); ++i) bytes(to[i].bytes, from[i].bytes);
   };
-  std::vector<train::RankPlan> large(middle.begin(), middle.end());
+  std::vector<RankPlan> large(middle.begin(), middle.end());
   for (size_t i = 0; i < large.size(); ++i) {
-    train::RankPlan& rank = large[i];
+    RankPlan& rank = large[i];
     bytes(rank.highest, small[i].highest);
     bytes(rank.activations, small[i].activations);
     // In small steps gradients may need more than activations, which says nothing about large ones.
     rank.highest = std::max(rank.highest, rank.weights + rank.moments + rank.activations);
     for (size_t j = 0; j < rank.work.size(); ++j) {
-      train::StageWork& work = rank.work[j];
-      const train::StageWork& from = small[i].work[j];
+      StageWork& work = rank.work[j];
+      const StageWork& from = small[i].work[j];
       seconds(work.seconds.forward, from.seconds.forward);
       seconds(work.seconds.backward, from.seconds.backward);
       seconds(work.seconds.weights, from.seconds.weights);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adjoin/models/segment.hpp"
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::plan {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/storage/output_file.hpp"
-#include "adjoin/train/storage/token_cache.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/token_cache.hpp"
 
 namespace adjoin::plan {
 namespace {

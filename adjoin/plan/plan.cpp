@@ -15,9 +15,9 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/plan/extrapolated_step.hpp"
 #include "adjoin/plan/layouts.hpp"
+#include "adjoin/plan/planned_samples.hpp"
+#include "adjoin/store/messages.hpp"
 #include "adjoin/train/failures.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/planned_samples.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -27,7 +27,6 @@ namespace adjoin::plan {
 namespace {
 
 using train::Configuration;
-using train::RankPlan;
 
 // The size of the small micro-batches from which large ones are extrapolated: large enough that their products are large.
 constexpr int64_t kTimedTokens = 512, kMostTimedSamples = 8;
@@ -91,7 +90,7 @@ class Planner {
         timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
           return workbench_.segment(trial, name, rows, weights);
         }),
-        longest_(train::longest_samples(base, tasks_.base())),
+        longest_(longest_samples(base, tasks_.base())),
         lengths_(tasks_.base().lengths(data::Part::train)),
         timed_samples_(samples_of(kTimedTokens, lengths_)) {}
 
@@ -148,25 +147,25 @@ class Planner {
     const std::vector<RankPlan> ranks =
         small ? small->at(tokens_of(c, batch)) : timer_.plan(c, task, batch, one_a_coordinate(c));
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
-                            {.call = [this](const train::PlannedCall& call) { return workbench_.call(call); },
+                            {.call = [this](const PlannedCall& call) { return workbench_.call(call); },
                              .update = [this](int64_t elements) { return workbench_.update(elements); }});
     layout.samples_per_second = static_cast<double>(batch.size()) / layout.time.seconds;
   }
 
   /// The number of tokens of the rank that has the most.
   double tokens_of(const Configuration& c, const std::vector<int64_t>& batch) const {
-    return static_cast<double>(train::busiest_rank(c, lengths_, batch).tokens);
+    return static_cast<double>(busiest_rank(c, lengths_, batch).tokens);
   }
 
   const std::vector<int64_t>& typical_of(const Configuration& c, const train::Task& task) {
     const auto [found, is_new] = typical_.try_emplace({c.dp, c.batch});
-    if (is_new) found->second = train::typical_batch(c, task);
+    if (is_new) found->second = typical_batch(c, task);
     return found->second;
   }
 
   Tasks tasks_;
   Workbench workbench_;
-  train::StepPlanner memory_, timer_;
+  StepPlanner memory_, timer_;
   std::vector<int64_t> longest_, lengths_;
   int64_t timed_samples_;
   std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp, and samples

@@ -11,8 +11,8 @@
 
 #include "adjoin/plan/step_time.hpp"
 #include "adjoin/plan/workbench.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 
 namespace adjoin::plan {
 
@@ -47,7 +47,7 @@ struct Plan {
 };
 
 /// Plans training on a number of ranks: every layout that `train` accepts for them (as `candidates` says), each with the time
-/// of its step, computed from measured segments and calls, and its memory, which is that of train::plan_step. In an MPI job all
+/// of its step, computed from measured segments and calls, and its memory, which is that of plan_step. In an MPI job all
 /// processes call it and get the same result.
 ///
 /// Layouts in which a task of your own fails are left out; `remarks` say why.

@@ -9,23 +9,23 @@
 namespace adjoin::plan {
 
 StepTime step_time(const train::Configuration& configuration, const train::Stages& stages,
-                   std::span<const train::RankPlan> ranks, const StepCosts& costs) {
-  const auto seconds_of = [&](std::span<const train::PlannedCall> calls) {
+                   std::span<const RankPlan> ranks, const StepCosts& costs) {
+  const auto seconds_of = [&](std::span<const PlannedCall> calls) {
     double sum = 0;
-    for (const train::PlannedCall& call : calls) sum += costs.call(call);
+    for (const PlannedCall& call : calls) sum += costs.call(call);
     return sum;
   };
   // Ranks that meet within their segments wait for the slowest each time. Differences of independent ranks partly cancel, like
   // the sum of independent random numbers.
-  const auto seconds_waiting = [](const train::StageWork& work) {
+  const auto seconds_waiting = [](const StageWork& work) {
     const bool meet = !work.forward.empty() || !work.backward.empty();
     return work.seconds.waiting / (meet ? 1 : std::sqrt(std::max<double>(1, static_cast<double>(work.passes))));
   };
   const auto count = static_cast<double>(configuration.microbatches);
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
   double computing = 0, communicating = 0, updating = 0;  // sums over all ranks; updating: of the slowest
-  for (const train::RankPlan& rank : ranks) {
-    for (const train::StageWork& work : rank.work) {
+  for (const RankPlan& rank : ranks) {
+    for (const StageWork& work : rank.work) {
       const double forward = seconds_of(work.forward);
       const double backward = seconds_of(work.backward) + seconds_waiting(work);
       of_stages.stages[static_cast<size_t>(work.stage)] = {(work.seconds.forward + forward) / count,

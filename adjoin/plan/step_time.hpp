@@ -3,9 +3,9 @@
 #include <functional>
 #include <span>
 
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "adjoin/train/stages.hpp"
-#include "adjoin/train/step_plan.hpp"
 
 namespace adjoin::plan {
 
@@ -17,14 +17,14 @@ struct StepTime {
 
 /// The costs of the parts of a step.
 struct StepCosts {
-  std::function<double(const train::PlannedCall& call)> call;  ///< seconds
-  std::function<double(int64_t elements)> update;              ///< seconds of an optimizer's update, without its calls
+  std::function<double(const PlannedCall& call)> call;  ///< seconds
+  std::function<double(int64_t elements)> update;       ///< seconds of an optimizer's update, without its calls
 };
 
 /// The time of a step. `ranks` has the plan of one rank at each coordinate along pp, in order, with the seconds of its
 /// segments. The time is that of the pipeline's simulation, with the mean of each stage's micro-batches, plus that of the
 /// slowest rank's optimizer.
 StepTime step_time(const train::Configuration& configuration, const train::Stages& stages,
-                   std::span<const train::RankPlan> ranks, const StepCosts& costs);
+                   std::span<const RankPlan> ranks, const StepCosts& costs);
 
 }  // namespace adjoin::plan

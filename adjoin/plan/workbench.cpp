@@ -110,7 +110,7 @@ double lost_while_computing(const Communicator& world, double seconds) {
 struct Workbench::Group {
   int64_t ranks = 1, here = 1;
 
-  Group(const train::PlannedCall& call, const Placement& placement) : ranks(call.ranks) {
+  Group(const PlannedCall& call, const Placement& placement) : ranks(call.ranks) {
     const int64_t on_host = placement.ranks_a_host();
     const int64_t stride = std::max<int64_t>(1, (call.span - 1) / std::max<int64_t>(1, call.ranks - 1));
     here = std::clamp<int64_t>(on_host / stride, 1, ranks);
@@ -202,7 +202,7 @@ void Workbench::estimate_from_others(const Part& part) {
   measurements_.add(part.name, sums, /*keeps=*/unsure_ == 0);
 }
 
-std::function<Reading()> Workbench::timing_of(const train::SegmentTrial& trial) {
+std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
   train::Configuration plain = trial.configuration;
   plain.zero = 1;
   models::Segment segment = trial.segment;
@@ -214,9 +214,9 @@ std::function<Reading()> Workbench::timing_of(const train::SegmentTrial& trial) 
         on_workers(workers_, [&](const Communicator& world) {
           const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
           const std::set<std::string> none;
-          train::LoneRank alone(grid_sizes(plain), rank);
-          const train::SegmentTrial mine{plain,       task,   segment, alone.grid, batch, input,       is_last,
-                                         holds_input, splits, none,    false,      none,  *alone.calls};
+          LoneRank alone(grid_sizes(plain), rank);
+          const SegmentTrial mine{plain,       task,   segment, alone.grid, batch, input,       is_last,
+                                  holds_input, splits, none,    false,      none,  *alone.calls};
           const auto [seconds, lost] = time_segment(mine, plain.microbatches > 1, world, seconds_ / 300);
           if (train::is_first_of_process(world))
             reading = {{seconds.forward, seconds.backward, seconds.weights, seconds.waiting}, lost};
@@ -225,8 +225,7 @@ std::function<Reading()> Workbench::timing_of(const train::SegmentTrial& trial) 
       };
 }
 
-train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
-                                         int64_t weights) {
+SegmentSeconds Workbench::segment(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights) {
   auto& close = segments_[name];
   auto near = std::ranges::find_if(close, [&](const auto& known) {
     return std::abs(static_cast<double>(known.first - rows)) <= kCloseRows * static_cast<double>(rows);
@@ -244,7 +243,7 @@ train::SegmentSeconds Workbench::segment(const train::SegmentTrial& trial, const
     if (!wanted_.contains(near->second)) numbers_of(near->second, timing_of(trial), kind);
     return {};
   }
-  train::SegmentSeconds seconds{known->at(0), known->at(1), known->at(2), known->at(3)};
+  SegmentSeconds seconds{known->at(0), known->at(1), known->at(2), known->at(3)};
   if (rows != near->first) seconds = seconds * (static_cast<double>(rows) / static_cast<double>(near->first));
   if (trial.segment.recomputes) seconds.backward += seconds.forward;
   return seconds * ranks_a_core_;
@@ -256,7 +255,7 @@ Reading Workbench::timed_update() {
     std::vector<double> points;  // elements and seconds
     measure::Stopwatch::Lap all;
     for (const int64_t features : {16, 2048}) {
-      const train::LoneRank alone({}, 0);
+      const LoneRank alone({}, 0);
       torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
       layer->to(train::tensor_options(configuration_).dtype().toScalarType());
       parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
@@ -348,14 +347,14 @@ double Workbench::measured(const std::string& operation, const Group& group, dou
   return along({static_cast<double>(below), point(operation, group, below), static_cast<double>(above), high}, bytes);
 }
 
-double Workbench::call(const train::PlannedCall& call) {
+double Workbench::call(const PlannedCall& call) {
   const auto [found, is_new] = calls_.try_emplace(
       {call.collective ? static_cast<int>(*call.collective) : -1, call.ranks, call.span, call.bytes});
   if (is_new) found->second = seconds_of(call);
   return found->second;
 }
 
-double Workbench::seconds_of(const train::PlannedCall& call) {
+double Workbench::seconds_of(const PlannedCall& call) {
   const Group group(call, placement_);
   // Measured by the bytes of the largest buffer; for a gathering call that is the result.
   const bool gathers = call.collective == Collective::all_gather || call.collective == Collective::gather;

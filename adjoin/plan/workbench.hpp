@@ -14,8 +14,8 @@
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/plan/measurements.hpp"
 #include "adjoin/plan/rounds.hpp"
-#include "adjoin/train/segment_needs.hpp"
-#include "adjoin/train/step_plan.hpp"
+#include "adjoin/plan/segment_needs.hpp"
+#include "adjoin/plan/step_plan.hpp"
 
 namespace adjoin::plan {
 
@@ -52,11 +52,10 @@ class Workbench {
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 
-  /// Seconds of a segment: train::SegmentClock. The trial's task must outlive the next `measure`.
-  train::SegmentSeconds segment(const train::SegmentTrial& trial, const std::string& name, int64_t rows,
-                                int64_t weights);
+  /// Seconds of a segment: SegmentClock. The trial's task must outlive the next `measure`.
+  SegmentSeconds segment(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights);
   /// Seconds of a call on all ranks of its group.
-  double call(const train::PlannedCall& call);
+  double call(const PlannedCall& call);
   /// Seconds in which an optimizer updates `elements` elements of weights, without its calls.
   double update(int64_t elements);
 
@@ -77,13 +76,13 @@ class Workbench {
   /// What is known of a part; nullptr if it must be measured first, which is noted. `kind`: as in Part; none: of its own.
   const std::vector<double>* numbers_of(const std::string& name, std::function<Reading()> measure,
                                         const std::string& kind = {});
-  double seconds_of(const train::PlannedCall& call);
+  double seconds_of(const PlannedCall& call);
   double measured(const std::string& operation, const Group& group, double bytes);
   double point(const std::string& operation, const Group& group, int64_t bytes);
   Reading timed_call(const std::string& operation, const Group& group, int64_t bytes);
   Reading timed_update();
   /// Times a segment that is not recomputed, with weights that are not cut.
-  std::function<Reading()> timing_of(const train::SegmentTrial& trial);
+  std::function<Reading()> timing_of(const SegmentTrial& trial);
   void estimate_from_others(const Part& part);
 
   const train::Configuration configuration_;

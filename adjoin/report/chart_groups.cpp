@@ -6,7 +6,7 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/report/chart.hpp"
-#include "adjoin/train/measure.hpp"
+#include "adjoin/task/measure.hpp"
 
 namespace adjoin::report {
 namespace {

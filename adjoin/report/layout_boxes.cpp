@@ -8,7 +8,7 @@
 #include "adjoin/pipeline/picture.hpp"
 #include "adjoin/report/chart.hpp"
 #include "adjoin/report/pictures.hpp"
-#include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::report {
 namespace {

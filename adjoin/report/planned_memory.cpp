@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/plan/planned_samples.hpp"
+#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/failures.hpp"
-#include "adjoin/train/grid_sizes.hpp"
-#include "adjoin/train/planned_samples.hpp"
-#include "adjoin/train/step_plan.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -30,8 +30,8 @@ std::string plan_text(const train::Configuration& configuration) {
     Json ranks = Json::array();
     train::with_adjoin_errors([&] {
       const auto task = train::task_kind(configuration).make(configuration);
-      const std::vector<int64_t> samples = train::longest_samples(configuration, *task);
-      for (const train::RankPlan& plan : train::plan_step(configuration, *task, samples))
+      const std::vector<int64_t> samples = plan::longest_samples(configuration, *task);
+      for (const plan::RankPlan& plan : plan::plan_step(configuration, *task, samples))
         ranks.push_back({plan.rank, plan.highest, plan.checkpoint_copies});
     });
     return ranks.dump();
@@ -102,7 +102,7 @@ std::vector<PlannedMemory> planned_memory(const std::vector<Run>& runs, std::chr
     if (!run.configuration)
       planned.push_back({.trouble = "its configuration is not known"});
     else if (!run.configuration->task.empty())
-      planned.push_back({.trouble = "only the program of its task can plan it, by train::dry_run"});
+      planned.push_back({.trouble = "only the program of its task can plan it, by plan::dry_run"});
     else if (!run.fact("ranks").is_array())
       planned.push_back({.trouble = "the memory of its ranks is not known"});
     else

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/plan/step_plan.hpp"
 #include "adjoin/report/run.hpp"
-#include "adjoin/train/step_plan.hpp"
 
 namespace adjoin::report {
 
 /// What a run's ranks need according to a plan, or why that is not known.
 struct PlannedMemory {
-  std::vector<train::RankPlan> ranks{};  // only `rank`, `highest` and `checkpoint_copies` are set
+  std::vector<plan::RankPlan> ranks{};  // only `rank`, `highest` and `checkpoint_copies` are set
   std::string trouble{};
 };
 

@@ -7,11 +7,11 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/train/storage/checkpoint_folders.hpp"
-#include "adjoin/train/storage/output_file.hpp"
-#include "adjoin/train/storage/output_folder.hpp"
-#include "adjoin/train/storage/read_text.hpp"
-#include "adjoin/train/storage/run_files.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/output_folder.hpp"
+#include "adjoin/store/read_text.hpp"
+#include "adjoin/train/run_files.hpp"
 
 namespace adjoin::report {
 namespace {

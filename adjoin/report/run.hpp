@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "adjoin/train/metrics_line.hpp"
 
 namespace adjoin::report {

@@ -7,8 +7,8 @@
 #include "adjoin/lab/svg.hpp"
 #include "adjoin/report/chart.hpp"
 #include "adjoin/report/pictures.hpp"
-#include "adjoin/train/grid_sizes.hpp"
-#include "adjoin/train/measure.hpp"
+#include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/measure.hpp"
 
 namespace adjoin::report {
 namespace {

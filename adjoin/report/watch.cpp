@@ -19,14 +19,14 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/report/run.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/output_folder.hpp"
+#include "adjoin/task/measure.hpp"
 #include "adjoin/train/interrupt.hpp"
-#include "adjoin/train/measure.hpp"
 #include "adjoin/train/progress.hpp"
-#include "adjoin/train/storage/checkpoint_folders.hpp"
-#include "adjoin/train/storage/output_file.hpp"
-#include "adjoin/train/storage/output_folder.hpp"
-#include "adjoin/train/storage/run_files.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/run_files.hpp"
+#include "adjoin/train/saved_model.hpp"
 
 namespace adjoin::report {
 namespace {

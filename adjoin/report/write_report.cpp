@@ -7,8 +7,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/report/page.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/messages.hpp"
+#include "adjoin/store/output_file.hpp"
 
 namespace adjoin::report {
 namespace {

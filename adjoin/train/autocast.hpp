@@ -1,6 +1,6 @@
 #pragma once
 
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -18,13 +18,6 @@ namespace adjoin::train {
 /// (storage/saved_model.hpp) gives that of the run itself.
 /// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint has been written.
 void train(const Configuration& configuration, const TaskMaker& make = {});
-
-/// `adjoin train --dry-run`: prints what `train` would do, its plan, and what a step needs of each rank. It trains nothing, and
-/// writes nothing except the cache of tokens. The planned step has the longest samples. With `make` it plans your own task.
-/// `as_json`: prints one JSON object instead.
-/// Throws: InvalidArgument as train does before it begins, except where the machine has too few cores or the MPI job another
-///         number of ranks
-void dry_run(const Configuration& configuration, const TaskMaker& make = {}, bool as_json = false);
 
 /// The options of `adjoin evaluate`.
 struct EvaluateOptions : ModelUse {

@@ -7,7 +7,7 @@
 
 #include "adjoin/models/segment.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
-#include "adjoin/train/measure.hpp"
+#include "adjoin/task/measure.hpp"
 
 namespace adjoin::train {
 

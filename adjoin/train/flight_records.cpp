@@ -10,10 +10,10 @@
 #include "adjoin/comm/observers.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/lab/flight_reading.hpp"
+#include "adjoin/store/messages.hpp"
+#include "adjoin/store/on_root.hpp"
+#include "adjoin/store/output_file.hpp"
 #include "adjoin/train/failures.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/on_root.hpp"
-#include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::train {
 namespace {

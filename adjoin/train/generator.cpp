@@ -5,10 +5,10 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/task/transformer_options.hpp"
+#include "adjoin/texts/language_modelling.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/stages.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
-#include "adjoin/train/text/language_modelling.hpp"
-#include "adjoin/train/text/transformer_options.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {

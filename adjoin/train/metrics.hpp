@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/measure.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/task/measure.hpp"
+#include "adjoin/train/event_file.hpp"
 #include "adjoin/train/run_times.hpp"
-#include "adjoin/train/storage/event_file.hpp"
-#include "adjoin/train/storage/output_file.hpp"
 
 namespace adjoin::train {
 

@@ -7,7 +7,7 @@
 
 #include "adjoin/models/segment.hpp"
 #include "adjoin/parallel/optimizer.hpp"
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 

@@ -10,8 +10,8 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/on_root.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/store/on_root.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {

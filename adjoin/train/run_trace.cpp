@@ -6,9 +6,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/on_root.hpp"
-#include "adjoin/train/storage/output_file.hpp"
+#include "adjoin/store/messages.hpp"
+#include "adjoin/store/on_root.hpp"
+#include "adjoin/store/output_file.hpp"
 
 namespace adjoin::train {
 namespace {

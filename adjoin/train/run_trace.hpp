@@ -9,7 +9,7 @@
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/lab/trace/trace_file.hpp"
 #include "adjoin/partition/grid.hpp"
-#include "adjoin/train/traced_steps.hpp"
+#include "adjoin/task/traced_steps.hpp"
 
 namespace adjoin::train {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 

@@ -16,7 +16,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/models/stages.hpp"
-#include "adjoin/train/storage/read_text.hpp"
+#include "adjoin/store/read_text.hpp"
 
 namespace adjoin::train {
 namespace {

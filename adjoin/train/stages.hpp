@@ -8,7 +8,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/pipeline/simulation.hpp"
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 

@@ -11,7 +11,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/version.hpp"
 #include "adjoin/lab/machine.hpp"
-#include "adjoin/train/messages.hpp"
+#include "adjoin/store/messages.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "adjoin/lab/machine.hpp"
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/measure.hpp"
 #include "adjoin/train/expert_counts.hpp"
-#include "adjoin/train/measure.hpp"
 #include "adjoin/train/run_times.hpp"
 #include "adjoin/train/validation.hpp"
 

@@ -5,9 +5,9 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/wordpiece.hpp"
-#include "adjoin/train/text/language_modelling.hpp"
-#include "adjoin/train/text/text_classification.hpp"
-#include "adjoin/train/text/trained_texts.hpp"
+#include "adjoin/texts/language_modelling.hpp"
+#include "adjoin/texts/text_classification.hpp"
+#include "adjoin/texts/trained_texts.hpp"
 
 namespace adjoin::train {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
 

@@ -16,9 +16,9 @@
 #include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/backward_slices.hpp"
-#include "adjoin/train/grid_sizes.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
 

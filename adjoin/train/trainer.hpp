@@ -12,10 +12,10 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/partition/grid.hpp"
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/stages.hpp"
-#include "adjoin/train/task.hpp"
 
 namespace adjoin::train {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/validation.hpp"
 
 namespace adjoin::train {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::train {
 

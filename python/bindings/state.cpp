@@ -5,8 +5,8 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/gradients.hpp"
+#include "adjoin/store/checkpoint.hpp"
 #include "adjoin/train/failures.hpp"
-#include "adjoin/train/storage/checkpoint.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace adjoin::python {

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/train/storage/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 #include "tests/cli/pretrained_folders.hpp"
 
 namespace adjoin::cli {

@@ -12,9 +12,9 @@
 #include "adjoin/models/model.hpp"
 #include "adjoin/models/text_classifier.hpp"
 #include "adjoin/nn/parameter.hpp"
-#include "adjoin/train/configuration.hpp"
-#include "adjoin/train/messages.hpp"
-#include "adjoin/train/text/transformer_options.hpp"
+#include "adjoin/store/messages.hpp"
+#include "adjoin/task/configuration.hpp"
+#include "adjoin/task/transformer_options.hpp"
 #include "paths.hpp"
 #include "tests/cli/program.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "adjoin/train/storage/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 #include "tests/cli/pretrained_folders.hpp"
 #include "tests/support/safetensors.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "adjoin/train/configuration.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

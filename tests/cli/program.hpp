@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "adjoin/cli/run_program.hpp"
-#include "adjoin/train/storage/checkpoint_folders.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
 #include "paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 

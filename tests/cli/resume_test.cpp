@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "adjoin/train/storage/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace adjoin::cli {

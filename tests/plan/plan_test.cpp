@@ -12,7 +12,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/plan/layouts.hpp"
-#include "adjoin/train/planned_samples.hpp"
+#include "adjoin/plan/planned_samples.hpp"
 #include "tests/support/own_task.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -69,8 +69,7 @@ TEST_F(Plans, tell_the_memory_that_the_plan_of_a_step_does) {
     for (const PlannedLayout& layout : planned(tiny(preset), 2, {}, false, {"cp_method", "pipeline"}).fitting) {
       const auto task = make(layout.configuration);
       int64_t highest = 0;
-      for (const train::RankPlan& rank :
-           plan_step(layout.configuration, *task, longest_samples(layout.configuration, *task)))
+      for (const RankPlan& rank : plan_step(layout.configuration, *task, longest_samples(layout.configuration, *task)))
         highest = std::max(highest, rank.highest);
       EXPECT_EQ(layout.memory, highest) << options_of(layout.configuration);
     }
@@ -277,18 +276,17 @@ TEST(StepTime, is_that_of_the_pipelines_simulation_and_of_the_slowest_ranks_upda
   Configuration c;
   c.pp = 2, c.microbatches = 4;
   const train::Stages stages{.schedule = pipeline::make_schedule("1f1b", 2, 4)};
-  std::vector<train::RankPlan> ranks(2);
+  std::vector<RankPlan> ranks(2);
   for (int pp = 0; pp < 2; ++pp) {
     ranks[static_cast<size_t>(pp)].updated_weights = 10 * (pp + 1);
     // 1 s forward and 2 s back of each micro-batch, and a call that takes half a second in each.
-    ranks[static_cast<size_t>(pp)].work = {
-        {.stage = pp,
-         .seconds = {.forward = 4, .backward = 8},
-         .forward = std::vector<train::PlannedCall>(4, {Collective::all_reduce, 2, 100}),
-         .backward = std::vector<train::PlannedCall>(4, {Collective::all_reduce, 2, 100})}};
+    ranks[static_cast<size_t>(pp)].work = {{.stage = pp,
+                                            .seconds = {.forward = 4, .backward = 8},
+                                            .forward = std::vector<PlannedCall>(4, {Collective::all_reduce, 2, 100}),
+                                            .backward = std::vector<PlannedCall>(4, {Collective::all_reduce, 2, 100})}};
   }
   const StepTime time = step_time(c, stages, ranks,
-                                  {.call = [](const train::PlannedCall&) { return 0.5; },
+                                  {.call = [](const PlannedCall&) { return 0.5; },
                                    .update = [](int64_t elements) { return static_cast<double>(elements) / 10; }});
   EXPECT_DOUBLE_EQ(time.seconds, (4 + 2 - 1) * 4.0 + 2);  // 1f1b takes m + p - 1 micro-batches' time
   EXPECT_DOUBLE_EQ(time.computing, (2 * 12.0 + 1 + 2) / (2 * 22));

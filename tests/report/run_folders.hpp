@@ -7,7 +7,7 @@
 #include <string>
 
 #include "adjoin/train/metrics.hpp"
-#include "adjoin/train/storage/run_files.hpp"
+#include "adjoin/train/run_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::test {

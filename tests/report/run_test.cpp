@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/train/storage/output_folder.hpp"
+#include "adjoin/store/output_folder.hpp"
 #include "run_folders.hpp"
 
 namespace adjoin::report {

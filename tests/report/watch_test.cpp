@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/store/output_folder.hpp"
 #include "adjoin/train/progress.hpp"
-#include "adjoin/train/storage/output_folder.hpp"
 #include "run_folders.hpp"
 
 namespace adjoin::report {

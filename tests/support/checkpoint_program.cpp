@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "adjoin/train/storage/checkpoint_folders.hpp"
-#include "adjoin/train/storage/output_file.hpp"
-#include "adjoin/train/storage/output_folder.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/output_folder.hpp"
 
 namespace {
 

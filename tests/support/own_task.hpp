@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/task.hpp"
+#include "adjoin/task/task.hpp"
 
 namespace adjoin::test {
 

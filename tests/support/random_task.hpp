@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/text/language_modelling.hpp"
-#include "adjoin/train/text/text_classification.hpp"
+#include "adjoin/texts/language_modelling.hpp"
+#include "adjoin/texts/text_classification.hpp"
 
 namespace adjoin::testing {
 

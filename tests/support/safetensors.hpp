@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/train/storage/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 
 namespace adjoin::train {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "adjoin/base/text.hpp"
+#include "adjoin/hugging_face/family.hpp"
 #include "adjoin/movement/peak_memory.hpp"
-#include "adjoin/train/hugging_face/family.hpp"
-#include "adjoin/train/step_plan.hpp"
+#include "adjoin/plan/step_plan.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 

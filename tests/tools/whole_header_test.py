@@ -27,15 +27,15 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
-    ("plan", "extrapolated_step layouts", "parts of plan/plan.hpp"),
+    ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
+    ("plan", "extrapolated_step layouts measured_segments memory_walk planned_samples skipped_products", "parts of plan.hpp and step_plan.hpp"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
-    ("train", "autocast backward_slices failures flight_records measured_segments memory_walk messages on_root planned_samples "
-     "skipped_products training_order", "parts of trainer and step plan"),
+    ("store", "checkpoint_folders messages on_root one_folder piece_runs read_text state_sums together token_cache whole_checkpoint",
+     "how files are read and written"),
+    ("task", "class_weights transformer_options", "what options of texts and their models mean"),
+    ("texts", "class_counts class_report measured_texts text_part trained_texts", "parts of the tasks of texts"),
+    ("train", "autocast backward_slices failures flight_records prepared_run run_files training_order", "parts of trainer and commands"),
     ("train/bench", "*", "adjoin bench"),
-    ("train/hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
-    ("train/storage", "checkpoint_folders one_folder piece_runs read_text run_files state_sums together token_cache "
-     "whole_checkpoint", "how files are read and written"),
-    ("train/text", "class_counts class_report class_weights measured_texts text_part trained_texts transformer_options", "parts of the tasks of texts"),
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "adjoin/nn/expert_rows.hpp"
-#include "adjoin/train/grid_sizes.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "tests/support/seen_steps.hpp"
 #include "tests/support/worlds.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/train/grid_sizes.hpp"
-#include "adjoin/train/hugging_face/family.hpp"
+#include "adjoin/hugging_face/family.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/pytorch_schedules.hpp"
 #include "tests/support/random_task.hpp"

@@ -16,11 +16,12 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/nn/seeded.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/plan/dry_run.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
-#include "adjoin/train/storage/checkpoint_folders.hpp"
-#include "adjoin/train/storage/run_files.hpp"
-#include "adjoin/train/storage/saved_model.hpp"
+#include "adjoin/train/run_files.hpp"
+#include "adjoin/train/saved_model.hpp"
 #include "tests/support/own_task.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -184,7 +185,7 @@ TEST(OwnTask, is_refused_by_name_in_a_layout_that_it_cannot_take) {
             "--cp 2 is more than the 1 row of the task's longest sample: a context-parallel rank needs at least one "
             "row");
   c.cp = 1, c.pp = 4, c.tp = 5;  // of heads a task of one's own knows nothing
-  EXPECT_EQ(refusal_of([&] { dry_run(c, test::plain_task); }), "");
+  EXPECT_EQ(refusal_of([&] { plan::dry_run(c, test::plain_task); }), "");
   c.tp = 1;
   EXPECT_THAT(
       refusal_of([&] { train(c, [](const Configuration&) { return std::make_unique<test::PlainTask>(9); }); }),

@@ -10,11 +10,11 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/parameter.hpp"
+#include "adjoin/texts/class_counts.hpp"
+#include "adjoin/texts/text_classification.hpp"
+#include "adjoin/texts/text_part.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/schedule.hpp"
-#include "adjoin/train/text/class_counts.hpp"
-#include "adjoin/train/text/text_classification.hpp"
-#include "adjoin/train/text/text_part.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {

@@ -8,9 +8,9 @@
 #include "adjoin/linalg/products.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/pipeline/simulation.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "adjoin/train/bench/bubble.hpp"
 #include "adjoin/train/bench/side_by_side.hpp"
-#include "adjoin/train/configuration.hpp"
 
 namespace adjoin::train {
 

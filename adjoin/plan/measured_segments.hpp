@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adjoin/models/model.hpp"
+#include "adjoin/plan/memory_walk.hpp"
+#include "adjoin/plan/segment_needs.hpp"
+#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/train/stages.hpp"
+
+namespace adjoin::plan {
+
+/// A number of rows, and a hash that distinguishes micro-batches with equal numbers of rows.
+using Load = std::pair<int64_t, uint64_t>;
+
+/// The needs of segments: first by what is the same for all micro-batches, then by micro-batch.
+using KnownNeeds = std::map<std::string, std::map<Load, SegmentNeeds>>;
+
+/// The rank whose segments are measured; `model` has the shapes of that rank's model.
+struct SegmentsOwner {
+  const models::Model& model;
+  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
+  const Grid& grid;
+  PlannedCalls& calls;
+};
+
+/// Measures the segments of one layout, each distinct segment once.
+class MeasuredSegments {
+ public:
+  /// `known`: the needs of earlier layouts; this layout's are added. All arguments are kept by reference.
+  MeasuredSegments(const train::Configuration& configuration, const train::Task& task, const train::Stages& stages,
+                   const SegmentClock& clock, KnownNeeds& known);
+
+  /// The needs of the segments of one of a rank's stages, for the micro-batch with this number.
+  StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const train::MicroBatch& batch);
+
+  /// What a segment's output is for the next stage, on any rank: a tensor of its shape.
+  at::Tensor arriving(size_t segment, const models::Model& model, const train::MicroBatch& batch) const;
+
+ private:
+  struct Given;
+  std::set<std::string> summed_earlier(int64_t first, int64_t segment, bool splits) const;
+  const SegmentNeeds& needs_of(size_t i, const Given& given);
+  std::string name_of(size_t i, const Given& given) const;
+
+  const train::Configuration& configuration_;
+  const train::Task& task_;
+  const train::Stages& stages_;
+  const std::vector<models::Segment> segments_;  // of all stages
+  std::set<std::pair<int, int>> split_;          // the stages and micro-batches whose backward is in two parts
+  const SegmentClock& clock_;
+  KnownNeeds& known_;
+};
+
+}  // namespace adjoin::plan

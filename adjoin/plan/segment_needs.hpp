@@ -1,0 +1,85 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/task/grid_sizes.hpp"
+
+namespace adjoin::plan {
+
+/// Records the calls of the communicators that it observes, except in groups of one rank.
+class PlannedCalls final : public Observer {
+ public:
+  void begin(const Call& call) override;
+  std::vector<PlannedCall> calls;
+};
+
+/// A rank of a grid whose other ranks do not exist.
+struct LoneRank {
+  std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
+  Grid grid;
+  int64_t rows = 0;  ///< of its largest micro-batch
+
+  LoneRank(const train::GridSizes& sizes, int rank);
+};
+
+/// What a segment needs of a rank for one micro-batch, forward and back. Memory is in bytes of tensors.
+struct SegmentNeeds {
+  int64_t forward = 0;   ///< the most while it runs forward, input included
+  int64_t kept = 0;      ///< what it keeps for backward
+  int64_t backward = 0;  ///< the most in backward in addition to `kept`, gradients of its weights included
+  int64_t retained =
+      0;  ///< what stays after its backward, until that of the stage is over and its postponed gradients are computed
+  int64_t weight_gradients = 0;  ///< the most while postponed gradients of its weights are computed
+  /// The same two where its weights have gradients of an earlier micro-batch, which are not counted here.
+  int64_t backward_again = 0, weight_gradients_again = 0;
+  std::vector<PlannedCall> calls{};
+  size_t forward_calls = 0;  ///< the first of the calls, those in forward
+  SegmentSeconds seconds{};  ///< if a clock measures them
+  at::Tensor output{};       ///< has the shape and type of its output, without memory
+  int64_t tally = 0;         ///< how many numbers the task's tally has, for the last segment
+};
+
+/// A segment to measure, and what it gets.
+struct SegmentTrial {
+  const train::Configuration& configuration;
+  const train::Task& task;
+  const models::Segment& segment;
+  const Grid& grid;  ///< of the whole job; observed by `calls`
+  const train::MicroBatch& batch;
+  at::Tensor
+      input;  ///< like the previous segment's output; undefined for the first segment, which gets the micro-batch's
+  bool is_last;
+  bool holds_input;                     ///< the input is kept for backward in any case, as a stage's input is
+  bool splits_backward;                 ///< gradients of weights are computed later
+  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
+  bool backward_follows;                ///< as in models::ModelImpl::run
+  /// The parts that an earlier segment of the stage names too, and whose gradients it sums with its own.
+  const std::set<std::string>& summed_earlier;
+  PlannedCalls& calls;
+};
+
+/// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).
+SegmentNeeds measure(const SegmentTrial& trial);
+
+struct TimedSegment {
+  SegmentSeconds seconds{};
+  double lost =
+      0;  ///< the share of the time, 0 to 1, in which a worker had no processor; of the worker with the largest
+};
+
+/// Times the segment with random weights and input. All `workers` run it at once, each with its own segment: the time of a pass
+/// is the mean over the workers, and the result is the median of up to 5 passes, of about `seconds` together, after one that
+/// does not count. If a worker has one thread, only the time counts in which it had a processor, so what other programs take
+/// does not. With `adds_up`, gradients are added to existing ones. All workers call it and get the same result.
+TimedSegment time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers, double seconds);
+
+}  // namespace adjoin::plan

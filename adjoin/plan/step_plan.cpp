@@ -1,0 +1,340 @@
+#include "adjoin/plan/step_plan.hpp"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <new>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "adjoin/base/hash.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/movement/peak_memory.hpp"
+#include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/weight_shards.hpp"
+#include "adjoin/partition/layout.hpp"
+#include "adjoin/plan/measured_segments.hpp"
+#include "adjoin/plan/memory_walk.hpp"
+#include "adjoin/plan/segment_needs.hpp"
+#include "adjoin/store/piece_runs.hpp"
+#include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/train/expert_counts.hpp"
+#include "adjoin/train/optimizer.hpp"
+#include "adjoin/train/trainer.hpp"
+
+namespace adjoin::plan {
+
+using namespace train;
+
+namespace {
+
+// The most ranks with equal weights whose optimizers are run.
+constexpr size_t kMostRun = 16;
+
+/// The micro-batches of a step, for the ranks at each coordinate of dp and cp.
+class MicroBatches {
+ public:
+  MicroBatches(const Configuration& c, const Task& task, std::span<const int64_t> samples)
+      : configuration_(c), task_(task), samples_(samples) {}
+
+  const std::vector<MicroBatch>& of(const Grid& grid) {
+    const Communicator& dp = batch_ranks(grid);
+    const Communicator& cp = grid.axis("cp");
+    std::vector<MicroBatch>& batches = known_[{dp.rank(), cp.rank()}];
+    const auto count = static_cast<int>(configuration_.microbatches);
+    const data::BatchPart mine = data::part_of(std::ssize(samples_), dp.rank(), dp.size());
+    for (int i = static_cast<int>(batches.size()); i < count; ++i)
+      batches.push_back(micro_batch_of(task_, data::Part::train, samples_, data::part_of(mine, i, count),
+                                       {.training = true, .weight = 1}, weight_type(configuration_.precision), cp));
+    return batches;
+  }
+
+ private:
+  const Configuration& configuration_;
+  const Task& task_;
+  std::span<const int64_t> samples_;
+  std::map<std::pair<int, int>, std::vector<MicroBatch>> known_;
+};
+
+/// One block of zeros for all parameters of a rank and their gradients. Its pages share physical memory while nobody writes to
+/// them.
+at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
+  void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(1, numbers)), c10::elementSize(type));
+  if (memory == nullptr) throw std::bad_alloc();
+  return at::from_blob(memory, {numbers}, std::free, at::TensorOptions(type));
+}
+
+/// A part of these zeros that counts as a tensor with memory of its own.
+at::Tensor as_allocated(const at::Tensor& zeros, at::IntArrayRef shape) {
+  const auto report = [](int64_t bytes) {
+    c10::reportMemoryUsageToProfiler(nullptr, bytes, 0, 0, at::Device(at::kCPU));
+  };
+  const int64_t bytes = c10::multiply_integers(shape) * static_cast<int64_t>(zeros.element_size());
+  report(bytes);
+  return at::from_blob(
+      zeros.mutable_data_ptr(), shape, [zeros, report, bytes](void*) { report(-bytes); }, zeros.options());
+}
+
+struct OptimizerNeeds {
+  int64_t moments = 0;  ///< bytes
+  int64_t highest = 0;  ///< the most bytes during an update, gradients and moments included
+  int64_t updated = 0;  ///< elements
+  std::vector<PlannedCall> calls;
+};
+
+/// What the plans of all ranks are made from.
+struct Job {
+  const Configuration& configuration;
+  const Task& task;
+  std::vector<models::Segment> segments;
+  Stages stages;
+  pipeline::Timeline timeline;
+
+  /// When a stage uses a micro-batch's message from another stage, to go forward or back.
+  double taken_at(int stage, bool forward, int micro_batch) const {
+    const auto rank = static_cast<size_t>(stages.pp_of(stage));
+    const auto& actions = stages.schedule.actions[rank];
+    const auto found = std::ranges::find_if(actions, [&](const pipeline::Action& action) {
+      return action.stage == stage && action.micro_batch == micro_batch && action.kind != pipeline::Kind::weight &&
+             (action.kind == pipeline::Kind::forward) == forward;
+    });
+    return timeline.begins[rank][static_cast<size_t>(found - actions.begin())];
+  }
+};
+
+/// The needs of an optimizer, found with a rule that changes nothing.
+OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
+  const Configuration& c = job.configuration;
+  const PeakMemory memory;
+  const auto is_summed = sums_in_backward(c, job.segments);
+  int64_t largest = 0;
+  for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
+  const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
+  for (nn::Parameter& parameter : parameters) {
+    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
+    const auto shape = parameter.tensor.sizes().vec();
+    parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
+    if (!is_summed || !is_summed(parameter) || !parallel::GradientShard::fits(parameter))
+      parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
+  }
+  parallel::Rule rule = rule_of(c);
+  int64_t updated = 0;
+  rule.update = [&](const parallel::FlatPiece& piece, const parallel::UpdateStep&) { updated += piece.value.numel(); };
+  const Communicator world = parameters.front().grid.world();
+  parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
+                                {.compares_copies = false, .sums_in_backward = is_summed, .workers = world});
+  calls.calls.clear();
+  optimizer.step(0);
+  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, std::exchange(calls.calls, {})};
+}
+
+/// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
+struct AlikeModels {
+  models::Model model;
+  RankPlan weights{};  // the part of their plans about parameters, weights and gradients
+  GradientBytes gradients{};
+  std::set<std::string> summed{};              // the parameters whose gradients are summed during backward
+  std::map<int, OptimizerNeeds> optimizers{};  // by rank
+
+  AlikeModels(const Job& job, const Grid& grid)
+      : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
+              tensor_options(job.configuration).device(at::kMeta)) {
+    const auto is_summed = sums_in_backward(job.configuration, job.segments);
+    const std::vector<nn::Parameter> whole = parameters_here(job.stages, job.segments, model, grid),
+                                     kept = parameters_here(job.stages, job.segments, model, grid,
+                                                            shards_weights(job.configuration));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const nn::Parameter& parameter = kept[i];
+      const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
+      if (job.configuration.validation > 0) weights.weights += bytes;  // the best weights so far
+      if (parameter.is_buffer) continue;
+      weights.parameters += whole[i].tensor.numel();
+      weights.weights += bytes;
+      int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
+      if (is_summed && is_summed(parameter) && parallel::GradientShard::fits(parameter)) {
+        gradient = static_cast<int64_t>(parallel::shard_of(parameter).tensor.nbytes());
+        summed.insert(parameter.name);
+      }
+      weights.gradients += gradient;
+    }
+  }
+
+  /// If there are many ranks, the later ones get the needs of the first, whose shards are the largest.
+  const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
+    const int number = rank.grid.world().rank();
+    const auto found = optimizers.find(number);
+    if (found != optimizers.end()) return found->second;
+    if (optimizers.size() >= kMostRun) return optimizers.begin()->second;
+    return optimizers
+        .emplace(number, needs_of_optimizer(job,
+                                            parameters_here(job.stages, job.segments, model, rank.grid,
+                                                            shards_weights(job.configuration)),
+                                            *rank.calls))
+        .first->second;
+  }
+};
+
+/// The bytes that CheckpointSave copies on a rank.
+int64_t copied_by_save(const Job& job, const models::Model& model, const Grid& grid, int64_t moments) {
+  if (job.configuration.save != "background") return 0;
+  int64_t weights = 0;
+  for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid))
+    weights += share_of(parameter).size() * static_cast<int64_t>(parameter.tensor.element_size());
+  return moments + (job.configuration.validation > 0 ? 2 : 1) * weights;
+}
+
+RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeeds& optimizer, LoneRank& rank,
+                   const std::vector<MicroBatch>& batches, MeasuredSegments& measured) {
+  const models::Model& model = alike.model;
+  const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
+  RankPlan plan = alike.weights;
+  plan.rank = rank.grid.world().rank();
+  plan.pp = pp;
+  plan.rows = rank.rows;
+  plan.moments = optimizer.moments;
+  plan.checkpoint_copies = copied_by_save(job, model, rank.grid, plan.moments);
+  plan.update = plan.calls = optimizer.calls;
+  plan.updated_weights = optimizer.updated;
+  for (const int stage : job.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
+  MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
+  std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
+  const auto send = [&](const pipeline::Action& action, int to, size_t output) {
+    if (job.stages.pp_of(to) == pp) return;
+    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+    const auto bytes = static_cast<int64_t>(measured.arriving(output, model, batch).nbytes());
+    plan.calls.push_back({std::nullopt, along_pp, bytes});
+    if (to > action.stage) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
+    memory.send(bytes, job.taken_at(to, to > action.stage, action.micro_batch));
+  };
+  const auto receive = [&](int from, size_t output, const MicroBatch& batch) {
+    if (from < 0 || from >= job.stages.count() || job.stages.pp_of(from) == pp) return;
+    memory.receive(static_cast<int64_t>(measured.arriving(output, model, batch).nbytes()));
+  };
+  const auto& actions = job.stages.schedule.actions[static_cast<size_t>(pp)];
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const pipeline::Action& action = actions[i];
+    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+    const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
+    const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
+    if (is_new)
+      known->second =
+          measured.needs(action.stage, action.micro_batch, {model, alike.summed, rank.grid, *rank.calls}, batch);
+    const StageNeeds& needs = known->second;
+    if (action.kind == pipeline::Kind::forward)
+      receive(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
+    else if (action.kind != pipeline::Kind::weight)
+      receive(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
+    memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
+    if (action.kind == pipeline::Kind::weight) continue;
+    if (action.kind != pipeline::Kind::forward) {
+      if (action.stage > 0) send(action, action.stage - 1, static_cast<size_t>(segments.begin - 1));
+      continue;
+    }
+    StageWork& work = *std::ranges::find(plan.work, action.stage, &StageWork::stage);
+    for (const SegmentNeeds* of_segment : needs.segments) {
+      const std::vector<PlannedCall>& calls = of_segment->calls;
+      plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
+      const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment->forward_calls);
+      work.forward.insert(work.forward.end(), calls.begin(), turn);
+      work.backward.insert(work.backward.end(), turn, calls.end());
+      work.seconds += of_segment->seconds;
+      ++work.passes;
+    }
+    if (action.stage + 1 < job.stages.count())
+      send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));
+    else
+      plan.tally = needs.segments.back()->tally;
+  }
+  plan.activations = memory.most_kept();
+  plan.highest = std::max(memory.highest(), plan.weights + optimizer.highest);
+  return plan;
+}
+
+/// What the models of ranks depend on, besides their coordinates along pp and tp.
+std::string layout_of_models(const Configuration& c, const Stages& stages) {
+  std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
+  for (const Range& segments : stages.segments) numbers.push_back(segments.end);
+  return joined(numbers, " ") + " " + c.cp_method + " " + c.recompute;
+}
+
+}  // namespace
+
+struct StepPlanner::Known {
+  SegmentClock clock;
+  std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
+  std::map<std::string, std::map<std::pair<int, int>, AlikeModels>> models{};  // by coordinates along pp and tp
+};
+
+StepPlanner::StepPlanner(SegmentClock clock) : known_(std::make_unique<Known>(Known{.clock = std::move(clock)})) {}
+StepPlanner::~StepPlanner() = default;
+
+SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weights += other.weights;
+  waiting += other.waiting;
+  return *this;
+}
+
+SegmentSeconds SegmentSeconds::operator*(double factor) const {
+  return {factor * forward, factor * backward, factor * weights, factor * waiting};
+}
+
+std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, const Task& task,
+                                        std::span<const int64_t> samples, std::span<const int> wanted,
+                                        nn::AssumedExperts::Rows routing) {
+  const nn::AssumedExperts assumed(routing, /*alone=*/true);
+  std::vector<models::Segment> segments = segments_of(configuration, task);
+  Stages stages = stages_of(configuration, segments);
+  pipeline::Timeline timeline = expected_timeline(stages, segments);
+  const Job job{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
+  MicroBatches batches(configuration, task, samples);
+  auto& models = known_->models[layout_of_models(configuration, job.stages)];
+  std::vector<LoneRank> ranks;
+  std::vector<OptimizerNeeds> optimizers;
+  const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
+    const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
+    const auto found = models.find(place);
+    return found != models.end() ? found->second : models.try_emplace(place, job, rank.grid).first->second;
+  };
+  const auto world = static_cast<int>(grid_sizes(configuration).ranks());
+  std::vector<int> numbers(wanted.begin(), wanted.end());
+  for (int number = 0; wanted.empty() && number < world; ++number) numbers.push_back(number);
+  for (const int number : numbers) {
+    LoneRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
+    for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
+    optimizers.push_back(model_of(rank).optimizer_of(rank, job));
+  }
+  // Those with the most rows first, so that these are run.
+  std::vector<size_t> order(ranks.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
+  MeasuredSegments measured(configuration, task, job.stages, known_->clock, known_->needs[routing]);
+  std::vector<RankPlan> plans(ranks.size());
+  int64_t tally = 0;
+  for (const size_t i : order) {
+    plans[i] = plan_rank(job, model_of(ranks[i]), optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
+    tally = std::max(tally, plans[i].tally);
+  }
+  if (world == 1) return plans;
+  const PlannedCall sums{Collective::all_reduce, world,  // the results of the step: Trainer::Sums
+                         static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(job.segments)), world};
+  for (RankPlan& plan : plans) {
+    plan.calls.push_back(sums);
+    plan.update.push_back(sums);
+  }
+  return plans;
+}
+
+std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
+                                nn::AssumedExperts::Rows routing) {
+  return StepPlanner().plan(configuration, task, samples, {}, routing);
+}
+
+}  // namespace adjoin::plan

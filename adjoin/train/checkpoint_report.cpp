@@ -1,0 +1,67 @@
+#include "adjoin/train/checkpoint_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/read_checkpoint.hpp"
+#include "adjoin/store/read_text.hpp"
+#include "adjoin/store/state_sums.hpp"
+#include "adjoin/store/whole_checkpoint.hpp"
+#include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/train/run_state.hpp"
+#include "adjoin/train/saved_model.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_file(const fs::path& path, const std::string& checkpoint, bool verifies) {
+  const SafetensorsFile file(path);
+  check_belongs(file, path, checkpoint);
+  if (verifies)
+    verify_sums(file, path);
+  else
+    sums_of(file, path);
+}
+
+void check(const CheckpointFolder& checkpoint, bool verifies) {
+  const fs::path &folder = checkpoint.path, state = folder / kStateFile;
+  const std::string text = text_or_nothing(state);
+  check_whole(checkpoint, text);
+  const RunState run = run_state_of(state, text);
+  const std::string name = nlohmann::json::parse(text).value(kCheckpointKey, "");
+  for (const char* file : {kWeightsFile, kMomentsFile}) check_file(folder / file, name, verifies);
+  if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
+}
+
+}  // namespace
+
+std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verifies) {
+  require(fs::exists(run), [&] { return run.string() + ": there is no such folder"; });
+  require(fs::is_directory(run), [&] { return run.string() + ": is not a folder"; });
+  std::vector<CheckpointReport> reports;
+  for (const CheckpointFolder& checkpoint : checkpoints_in(run)) {
+    CheckpointReport& report = reports.emplace_back();
+    report.step = checkpoint.step, report.folder = checkpoint.path;
+    on_disk([&] {
+      for (const auto& entry : fs::directory_iterator(checkpoint.path))
+        if (entry.is_regular_file()) report.bytes += static_cast<int64_t>(entry.file_size());
+    });
+    try {
+      report.layout = layout_text(read_configuration(checkpoint.path / "config.json"));
+      check(checkpoint, verifies);
+    } catch (const InvalidArgument& error) {
+      report.damage = error.what();
+    }
+  }
+  require(!reports.empty(), [&] {
+    return run.string() + (fs::exists(run / kStateFile) ? ": this is a checkpoint; expected the folder of its run"
+                                                        : ": there is no checkpoint");
+  });
+  return reports;
+}
+
+}  // namespace adjoin::train

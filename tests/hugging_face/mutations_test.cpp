@@ -1,0 +1,166 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/train/saved_model.hpp"
+#include "tests/data/tokenizer/small_tokenizers.hpp"
+#include "tests/support/pretrained_models.hpp"
+#include "tests/support/scale.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using namespace test;
+
+/// Changes of a JSON file, as damage or a careless hand makes them.
+class Mutations {
+ public:
+  explicit Mutations(uint64_t seed) : random_(seed) {}
+
+  std::string of(const std::string& text) {
+    std::string changed = below(2) == 0 ? with_another_value(text) : text;
+    for (size_t times = changed == text ? 1 + below(3) : 0; times > 0; --times) change_bytes(changed);
+    return changed;
+  }
+
+ private:
+  size_t below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
+
+  void change_bytes(std::string& text) {
+    const size_t place = below(text.size()), count = std::min(text.size() - place, 1 + below(12));
+    switch (below(4)) {
+      case 0:
+        text[place] = static_cast<char>(text[place] ^ (1 << below(8)));
+        break;
+      case 1:
+        text.erase(place, count);
+        break;
+      case 2:
+        text.insert(place, text.substr(below(text.size()), count));
+        break;
+      default:
+        text.insert(place, std::string(count, "09-.eE\"{}[],:\0 \xff"[below(17)]));
+        break;
+    }
+    if (text.empty()) text = " ";
+  }
+
+  /// The same with one value, which may be an object or a list, replaced.
+  std::string with_another_value(const std::string& text) {
+    Json json = Json::parse(text);
+    std::vector<Json*> values;
+    collect(json, values);
+    static const char* const kOthers[] = {"0",
+                                          "1",
+                                          "2",
+                                          "3",
+                                          "7",
+                                          "-1",
+                                          "-2147483649",
+                                          "40",
+                                          "16777216",
+                                          "4294967296",
+                                          "9223372036854775807",
+                                          "18446744073709551615",
+                                          "1e300",
+                                          "-1e300",
+                                          "1e-300",
+                                          "0.5",
+                                          "\"\"",
+                                          "\"12\"",
+                                          "\"../x\"",
+                                          "\"a\\u0000b\"",
+                                          "null",
+                                          "true",
+                                          "false",
+                                          "[]",
+                                          "{}",
+                                          "[1,2]",
+                                          "{\"0\":\"a\"}",
+                                          "10000"};
+    *values[below(values.size())] = Json::parse(kOthers[below(std::size(kOthers))]);
+    return json.dump(1);
+  }
+  static void collect(Json& json, std::vector<Json*>& values) {
+    for (Json& value : json) {
+      values.push_back(&value);
+      if (value.is_structured()) collect(value, values);
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+int64_t most_bytes_so_far() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{1024} * usage.ru_maxrss;
+}
+
+/// A case's folder, with a small tokenizer where it has none.
+void copy_case(const std::string& name, const fs::path& to) {
+  const auto& cases = pretrained_cases();
+  fs::copy(std::ranges::find(cases, name, &PretrainedCase::name)->model, to, fs::copy_options::recursive);
+  if (!fs::exists(to / "tokenizer.json")) put(to / "tokenizer.json", data::small_decoder().dump());
+}
+
+/// Opens a folder and reads its weights.
+void open_wholly(const fs::path& folder) {
+  const SavedModel saved = open_model({folder, 0});
+  load_trainer(saved, configured(saved, {}), Communicator());
+}
+
+/// Opens a folder with `count` mutations of one of its files. Each must be refused as the caller's mistake, or be a model, soon and
+/// in little memory.
+void expect_refused_or_opened(const fs::path& folder, const std::string& file, int64_t count) {
+  SCOPED_TRACE(folder.filename().string() + "/" + file);
+  constexpr double kLongest = 2;  // seconds of a core's time
+  constexpr int64_t kMostBytes = 128 << 20;
+  open_wholly(folder);
+  const std::string sound = contents_of(folder / file);
+  const int64_t bytes_before = most_bytes_so_far();
+  int refused = 0;
+  for (int64_t seed = 0; seed < count; ++seed) {
+    const std::string changed = Mutations(static_cast<uint64_t>(seed)).of(sound);
+    put(folder / file, changed);
+    const std::clock_t begin = std::clock();
+    try {
+      open_wholly(folder);
+    } catch (const InvalidArgument& error) {
+      ++refused;
+      EXPECT_NE(std::string(error.what()), "");
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "seed " << seed << ": " << error.what() << "\n" << changed;
+    }
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kLongest) << "seed " << seed << "\n"
+                                                                                    << changed;
+    if (::testing::Test::HasFailure()) break;
+  }
+  put(folder / file, sound);
+  EXPECT_LT(most_bytes_so_far() - bytes_before, kMostBytes);
+  EXPECT_GT(refused, count / 4);
+  EXPECT_LT(refused, count) << "some change nothing that matters";
+}
+
+TEST(Mutations, of_a_config_are_refused_or_describe_a_model) {
+  const TemporaryFolder folder;
+  for (const char* name : {"bert-words", "gpt2-bytes", "llama-llama3", "mistral", "qwen2-4"}) {
+    copy_case(name, folder / name);
+    expect_refused_or_opened(folder / name, "config.json", 50 * test::scale());
+  }
+}
+
+TEST(Mutations, of_an_index_are_refused_or_find_the_weights) {
+  const TemporaryFolder folder;
+  copy_case("qwen2-sharded", folder / "sharded");
+  expect_refused_or_opened(folder / "sharded", "model.safetensors.index.json", 250 * test::scale());
+}
+
+}  // namespace
+}  // namespace adjoin::train
