@@ -16,7 +16,9 @@
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
 
-namespace adjoin::train {
+namespace adjoin::plan {
+
+using namespace train;
 
 using testing::all_samples;
 using testing::random_task;
@@ -112,4 +114,4 @@ inline RankPlan planned(const Configuration& c, const Task& task, const Communic
   return found->second.at(static_cast<size_t>(world.rank()));
 }
 
-}  // namespace adjoin::train
+}  // namespace adjoin::plan

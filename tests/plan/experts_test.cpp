@@ -5,7 +5,9 @@
 #include "tests/support/seen_steps.hpp"
 #include "tests/support/worlds.hpp"
 
-namespace adjoin::train {
+namespace adjoin::plan {
+
+using namespace train;
 namespace {
 
 using namespace adjoin::testing;
@@ -98,4 +100,4 @@ TEST(Experts, are_told_by_a_step_and_an_evaluation) {
 }
 
 }  // namespace
-}  // namespace adjoin::train
+}  // namespace adjoin::plan
